@@ -13,7 +13,7 @@ import msgspec
 
 from e2e.lab.step import VARIABLE, Step
 from karmada_vc_agent import cli
-from karmada_vc_agent.checkpoint import shards
+from karmada_vc_agent.features.checkpoint import shards
 from karmada_vc_agent.kube.client import ApiClient
 
 FEW = 8

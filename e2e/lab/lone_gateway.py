@@ -19,7 +19,7 @@ from e2e.lab.agent import ROOT, clean_environment, settings_file
 from e2e.lab.api import Api, Object
 from e2e.lab.kubectl import kubectl
 from e2e.lab.wait import eventually
-from karmada_vc_agent.access.gateway_secret import (
+from karmada_vc_agent.features.gateway.secret import (
     KEY_BYTES,
     KINDS,
     SEALING_KEY,

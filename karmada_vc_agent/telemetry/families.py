@@ -47,7 +47,7 @@ class Asked(NamedTuple):
 
 
 ASKED: dict[str, Asked] = {
-    # Karmada's, from the status last computed (status/cluster_numbers.py)
+    # Karmada's, from the status last computed (cluster/rules/cluster_numbers.py)
     "cluster_ready_state": Asked("State of the cluster (1 if ready, 0 otherwise).", (CLUSTER,)),
     "cluster_node_number": Asked("Number of nodes in the cluster.", (CLUSTER,)),
     "cluster_ready_node_number": Asked("Number of ready nodes in the cluster.", (CLUSTER,)),

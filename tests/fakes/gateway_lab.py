@@ -10,17 +10,17 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.access.gateway_secret import TokenSum, digest, secret_name
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.gateway.host_state import HostState
-from karmada_vc_agent.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
-from karmada_vc_agent.gateway.mapping.plan import plan
-from karmada_vc_agent.gateway.server.audit import Audit
-from karmada_vc_agent.gateway.server.gateway import Gateway, Planner
-from karmada_vc_agent.gateway.server.host_requests import HostRequests
-from karmada_vc_agent.gateway.server.limits import Limits
-from karmada_vc_agent.gateway.server.listener import Listener
-from karmada_vc_agent.gateway.server.meter import GatewayMeter
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.secret import TokenSum, digest, secret_name
+from karmada_vc_agent.features.gateway.server.audit import Audit
+from karmada_vc_agent.features.gateway.server.gateway import Gateway, Planner
+from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
+from karmada_vc_agent.features.gateway.server.limits import Limits
+from karmada_vc_agent.features.gateway.server.listener import Listener
+from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
 from karmada_vc_agent.kube.certificate_files import ServingCertificate
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.supervisor import Supervisor

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
-from karmada_vc_agent.gateway.mapping.exchange import (
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.mapping.exchange import (
     Answer,
     Forward,
     KindInfo,
@@ -16,7 +16,7 @@ from karmada_vc_agent.gateway.mapping.exchange import (
     Unknown,
     VirtualRequest,
 )
-from karmada_vc_agent.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector

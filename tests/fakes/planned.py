@@ -4,9 +4,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.planning import apply_plan, share_plan
-from karmada_vc_agent.planning.apply_plan import Create, Foreign, Keep, Replace
-from karmada_vc_agent.planning.share_plan import Change, Differs
+from karmada_vc_agent.work.rules import apply_plan, share_plan
+from karmada_vc_agent.work.rules.apply_plan import Create, Foreign, Keep, Replace
+from karmada_vc_agent.work.rules.share_plan import Change, Differs
 
 Rule = Callable[[Object, Object], Object]
 T = TypeVar("T")

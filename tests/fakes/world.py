@@ -11,27 +11,30 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from karmada_vc_agent.apply.namespace_rights import BINDINGS
+from karmada_vc_agent.cluster.hub_clusters import cluster_id
+from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.controllers import execution, namespaces, quotas, work_status
+from karmada_vc_agent.features.quota import controller as quotas
 from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.clients import Clients
-from karmada_vc_agent.parts.common import Clock, Process
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.service.service import Service
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.runner.clients import Clients
+from karmada_vc_agent.runner.common import Clock, Process
+from karmada_vc_agent.runner.lead import Lead
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.service import Service
 from karmada_vc_agent.telemetry.metrics import Metrics
-from karmada_vc_agent.views.hub_clusters import cluster_id
-from karmada_vc_agent.views.live_settings import LiveSettings
-from karmada_vc_agent.views.virtual_clusters import VirtualClusters
-from karmada_vc_agent.views.works import work_path
+from karmada_vc_agent.work import execution
+from karmada_vc_agent.work import status_controller as work_status
+from karmada_vc_agent.work.namespaces import controller as namespaces
+from karmada_vc_agent.work.namespaces.namespace_rights import BINDINGS
+from karmada_vc_agent.work.works import work_path
 from tests.fakes import objects, served
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer, written
 from tests.fakes.storage import Change

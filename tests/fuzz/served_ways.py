@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.cluster.hub_clusters import cluster_id
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.credentials import Credentials
@@ -23,8 +24,7 @@ from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object, copy_object, dig
-from karmada_vc_agent.status.work_status import applied_of
-from karmada_vc_agent.views.hub_clusters import cluster_id
+from karmada_vc_agent.work.rules.work_status import applied_of
 from tests.fakes import objects, served
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
 from tests.fakes.served import Served

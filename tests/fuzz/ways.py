@@ -14,8 +14,17 @@ from typing import Any
 import orjson
 import yaml
 
-from karmada_vc_agent.apply.reflection import owning_work
 from karmada_vc_agent.cli import check_rules
+from karmada_vc_agent.cluster.claims import Claims, claim_of, unclaim
+from karmada_vc_agent.cluster.hub_clusters import ClusterCodec, HubClusters, cluster_store
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.rules import cluster_report as cluster_status
+from karmada_vc_agent.cluster.rules.cluster_registration import cluster_changes
+from karmada_vc_agent.cluster.rules.conditions import find_condition
+from karmada_vc_agent.cluster.rules.readiness import READY
+from karmada_vc_agent.cluster.shapes import ServiceShape, WebhooksShape, WorkShape
+from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.interpretation import customizations, interpreter, webhook
@@ -32,20 +41,11 @@ from karmada_vc_agent.kube.kubeconfig import (
     read_server,
 )
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
 from karmada_vc_agent.model.objects import Object, copy_object, dig, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.planning import node_ports, ownership, share_plan
-from karmada_vc_agent.planning.metadata import without_claims
-from karmada_vc_agent.planning.orphaned import is_orphan, namespaces_needed
-from karmada_vc_agent.status import cluster_report as cluster_status
-from karmada_vc_agent.status.cluster_registration import cluster_changes
-from karmada_vc_agent.status.conditions import find_condition
-from karmada_vc_agent.status.manifest_status import ordinals
-from karmada_vc_agent.status.readiness import READY
-from karmada_vc_agent.status.work_status import applied_of, compose_work_status, dispatching_of
+from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.names import Names
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
@@ -57,13 +57,13 @@ from karmada_vc_agent.translation.translate import (
     Skipped,
     translate,
 )
-from karmada_vc_agent.views.claims import Claims, claim_of, unclaim
-from karmada_vc_agent.views.hub_clusters import ClusterCodec, HubClusters, cluster_store
-from karmada_vc_agent.views.membership import Membership
-from karmada_vc_agent.views.shapes import ServiceShape, WebhooksShape, WorkShape
-from karmada_vc_agent.views.tolerated_taints import NodeTaints
-from karmada_vc_agent.views.virtual_clusters import VirtualClusters
-from karmada_vc_agent.views.works import manifests_of, namespaces_used
+from karmada_vc_agent.work.reflection import owning_work
+from karmada_vc_agent.work.rules import node_ports, ownership, share_plan
+from karmada_vc_agent.work.rules.manifest_status import ordinals
+from karmada_vc_agent.work.rules.metadata import without_claims
+from karmada_vc_agent.work.rules.orphaned import is_orphan, namespaces_needed
+from karmada_vc_agent.work.rules.work_status import applied_of, compose_work_status, dispatching_of
+from karmada_vc_agent.work.works import manifests_of, namespaces_used
 from tests.fakes import objects
 from tests.fakes.planned import at_once, plan_apply, plan_release, plan_share
 from tests.fuzz import hostile, samples

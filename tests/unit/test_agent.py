@@ -11,8 +11,8 @@ from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.clients import Clients, connect
-from karmada_vc_agent.service.service import Service
+from karmada_vc_agent.runner.clients import Clients, connect
+from karmada_vc_agent.runner.service import Service
 from karmada_vc_agent.telemetry.health import Remark
 
 NOWHERE = Credentials("http://127.0.0.1:1", None, "a test")

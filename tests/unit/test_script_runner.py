@@ -13,7 +13,7 @@ import pytest
 
 from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
 from karmada_vc_agent.interpretation.operations import INTERPRET_STATUS
-from karmada_vc_agent.script_runner import ScriptRunner
+from karmada_vc_agent.interpretation.script_runner import ScriptRunner
 
 ROOT = Path(__file__).resolve().parents[2]
 ECHO = "function ReflectStatus(o) return o.spec end"
@@ -148,7 +148,7 @@ def test_a_helper_ends_with_an_agent_that_is_killed() -> None:
     """Also one that is in the middle of an endless script."""
     program = f"""
 import asyncio
-from karmada_vc_agent.script_runner import ScriptRunner
+from karmada_vc_agent.interpretation.script_runner import ScriptRunner
 async def main():
     runner = ScriptRunner(deadline_s=600)
     await runner.run("a", {ECHO!r}, "InterpretStatus", [{{"spec": {{}}}}])

@@ -7,13 +7,13 @@ import pytest
 from msgspec import Struct
 
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
+from karmada_vc_agent.features.policies.installed_policies import wanted_policies
+from karmada_vc_agent.features.policies.objects import PolicyOwner
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT, Guard
-from karmada_vc_agent.translation.admission_objects import PolicyOwner
 from karmada_vc_agent.translation.shared_keys import NETWORK_SOURCES, OWN_SOURCES
 from karmada_vc_agent.translation.translate import HostObject, translate
-from karmada_vc_agent.views.installed_policies import wanted_policies
 from tenant_table import fields, recording
 from tenant_table.__main__ import PAGE
 from tenant_table.page import page

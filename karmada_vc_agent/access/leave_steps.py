@@ -1,0 +1,400 @@
+"""The steps of `leave`: Cluster, Works, host objects, rights, and the agent's record.
+
+Never two writers. While an agent serves the virtual cluster, the Cluster is deleted on the hub and
+that agent cleans up; once the Cluster is gone, this command deletes what no Work created, and marks
+the namespaces that stay, which the agent then releases. Otherwise this command holds leadership, so
+that no agent starts meanwhile, and does everything itself. Every step can be repeated: it skips
+what an earlier attempt finished.
+"""
+
+import asyncio
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from karmada_vc_agent.access.apply_objects import find
+from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
+from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.access.leave_cleaning import HostCleaner
+from karmada_vc_agent.access.prune import prune
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.lease import LEASES_PATH
+from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.waiting import waiting
+from karmada_vc_agent.features.checkpoint.leaving import forget_saved
+from karmada_vc_agent.features.gateway.removal import revoke
+from karmada_vc_agent.features.gateway.secret import KINDS, hub_secret_name
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
+from karmada_vc_agent.model.domain import (
+    CHECKPOINT_ANNOTATION,
+    LEASE_HOLDER_ANNOTATION,
+    PRESERVE_ANNOTATION,
+)
+from karmada_vc_agent.model.karmada import (
+    EXECUTION_FINALIZER,
+    LEASE_NAMESPACE,
+    SYSTEM_LABEL,
+    execution_namespace,
+)
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, namespaced_name
+from karmada_vc_agent.model.well_known import RBAC_API
+from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.work.works import work_path
+
+POLL_S = 1.0
+LEAD_WITHIN_S = 25.0
+"""A killed agent holds its Lease for 15 s; a holder after that is running."""
+SHOWN = 20
+_BINDINGS = ("resourcebindings", "clusterresourcebindings")
+_RBAC_PATH = f"/apis/{RBAC_API}"
+_BINDINGS_PATH = "/apis/work.karmada.io/v1alpha2"
+
+Say = Callable[[str], None]
+
+
+class LeaveError(CommandError):
+    """`leave` did not finish; the message says how far it got and what to do."""
+
+
+class AgentLeadsError(LeaveError):
+    """A running agent holds leadership."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Which virtual cluster of which agent leaves, and how.
+
+    claims_user: the user to impersonate for its namespaces; empty = nobody.
+    """
+
+    cluster: str
+    agent: str
+    namespace: str
+    preserve: bool
+    timeout_s: float
+    claims_user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HubFacts:
+    """What the hub knows of the virtual cluster."""
+
+    cluster: Object | None
+    bindings: tuple[str, ...]
+    served_by: str
+
+
+NOTHING = HubFacts(None, (), "")
+
+
+# --- what there is ----------------------------------------------------------------------
+
+
+async def read_hub(hub: ApiClient, cluster: str) -> HubFacts:
+    """Read the Cluster, the bindings that target it, and which agent process renews its Lease."""
+    found = await find(hub, f"{CLUSTERS_PATH}/{cluster}")
+    lease = await find(hub, f"{LEASES_PATH}/{cluster}") if found is not None else None
+    served_by = annotations_of(lease or {}).get(LEASE_HOLDER_ANNOTATION, "")
+    return HubFacts(found, tuple(await _bindings(hub, cluster)), served_by)
+
+
+async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
+    targeting = []
+    for kind in _BINDINGS:
+        answer = await hub.get(f"{_BINDINGS_PATH}/{kind}")
+        for binding in answer.get("items") or []:
+            clusters = dig(binding, "spec", "clusters") or []
+            if any(entry.get("name") == cluster for entry in clusters):
+                metadata = binding["metadata"]
+                name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
+                targeting.append(f"{kind.removesuffix('s')} {name}")
+    return targeting
+
+
+async def leader_of(host: ApiClient, leaving: Leaving) -> str:
+    """Return the agent process that holds the leader Lease on the host, or ""."""
+    return str(dig(await _agent_lease(host, leaving), "spec", "holderIdentity") or "")
+
+
+async def live_leader_of(host: ApiClient, leaving: Leaving) -> str:
+    """Return the agent process that holds the leader Lease and is seen to renew it, or "".
+
+    The Lease of a killed agent still names it; clocks are not compared.
+    """
+    lease = await _agent_lease(host, leaving)
+    holder, renewed = _held(lease)
+    lasts_s = float(dig(lease, "spec", "leaseDurationSeconds") or 0)
+    if not holder or not lasts_s:
+        return ""
+    try:
+        async with waiting(f"agent process {holder} to renew its Lease", lasts_s):
+            while True:
+                await asyncio.sleep(POLL_S)
+                now_holder, now_renewed = _held(await _agent_lease(host, leaving))
+                if (now_holder, now_renewed) != (holder, renewed):
+                    return now_holder
+    except TimeoutError:
+        return ""
+
+
+async def _agent_lease(host: ApiClient, leaving: Leaving) -> Object | None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
+    return await find(host, path)
+
+
+def _held(lease: Object | None) -> tuple[str, str]:
+    spec = dig(lease, "spec") or {}
+    return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
+
+
+# --- leadership -------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
+    """Hold leadership, so that no agent starts meanwhile.
+
+    Raises AgentLeadsError if an agent runs. An agent that was never installed needs no leadership.
+    """
+    if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
+        yield
+        return
+    identity = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
+    # Of the line where whoever led before was: it takes its virtual cluster out of the checkpoint.
+    election = LeaderElection(
+        host,
+        leaving.namespace,
+        leaving.agent,
+        identity,
+        ElectionTimes(),
+        line=CHECKPOINT_ANNOTATION,
+    )
+    holder = await leader_of(host, leaving)
+    try:
+        async with waiting(f"leadership, now held by {holder or 'nobody'}", LEAD_WITHIN_S):
+            await election.acquire()
+    except TimeoutError:
+        raise AgentLeadsError(
+            f"an agent is running ({await leader_of(host, leaving)}) and would restore what is "
+            "removed; stop it, then try again"
+        ) from None
+    renewing = asyncio.create_task(election.lead())
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        await election.release()
+
+
+# --- the hub ----------------------------------------------------------------------------
+
+
+async def delete_cluster(hub: ApiClient, cluster: str, say: Say) -> None:
+    """Delete the Cluster, which sets its deletionTimestamp."""
+    try:
+        await hub.delete(f"{CLUSTERS_PATH}/{cluster}")
+    except NotFoundError:
+        return
+    say(f"hub: Cluster {cluster} is being deleted")
+
+
+async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
+    """Return the Works of a Cluster."""
+    answer = await hub.get(work_path(execution_namespace(cluster)))
+    return list(answer.get("items") or [])
+
+
+async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
+    """Have the agent keep the host objects of all Works.
+
+    The mark on a Work does not last: the hub writes the Work anew from its binding. The one on the
+    Cluster, which goes with it, does.
+    """
+    mark = {"metadata": {"annotations": {PRESERVE_ANNOTATION: "true"}}}
+    await hub.merge_patch(f"{CLUSTERS_PATH}/{cluster}", mark)
+    works = await works_of(hub, cluster)
+    for work in works:
+        path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])
+        await hub.merge_patch(path, {"spec": {"preserveResourcesOnDeletion": True}})
+    say(f"hub: marked {len(works)} Works to preserve their objects")
+
+
+async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
+    """Remove the agent's finalizer from all Works."""
+    released = 0
+    for work in await works_of(hub, cluster):
+        metadata = work["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if EXECUTION_FINALIZER not in finalizers:
+            continue
+        rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
+        path = work_path(metadata["namespace"], metadata["name"])
+        try:
+            await hub.merge_patch(path, {"metadata": {"finalizers": rest}})
+        except NotFoundError:
+            continue
+        released += 1
+    if released:
+        say(f"hub: removed the finalizer of {released} Works")
+
+
+async def wait_gone(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
+    """Wait until the Cluster is gone, and print what it waits for.
+
+    releases: remove finalizers of Works that appear late. Raises LeaveError.
+    """
+    deadline = time.monotonic() + leaving.timeout_s
+    said = ""
+    while await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is not None:
+        if releases:
+            await release_works(hub, leaving.cluster, say)
+        left = len(await works_of(hub, leaving.cluster))
+        waiting = f"{left} Works" if left else "the hub to remove the Cluster"
+        if waiting != said:
+            say(f"hub: waiting for {waiting}")
+            said = waiting
+        if time.monotonic() > deadline:
+            bindings = await _bindings(hub, leaving.cluster)
+            still = "; still targeted by " + ", ".join(bindings[:SHOWN]) if bindings else ""
+            raise LeaveError(
+                f"Cluster {leaving.cluster} still exists after {leaving.timeout_s:.0f} s, "
+                f"waiting for {waiting}{still}. It is marked for deletion; run leave again to "
+                "continue"
+            )
+        await asyncio.sleep(POLL_S)
+
+
+async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
+    """Remove the virtual cluster from the agent's roles, and delete what belongs to its name."""
+    access = HubAccess(leaving.agent, (leaving.cluster,))
+    local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
+    remaining: list[str] = []
+    for path in (
+        f"{CLUSTER_ROLES_PATH}/{access.role}",
+        f"{local}/roles/{access.role}",
+        f"{CLUSTER_ROLES_PATH}/{access.auth_role}",
+    ):
+        role = await find(hub, path)
+        if role is None or leaving.cluster not in named_clusters(role):
+            continue
+        role["rules"] = _without(role["rules"], leaving.cluster)
+        remaining += named_clusters(role)
+        if not remaining:
+            say(f"hub: agent {access.agent} has no virtual cluster left: removing all its rights")
+            await prune(hub, access.agent, (), say)
+            break
+        await hub.merge_patch(path, {"rules": role["rules"]})
+        say(f"hub: {role['kind']} {access.role} no longer names {leaving.cluster}")
+    await delete_found(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
+    namespace = execution_namespace(leaving.cluster)
+    bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
+    await delete_found(hub, f"{bindings}/{access.works_role}", say)
+    for secret in (hub_secret_name(leaving.cluster, kind) for kind in KINDS):
+        path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
+        live = await find(hub, path)
+        if labels_of(live or {}).get(SYSTEM_LABEL) == "true":
+            await delete_found(hub, path, say)
+    space = await find(hub, f"/api/v1/namespaces/{namespace}")
+    if space is not None and not space["metadata"].get("deletionTimestamp"):
+        await delete_found(hub, f"/api/v1/namespaces/{namespace}", say)
+
+
+def _without(rules: list[Object], cluster: str) -> list[Object]:
+    """Return rules that do not name a Cluster, dropping those that name no other.
+
+    An empty resourceNames would mean every name.
+    """
+    kept = []
+    own = {hub_secret_name(cluster, kind) for kind in KINDS}
+    for rule in rules:
+        names = rule.get("resourceNames")
+        gone = own if "secrets" in (rule.get("resources") or ()) else {cluster}
+        if names is None or gone.isdisjoint(names):
+            kept.append(rule)
+        elif rest := [name for name in names if name not in gone]:
+            kept.append({**rule, "resourceNames": rest})
+    return kept
+
+
+async def delete_found(client: ApiClient, path: str, say: Say) -> None:
+    """Delete an object and say so, unless there is none. Raises KubeError."""
+    try:
+        await client.delete(path)
+    except NotFoundError:
+        return
+    say(f"{client.name}: deleted {'/'.join(path.split('/')[-2:])}")
+
+
+# --- the host ---------------------------------------------------------------------------
+
+
+async def clean_host(
+    host: ApiClient, leaving: Leaving, say: Say, *, agent_releases: bool = False
+) -> None:
+    """Delete or release everything that remains on the host.
+
+    agent_releases: whether a running agent serves the virtual cluster, and releases what stays.
+    """
+    await revoke(host, leaving.agent, leaving.namespace, leaving.cluster, say)
+    cleaner = HostCleaner(
+        host,
+        leaving.agent,
+        leaving.cluster,
+        say,
+        leaving.claims_user,
+        agent_releases=agent_releases,
+    )
+    await cleaner.clean(preserve=leaving.preserve)
+    await forget_saved(host, leaving.namespace, leaving.agent, leaving.cluster, say)
+
+
+async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
+    """Record that the virtual cluster left, so that no agent registers it again (trap 5).
+
+    An agent removes the record at its start once its settings no longer name the cluster.
+    """
+    if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
+        return
+    state = AgentState(host, leaving.namespace, leaving.agent)
+    await state.load()
+    known = state.cluster(leaving.cluster)
+    record = ClusterRecord(known.uid if known else "", known.settings if known else "", True)
+    if known != record:
+        await state.remember(leaving.cluster, record)
+        say(f"host: recorded that {leaving.cluster} left; remove it from the agent's settings")
+
+
+async def forget_left(
+    host: ApiClient, namespace: str, agent: str, clusters: tuple[str, ...]
+) -> list[str]:
+    """Let virtual clusters that left be registered again; return those. Raises KubeError."""
+    state = await known_state(host, namespace, agent)
+    if state is None:
+        return []
+    back = [name for name in clusters if (record := state.cluster(name)) and record.has_left]
+    for name in back:
+        await state.forget(name)
+    return back
+
+
+async def has_left(host: ApiClient, leaving: Leaving) -> bool:
+    """Whether an earlier `leave` recorded that it left. Raises KubeError."""
+    state = await known_state(host, leaving.namespace, leaving.agent)
+    record = state.cluster(leaving.cluster) if state is not None else None
+    return record is not None and record.has_left
+
+
+async def known_state(host: ApiClient, namespace: str, agent: str) -> AgentState | None:
+    """Return an agent's recorded state, or None if there is no such agent. Raises KubeError."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
+    if await find(host, path) is None:
+        return None
+    state = AgentState(host, namespace, agent)
+    await state.load()
+    return state

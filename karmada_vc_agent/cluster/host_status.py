@@ -1,0 +1,179 @@
+"""What a Cluster's status says of the host: nodes, pods, APIs, and conditions (contract 4)."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cachetools import LRUCache
+
+from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.contested_nodes import ContestedNodes
+from karmada_vc_agent.cluster.host_pods import (
+    PENDING_BY_NAMESPACE,
+    PENDING_BY_SELECTOR,
+    PODS_BY_NODE,
+)
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.rules import cluster_report as rules
+from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Discovery, ServedApis
+from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.health_probe import HealthProbe
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Pod
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.translation.kind_policy import (
+    ClusterScopedKinds,
+    hidden_from_api_enablements,
+)
+
+VERSION_MAX_AGE_S = 60.0
+ENABLEMENTS_KEPT = 64
+"""Lists of what is served, 100 KB each; virtual clusters that may have the same kinds share one."""
+
+_Kinds = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """What is known of the host.
+
+    placement: returns the condition PlacementEnforced of a virtual cluster, once it is known.
+    more: return other conditions for a virtual cluster and the live status of its Cluster.
+    with_resources, with_models: whether sums, and modelings, are reported. discovery_max_age_s: how
+    old what the host serves may be. is_reached: whether the hub reads virtual clusters (gateway).
+    """
+
+    client: ApiClient
+    probe: HealthProbe
+    discovery: Discovery
+    membership: Membership
+    pods: Store[Pod]
+    claims: Claims
+    cluster_scoped_kinds: ClusterScopedKinds
+    placement: Callable[[str], list[Condition]] = lambda _: []
+    with_resources: bool = True
+    with_models: bool = True
+    discovery_max_age_s: float = 0.0
+    is_reached: bool = False
+    more: Sequence[Callable[[VirtualCluster, Object], list[Condition]]] = ()
+
+
+class HostStatus:
+    """Reads the host for the status of one virtual cluster after another."""
+
+    def __init__(self, view: HostView, clock: Callable[[], float] = time.monotonic) -> None:
+        self._view = view
+        self._clock = clock
+        self._contested = ContestedNodes(view.membership)
+        self._version = ("", float("-inf"))
+        self._enablements: LRUCache[_Kinds, tuple[ServedApis, list[Object]]] = LRUCache(
+            ENABLEMENTS_KEPT
+        )
+
+    async def healthz(self) -> int | None:
+        """Return the HTTP status of the host's health endpoint, None where it does not answer."""
+        return await self._view.probe.status()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the host went back in time and is not yet read again."""
+        return self._view.client.history.is_in_doubt
+
+    async def observe(
+        self, vc: VirtualCluster, cluster: Object, judged: Sequence[Condition]
+    ) -> rules.ObservedStatus:
+        """Return what there is to report of a virtual cluster.
+
+        judged: its conditions that are damped, of which Ready is the first.
+        """
+        live = cluster.get("status") or {}
+        is_partial = False
+        try:
+            served = await self._view.discovery.refresh(self._view.discovery_max_age_s)
+        except KubeError:
+            served, is_partial = self._view.discovery.served, True
+        enablements = self._api_enablements(served, vc)
+        is_partial = is_partial or not served.is_complete
+        nodes = self._view.membership.nodes_of(vc.name)
+        summary = None
+        if self._view.with_resources:
+            models = (
+                (dig(cluster, "spec", "resourceModels") or []) if self._view.with_models else []
+            )
+            on_nodes = [
+                pod
+                for node in nodes
+                for pod in self._view.pods.by_index(PODS_BY_NODE, node.metadata.name)
+            ]
+            summary = rules.resource_summary(nodes, on_nodes, self._pending(vc), models, vc.quota)
+        return rules.ObservedStatus(
+            kubernetes_version=await self._kubernetes_version(),
+            api_enablements=enablements,
+            node_summary=rules.node_summary(nodes) if self._view.with_resources else None,
+            resource_summary=summary,
+            conditions=[
+                rules.complete_api_enablements(len(enablements), is_partial=is_partial),
+                *judged,
+                *self._contested.condition(vc, live),
+                *_network_isolation(vc, live),
+                *self._view.placement(vc.name),
+                *(condition for tell in self._view.more for condition in tell(vc, live)),
+            ],
+        )
+
+    def _pending(self, vc: VirtualCluster) -> list[Pod]:
+        """Return unscheduled pods of the claimed namespaces, or that select these nodes."""
+        pods = self._view.pods
+        found: dict[tuple[str, str], Pod] = {}
+        for namespace in self._view.claims.of(vc.name).values():
+            for pod in pods.by_index(PENDING_BY_NAMESPACE, namespace):
+                found[pod.metadata.namespace, pod.metadata.name] = pod
+        required = vc.required_selector.items()
+        key, value = next(iter(required))
+        for pod in pods.by_index(PENDING_BY_SELECTOR, f"{key}={value}"):
+            if required <= pod.spec.node_selector.items():
+                found[pod.metadata.namespace, pod.metadata.name] = pod
+        return list(found.values())
+
+    async def _kubernetes_version(self) -> str:
+        version, read_at = self._version
+        if self._clock() - read_at > VERSION_MAX_AGE_S:
+            try:
+                version = str((await self._view.client.get("/version")).get("gitVersion") or "")
+            except KubeError:
+                return ""
+            self._version = (version, self._clock())
+        return version
+
+    def _api_enablements(self, served: ServedApis, vc: VirtualCluster) -> list[Object]:
+        """Return the list for one virtual cluster; those with the same kinds share one."""
+        kinds = (vc.allowed_kinds, vc.denied_kinds)
+        found = self._enablements.get(kinds)
+        enablements = found[1] if found else []
+        if found is None or found[0] is not served:
+
+            def is_hidden(gvk: GroupVersionKind) -> bool:
+                resource = served.by_kind.get(gvk)
+                namespaced = resource is not None and resource.namespaced
+                return hidden_from_api_enablements(
+                    gvk,
+                    namespaced=namespaced,
+                    configured=self._view.cluster_scoped_kinds,
+                    vc=vc,
+                    is_reached=self._view.is_reached,
+                )
+
+            enablements = rules.api_enablements(served.lists, is_hidden)
+            self._enablements[kinds] = (served, enablements)
+        return enablements
+
+
+def _network_isolation(vc: VirtualCluster, live: Object) -> list[Condition]:
+    """Return the condition NetworkIsolation where it is asked for, or was."""
+    is_asked = vc.network_policy == "isolate"
+    if is_asked or find_condition(live.get("conditions"), rules.NETWORK_ISOLATION):
+        return [rules.network_isolation(is_asked=is_asked)]
+    return []

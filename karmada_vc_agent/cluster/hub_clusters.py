@@ -1,0 +1,203 @@
+"""The Cluster objects of the hub, and which of them are ours.
+
+Ours is a Cluster that has the name of a virtual cluster *and* its id, a UUIDv5 of the
+host's kube-system UID and that name: stable, distinct, never the raw host UID. Of two agents
+of one host that have the same virtual cluster in their settings it is the one's that the
+Cluster names: whoever wrote that first.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Callable, Container, Iterable
+from functools import lru_cache
+
+import orjson
+from cachetools import LRUCache
+
+from karmada_vc_agent.cluster.judgements import Judgements
+from karmada_vc_agent.cluster.shapes import ClusterShape
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.controller import NotReadyError
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION, PRESERVE_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, maps_at, uid_of
+from karmada_vc_agent.model.well_known import NAME_FIELD
+
+REMEMBERED = 4096
+"""Virtual clusters, served or not, whose id and deletion are known without asking again."""
+CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
+
+
+@lru_cache(REMEMBERED)
+def cluster_id(host_uid: str, name: str) -> str:
+    """Return the `spec.id` of a virtual cluster."""
+    return str(uuid.uuid5(uuid.UUID(host_uid), name))
+
+
+def host_id(host_uid: str) -> str:
+    """Return the id of a host on the hub, derived from its UID, which the hub never sees."""
+    return str(uuid.uuid5(uuid.UUID(host_uid), "host"))
+
+
+def agent_id(namespace: str, name: str) -> str:
+    """Return what tells an agent from others of the same host."""
+    return f"{namespace}/{name}"
+
+
+def agent_of(cluster: Object | None) -> str:
+    """Return the agent that serves a Cluster, or "" where it does not say."""
+    return annotations_of(cluster or {}).get(AGENT_ANNOTATION, "")
+
+
+def version_of(cluster: Object) -> str:
+    """Return the version to change a Cluster by. Raises NotReadyError while it is from elsewhere.
+
+    One from the checkpoint has none: the hub has not told yet what there is.
+    """
+    version = cluster["metadata"].get("resourceVersion")
+    if not version:
+        raise NotReadyError("the hub has not told its Clusters yet")
+    return str(version)
+
+
+def digest(value: object) -> str:
+    """Return a short text that changes whenever a JSON value does."""
+    content = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _id_of(cluster: Object) -> Iterable[str]:
+    found = dig(cluster, "spec", "id")
+    return (found,) if isinstance(found, str) else ()
+
+
+_BY_ID = "id"
+
+
+def cluster_store() -> Store[Object]:
+    """Return an empty store of Clusters, with the index that HubClusters asks."""
+    return Store(ClusterCodec(), {_BY_ID: _id_of})
+
+
+async def find_cluster(hub: ApiClient, name: str) -> Object | None:
+    """Return the Cluster of a name, None if the hub lists none. Raises KubeError.
+
+    By a list: `leave` removes the right to get a Cluster by its name, and a denial is no absence.
+    """
+    answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{NAME_FIELD}={name}"})
+    clusters = maps_at(answer, "items")
+    return next((each for each in clusters if each["metadata"]["name"] == name), None)
+
+
+class ClusterCodec(RawCodec):
+    """Clusters with `status.apiEnablements` as a digest: the list is large and only compared."""
+
+    def __init__(self) -> None:
+        super().__init__(ClusterShape)
+
+    def trim(self, obj: Object) -> Object:
+        """Return what is kept of a Cluster."""
+        enablements = dig(obj, "status", "apiEnablements")
+        if isinstance(enablements, list):
+            obj["status"]["apiEnablements"] = digest(enablements)
+        return super().trim(obj)
+
+
+class HubClusters:
+    """Reads the watched Clusters of the hub.
+
+    store: from `cluster_store`. judgements: which Clusters are Ready; None = another judges, and
+    the hub has it.
+    """
+
+    def __init__(
+        self,
+        store: Store[Object],
+        host_uid: str,
+        names: Container[str],
+        agent: str = "",
+        judgements: Judgements | None = None,
+    ) -> None:
+        self.store = store
+        self.agent = agent
+        self.host = host_id(host_uid)
+        self._judgements = judgements
+        self._host_uid = host_uid
+        self._names = names
+        self._marked: LRUCache[str, str] = LRUCache(REMEMBERED)
+        self.has_told: Callable[[str], bool] = lambda _: True
+        """Whether the hub has told if there is a Cluster of a name, once the store is synced."""
+        store.add_handler(self._changed)
+
+    def id_of(self, name: str) -> str:
+        """Return the id of a virtual cluster, whether it is served or not."""
+        return cluster_id(self._host_uid, name)
+
+    def ours(self, name: str) -> Object | None:
+        """Return the Cluster of a virtual cluster, or None where it is absent or another's."""
+        cluster = self.store.get("", name)
+        return cluster if name in self._names and self.is_ours(cluster) else None
+
+    def is_ours(self, cluster: Object | None) -> bool:
+        """Whether a Cluster is of this host, and of no other agent of it."""
+        if cluster is None or dig(cluster, "spec", "id") != self.id_of(cluster["metadata"]["name"]):
+            return False
+        return self._other_agent(cluster) is None
+
+    def other_agent(self, name: str) -> str | None:
+        """Return the other agent of this host that serves a virtual cluster, if one does."""
+        return self._other_agent(self._of_this_host(name))
+
+    def _other_agent(self, cluster: Object | None) -> str | None:
+        found = agent_of(cluster) if self.agent else ""
+        return found if found and found != self.agent else None
+
+    def _of_this_host(self, name: str) -> Object | None:
+        cluster = self.store.get("", name)
+        if cluster is None or name not in self._names:
+            return None
+        return cluster if dig(cluster, "spec", "id") == self.id_of(name) else None
+
+    def conflicting_cluster(self, name: str) -> Object | None:
+        """Return a foreign Cluster that has our name or our id."""
+        own_id, namesake = self.id_of(name), self.store.get("", name)
+        if namesake is not None and dig(namesake, "spec", "id") != own_id:
+            return namesake
+        doubles = self.store.by_index(_BY_ID, own_id)
+        return next((each for each in doubles if each["metadata"]["name"] != name), None)
+
+    def created_at(self, name: str) -> str:
+        """Return when the Cluster was created, or ""."""
+        cluster = self.ours(name)
+        return str(cluster["metadata"].get("creationTimestamp") or "") if cluster else ""
+
+    def is_ready(self, name: str) -> bool:
+        """Whether our Cluster is Ready: by our own judgement, if it is ours to judge."""
+        cluster = self.ours(name)
+        if self._judgements is not None:
+            return cluster is not None and self._judgements.is_ready(name)
+        conditions = dig(cluster, "status", "conditions") or []
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    def marked(self, name: str) -> str:
+        """Return the uid of our Cluster that was seen with a deletion mark last, or "".
+
+        Noted as it is told: the Cluster may be gone before anybody looks at it.
+        """
+        return self._marked.get(name, "")
+
+    def _changed(self, _old: Object | None, new: Object | None) -> None:
+        if new is None or not new["metadata"].get("deletionTimestamp"):
+            return
+        name = new["metadata"]["name"]
+        if name in self._names and dig(new, "spec", "id") == self.id_of(name):
+            self._marked[name] = uid_of(new)
+
+    def preserves(self, name: str) -> bool:
+        """Whether what the Works of our Cluster made is to stay when they go."""
+        return annotations_of(self.ours(name) or {}).get(PRESERVE_ANNOTATION) == "true"
+
+    def is_deleting(self, name: str) -> bool:
+        """Whether our Cluster has a deletion mark."""
+        return bool(dig(self.ours(name), "metadata", "deletionTimestamp"))

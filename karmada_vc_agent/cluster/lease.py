@@ -1,0 +1,234 @@
+"""Renews the Lease of each Cluster on the hub, with a client of its own (contract 3.1, trap 10)."""
+
+import logging
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from karmada_vc_agent.cluster.agent_condition import AgentCondition
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.judgements import LEASE
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
+from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of, uid_of
+from karmada_vc_agent.model.switches import CLUSTER_STATUS
+from karmada_vc_agent.runner.clients import LEASE_LANES
+from karmada_vc_agent.runner.collector import HUB
+from karmada_vc_agent.runner.keys import itself
+from karmada_vc_agent.runner.lead import Lead
+from karmada_vc_agent.runner.leases import Reconcile
+from karmada_vc_agent.runner.parts import Parts
+
+_log = logging.getLogger(__name__)
+
+LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{karmada.LEASE_NAMESPACE}/leases"
+JITTER = 0.04
+RETRY_MAX_S = 5.0
+_NO_NAMESPACE = (
+    f"hub: Namespace {karmada.LEASE_NAMESPACE} does not exist, so no Lease can be created and the "
+    "hub does not consider the Clusters Ready; run karmada-vc-agent join, or create it"
+)
+_NO_FIELDS: list[Object] = [{}]
+"""Has the server forget who wrote which field, for good: half a KB in each renewal and answer."""
+
+
+class ClusterLeaseController:
+    """Renews Leases from the first time a Cluster was seen Ready until it is gone.
+
+    Leases are also renewed while leadership is in doubt, since they must tell the hub of a host
+    that does not answer. Each renewal records the process that made it: a process with doubtful
+    leadership that finds another one recorded knows that a standby took over, and stops.
+    on_renewed: called with each virtual cluster whose Lease was renewed. on_skew: called with how
+    many seconds a Lease that is taken over is ahead of our clock. namespace: reports whether the
+    hub has the namespace of Leases.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        clusters: HubClusters,
+        duration_s: float,
+        renew_fraction: float,
+        lead: Lead,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_renewed: Callable[[str], None] = lambda _: None,
+        on_skew: Callable[[str, float], None] = lambda *_: None,
+        namespace: AgentCondition | None = None,
+    ) -> None:
+        self._hub = hub
+        self._clusters = clusters
+        self._duration_s = duration_s
+        self._interval_s = duration_s * renew_fraction
+        self._lead = lead
+        self._on_renewed = on_renewed
+        self._on_skew = on_skew
+        self._namespace = namespace or AgentCondition("")
+        self._now = now
+        self._leases: dict[str, Object] = {}
+        self._written: dict[str, tuple[str, str, int]] = {}
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Renew the Lease of one virtual cluster; ends when its Cluster is gone."""
+        cluster = self._clusters.ours(name)
+        if cluster is None:
+            lease = self._leases.pop(name, None)
+            self._written.pop(name, None)
+            if lease is not None and self._clusters.store.get("", name) is not None:
+                await self._give_up(name, lease)
+            return None
+        if not self._lead.may_report():
+            self._leases.pop(name, None)
+            return Requeue(self._interval_s)
+        lease = self._leases.get(name)
+        try:
+            if lease is None:
+                lease = await self._read_or_create(cluster)
+                self._check_time(name, lease)
+                self._warn_of_skew(name, lease)
+            self._lead.observe_holder(annotations_of(lease).get(LEASE_HOLDER_ANNOTATION))
+            if not self._lead.may_report():
+                return Requeue(self._interval_s)
+            renewed = self._renewed(lease, cluster)
+            answer = await self._hub.replace_tersely(f"{LEASES_PATH}/{name}", renewed)
+            self._leases[name] = written = {**renewed, "metadata": answer["metadata"]}
+            version = str(written["metadata"]["resourceVersion"])
+            self._written[name] = (uid_of(written), version, self._hub.history.epoch)
+        except (ConflictError, NotFoundError):
+            self._leases.pop(name, None)
+            raise
+        self._on_renewed(name)
+        return Requeue(self._interval_s * random.uniform(1, 1 + JITTER))  # noqa: S311 - jitter
+
+    async def _give_up(self, name: str, lease: Object) -> None:
+        """Take our note off the Lease of a Cluster that is there and not served any more.
+
+        `leave` goes by it: it would wait for us to clean up.
+        """
+        if not self._lead.may_report():
+            return
+        metadata = dict(lease["metadata"])
+        metadata["annotations"] = dict(annotations_of(lease))
+        metadata["annotations"].pop(LEASE_HOLDER_ANNOTATION, None)
+        with suppress(ConflictError, ForbiddenError, NotFoundError):
+            await self._hub.replace(f"{LEASES_PATH}/{name}", {**lease, "metadata": metadata})
+
+    async def _read_or_create(self, cluster: Object) -> Object:
+        name = cluster["metadata"]["name"]
+        try:
+            return await self._hub.get(f"{LEASES_PATH}/{name}")
+        except NotFoundError:
+            lease = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name, "namespace": karmada.LEASE_NAMESPACE},
+            }
+            return await self._create(self._renewed(lease, cluster))
+
+    async def _create(self, lease: Object) -> Object:
+        """Create a Lease. Raises NotReadyError where the hub has no namespace for it."""
+        try:
+            made = await self._hub.create(LEASES_PATH, lease)
+        except NotFoundError as error:
+            if not self._namespace.problem:
+                _log.error("Cannot create Leases", extra={"reason": _NO_NAMESPACE})
+            self._namespace.fail("NamespaceMissing", _NO_NAMESPACE)
+            raise NotReadyError(_NO_NAMESPACE) from error
+        self._namespace.succeed()
+        return made
+
+    def _check_time(self, name: str, lease: Object) -> None:
+        """Notice a hub that has a Lease from before our last renewal, as after a restore.
+
+        Versions of the hub only grow, so they may have passed their old values long ago; the Lease
+        still shows it, since only this agent renews it.
+        """
+        uid, version, epoch = self._written.get(name, ("", "", 0))
+        if uid == uid_of(lease):
+            found = str(lease["metadata"].get("resourceVersion") or "")
+            self._hub.history.check(version, found, f"lease {name}", epoch)
+
+    def _warn_of_skew(self, name: str, lease: Object) -> None:
+        """Warn of a clock that is behind the one by which a Lease was renewed before."""
+        ahead_s = seconds_ahead(lease, self._now())
+        self._on_skew(name, ahead_s)
+        if ahead_s > SKEW_S:
+            _log.warning(
+                "The clock of this machine is behind that of the previous holder of the Lease; "
+                "check its time synchronisation. The Lease time continues from the previous one",
+                extra={"virtual_cluster": name, "behind_s": round(ahead_s, 1)},
+            )
+
+    def _renewed(self, lease: Object, cluster: Object) -> Object:
+        """Return the Lease to write; an existing owner is kept, even an outdated one."""
+        name, uid = cluster["metadata"]["name"], cluster["metadata"]["uid"]
+        metadata = dict(lease["metadata"])
+        if metadata.pop("managedFields", None):
+            metadata["managedFields"] = _NO_FIELDS
+        metadata["annotations"] = {
+            **annotations_of(lease),
+            LEASE_HOLDER_ANNOTATION: self._lead.identity,
+        }
+        if not metadata.get("ownerReferences"):
+            owner = {
+                "apiVersion": karmada.CLUSTER_API,
+                "kind": "Cluster",
+                "name": name,
+                "uid": uid,
+            }
+            metadata["ownerReferences"] = [owner]
+        spec = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": int(self._duration_s),
+            "renewTime": renew_time(lease, self._now()),
+        }
+        return {**lease, "metadata": metadata, "spec": spec}
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; its first keys are those that `parts.leases` starts with."""
+    common, config = parts.common, parts.common.config
+
+    def renewed(name: str) -> None:
+        parts.collector.contact(name, HUB)
+        common.contact.accepted(name, LEASE)
+
+    controller = ClusterLeaseController(
+        common.clients.hub_leases,
+        common.stores.clusters,
+        config.cluster_lease_duration,
+        config.cluster_lease_renew_interval_fraction,
+        common.lead,
+        on_renewed=renewed,
+        on_skew=parts.collector.lease_ahead,
+        namespace=parts.lease_namespace,
+    )
+    return ControllerSpec(
+        "cluster-lease",
+        common.queues.by_name(RETRY_MAX_S),
+        parts.leases.tracked(_in_contact(parts, controller.reconcile)),
+        LEASE_LANES,
+        switch=CLUSTER_STATUS,
+        sources=(
+            Enqueues(parts.leases.due.subscribe, itself),
+            Enqueues(common.signals.lead_regained.subscribe, parts.names),
+        ),
+    )
+
+
+def _in_contact(parts: Parts, renew: Reconcile) -> Reconcile:
+    """Return `renew` such that it is noted why the hub does not take a Lease."""
+    contact, lead = parts.common.contact, parts.common.lead
+
+    async def noted(name: str) -> Requeue | None:
+        outcome = await contact.track(name, LEASE, renew(name))
+        if outcome is None or not lead.may_report():
+            contact.forget(name)
+        return outcome
+
+    return noted

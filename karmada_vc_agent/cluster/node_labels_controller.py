@@ -1,0 +1,122 @@
+"""Maintains the membership label of nodes selected by expressions or names."""
+
+import logging
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
+
+from karmada_vc_agent.cluster.hub_clusters import agent_of
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.keys import itself
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+
+_log = logging.getLogger(__name__)
+
+
+def keys_of_node(old: Node | None, new: Node | None) -> Iterator[str]:
+    """Yield a node that changed."""
+    node = new or old
+    if node is not None:
+        yield node.metadata.name
+
+
+def keys_of_cluster(
+    virtual_clusters: Container[str], nodes: Iterable[Node], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield all nodes if another agent starts or stops serving a virtual cluster of ours."""
+    cluster = new or old
+    if cluster is None or cluster["metadata"]["name"] not in virtual_clusters:
+        return
+    if agent_of(old) != agent_of(new):
+        for node in nodes:
+            yield node.metadata.name
+
+
+class NodeLabelsController:
+    """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1).
+
+    is_anothers: whether another agent serves a virtual cluster; then the label is that one's.
+    remember: told of each label that is a former name, which nothing else tells once it is left.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        nodes: Store[Node],
+        membership: Membership,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        is_anothers: Callable[[str], bool] = lambda _: False,
+        remember: Callable[[str, str], Awaitable[None]] | None = None,
+    ) -> None:
+        self._host = host
+        self._nodes = nodes
+        self._membership = membership
+        self._virtual_clusters = virtual_clusters
+        self._is_anothers = is_anothers
+        self._remember = remember
+
+    async def reconcile(self, node_name: str) -> None:
+        """Set the label of one node, or remove it if no virtual cluster needs it."""
+        node = self._nodes.get("", node_name)
+        if node is None:
+            return
+        owner = self._virtual_clusters.get(self._membership.owner_of(node_name) or "")
+        wanted = owner.name_on_host if owner is not None and owner.needs_membership_label else None
+        found = node.metadata.labels.get(MEMBERSHIP_LABEL)
+        if self._remember is not None and wanted is not None and owner is not None:
+            await self._remember(wanted, owner.name)
+        if wanted == found:
+            return
+        named = {vc.name_on_host: vc.name for vc in self._virtual_clusters.values()}
+        if wanted is None and found not in named:
+            return  # another agent's
+        if any(name and self._is_anothers(named.get(name, name)) for name in (wanted, found)):
+            return
+        try:
+            await self._host.merge_patch(
+                f"/api/v1/nodes/{node_name}", {"metadata": {"labels": {MEMBERSHIP_LABEL: wanted}}}
+            )
+        except NotFoundError:
+            return
+        extra = {"node": node_name, "label": MEMBERSHIP_LABEL}
+        if wanted is None:
+            _log.info("Removed label of node", extra=extra)
+        else:
+            _log.info("Labelled node", extra={**extra, "value": wanted})
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; its keys are nodes."""
+    common, stores = parts.common, parts.common.stores
+    vcs = common.virtual_clusters
+    controller = NodeLabelsController(
+        common.clients.host,
+        stores.nodes,
+        stores.membership,
+        vcs,
+        lambda name: stores.clusters.other_agent(name) is not None,
+        common.state.remember_label,
+    )
+    clusters = stores.clusters.store.add_handler
+    return ControllerSpec(
+        "node-labels",
+        common.queues.by_cluster(lambda node: stores.membership.owner_of(node) or flows.OWN),
+        controller.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(stores.nodes.add_handler, keys_of_node),
+            Enqueues(clusters, partial(keys_of_cluster, vcs, stores.nodes)),
+            Enqueues(parts.works.registered.disputed.subscribe, itself),
+        ),
+        resync_keys=lambda _: (node.metadata.name for node in stores.nodes),
+    )

@@ -1,0 +1,104 @@
+"""Whether the nodes of each virtual cluster can be reached, damped as Ready is."""
+
+import logging
+from collections.abc import Callable
+
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
+from karmada_vc_agent.cluster.rules.nodes_reachable import (
+    NO_NODES,
+    NODES_REACHABLE,
+    count_nodes,
+    nodes_reachable,
+)
+from karmada_vc_agent.cluster.rules.readiness import Observation, Thresholds, damp
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+_log = logging.getLogger(__name__)
+
+Tell = Callable[[Object, Condition], None]
+"""Told of a Cluster, and of the condition that it is to have."""
+
+
+class ReachableNodes:
+    """The condition NodesReachable of each virtual cluster, as judged by the agent.
+
+    tell: told when the condition becomes another one than the Cluster has, and that is worth it.
+    changed: a virtual cluster whose nodes came into reach, or went out of it.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        thresholds: Thresholds,
+        tell: Tell,
+        clock: Callable[[], float],
+    ) -> None:
+        self._membership = membership
+        self._thresholds = thresholds
+        self._tell = tell
+        self._clock = clock
+        self._judged: dict[str, Condition] = {}
+        self._observed: dict[str, Observation] = {}
+        self.changed: Signal[[str]] = Signal()
+
+    def of(self, name: str) -> Condition:
+        """Return the condition: what holds is what was judged, the numbers are those of now."""
+        now, judged = self._seen(name), self._judged.get(name)
+        return now if judged is None or judged["status"] == now["status"] else judged
+
+    def judge(self, vc: VirtualCluster, cluster: Object) -> Condition:
+        """Look at the nodes again; return the condition that the Cluster is to have."""
+        before = self._judged.get(vc.name)
+        judged, self._observed[vc.name] = damp(
+            self._observed.get(vc.name),
+            self._seen(vc.name),
+            before,
+            self._clock(),
+            self._thresholds,
+        )
+        self._judged[vc.name] = judged
+        if _is_news(before, judged):
+            _log_news(vc, judged)
+        if _is_news(find_condition(dig(cluster, "status", "conditions"), NODES_REACHABLE), judged):
+            self._tell(cluster, judged)
+        if before is None or before["status"] != judged["status"]:
+            self.changed.emit(vc.name)
+        return judged
+
+    def forget(self, name: str) -> None:
+        """Drop what was held of a Cluster that is not ours any more."""
+        self._judged.pop(name, None)
+        self._observed.pop(name, None)
+
+    def _seen(self, name: str) -> Condition:
+        return nodes_reachable(count_nodes(self._membership.nodes_of(name)))
+
+
+def _is_news(before: Condition | None, judged: Condition) -> bool:
+    """Whether something is wrong that was not before, or is right again."""
+    if judged["status"] == "True":
+        return before is not None and before["status"] != "True"
+    return before is None or before["reason"] != judged["reason"]
+
+
+def _log_news(vc: VirtualCluster, judged: Condition) -> None:
+    extra = {"virtual_cluster": vc.name, "reason": judged["message"]}
+    if judged["status"] == "True":
+        _log.info("Nodes of the group are Ready again", extra=extra)
+    elif judged["reason"] == NO_NODES:
+        about = {"nodeSelector": _text(vc.node_selector), "nodeNames": listed(vc.node_names)}
+        _log.warning("The settings select no node", extra=extra | about)
+    else:
+        _log.warning("No node of the group is Ready", extra=extra)
+
+
+def _text(selector: LabelSelector) -> str:
+    labels = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    found = selector.match_expressions
+    expressions = [f"{each.key} {each.operator} {sorted(each.values)}" for each in found]
+    return listed([*labels, *expressions])

@@ -1,0 +1,220 @@
+"""Registers Cluster objects on the hub and aligns them with the settings.
+
+Deleted Clusters stay deleted: those that this agent saw marked and finalised. A Cluster that is
+missing otherwise, as after a restore of the hub, was lost: it is registered again.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
+from functools import partial
+
+from karmada_vc_agent.cluster.hub_clusters import (
+    CLUSTERS_PATH,
+    HubClusters,
+    version_of,
+)
+from karmada_vc_agent.cluster.registrations import Registrations, settings_digest
+from karmada_vc_agent.cluster.rules.cluster_registration import (
+    cluster_changes,
+    new_cluster,
+    served_by_another,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
+from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, KubeError, NotFoundError
+from karmada_vc_agent.kube.log_once import LogOnce
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.runner.keys import same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+
+_log = logging.getLogger(__name__)
+
+REFUSED_RETRY = Requeue(30.0)
+"""Interval of retries when a name is taken or the hub rejects a Cluster; logged once."""
+
+_LEFT = (
+    "Not registering a virtual cluster that has left; to register it again, run karmada-vc-agent "
+    "join and restart the agent, or start it with --reregister"
+)
+_DELETED = (
+    "Not registering a Cluster that was deleted on the hub; to register it again, change its "
+    "settings or start with --reregister"
+)
+
+
+def keys_of_cluster(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual cluster of a changed Cluster, if it is served."""
+    cluster = new or old
+    if cluster is not None and cluster["metadata"]["name"] in virtual_clusters:
+        yield cluster["metadata"]["name"]
+
+
+class RegistrationController:
+    """Registers each virtual cluster once, and keeps what it registered up to date.
+
+    registrations: which are to be registered, and which stay away. access_of: prepares what the
+    hub needs to reach a virtual cluster; returns what its new Cluster says of it.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        clusters: HubClusters,
+        state: AgentState,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        registrations: Registrations,
+        access_of: Callable[[VirtualCluster], Awaitable[Object]],
+    ) -> None:
+        self._access_of = access_of
+        self._hub = hub
+        self._clusters = clusters
+        self._state = state
+        self._virtual_clusters = virtual_clusters
+        self.registrations = registrations
+        self._once = LogOnce(_log)
+        self._refusals: dict[str, str] = {}
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Create or update the Cluster of one virtual cluster."""
+        self._refusals.pop(name, None)
+        try:
+            outcome = await self._reconcile(name)
+        except KubeError as error:
+            self.registrations.note(name, str(error))
+            raise
+        self.registrations.note(name, self._refusals.get(name))
+        return outcome
+
+    async def _reconcile(self, name: str) -> Requeue | None:
+        vc = self._virtual_clusters.get(name)
+        if vc is None:
+            self._once.ended(name)  # who brings it back is told again
+            return None
+        if not self._clusters.has_told(name):
+            raise NotReadyError(f"the hub has not told cluster({name}) yet")
+        cluster = self._clusters.ours(name)
+        other = self._clusters.conflicting_cluster(name)
+        record = await self._note_deletion(name)
+        settings = settings_digest(vc)
+        rival = self._clusters.other_agent(name)
+
+        if rival is not None:
+            return self._refused(name, served_by_another(name, rival))
+        if cluster is not None:
+            return await self._maintain(vc, cluster, record, settings)
+        if other is not None:
+            text = (
+                f"the cluster ID {self._clusters.id_of(name)} or the cluster name {name} "
+                "has been registered"
+            )
+            return self._refused(name, text)
+        if record is not None and not record.was_deleted:
+            # It may have left while it was not served here: nobody saw that it was deleted.
+            record = await self._state.read_again(name)
+        if self.registrations.stays_away(name):
+            message = _LEFT if record and record.has_left else _DELETED
+            self._once.warning(message, about=name, virtual_cluster=name)
+            return None
+        if record is not None and not record.was_deleted:
+            _log.warning(
+                "Registering a Cluster again that disappeared without being deleted",
+                extra={"virtual_cluster": name},
+            )
+        return await self._register(vc, settings)
+
+    async def _note_deletion(self, name: str) -> ClusterRecord | None:
+        """Record, across restarts, that our Cluster was deleted; return the record."""
+        record, marked = self._state.cluster(name), self._clusters.marked(name)
+        if marked and record is not None and record.uid == marked and not record.was_deleted:
+            return await self._state.remember_deleted(name, marked, record.settings)
+        return record
+
+    async def _register(self, vc: VirtualCluster, settings: str) -> Requeue | None:
+        _log.info("Registering", extra={"virtual_cluster": vc.name})
+        access = await self._access_of(vc)
+        try:
+            created = await self._hub.create(
+                CLUSTERS_PATH,
+                new_cluster(
+                    vc,
+                    self._clusters.id_of(vc.name),
+                    self._clusters.agent,
+                    self._clusters.host,
+                    access,
+                ),
+            )
+        except InvalidError as error:
+            return self._refused(vc.name, str(error))
+        except AlreadyExistsError:
+            # The watch will report it; then it is ours or a conflict.
+            return Requeue(0.5)
+        self.registrations.is_there(vc.name)
+        self._once.ended(vc.name)
+        await self._state.remember(vc.name, ClusterRecord(created["metadata"]["uid"], settings))
+        self._clusters.store.observe(created)
+        return await self._maintain(vc, created, self._state.cluster(vc.name), settings)
+
+    async def _maintain(
+        self, vc: VirtualCluster, cluster: Object, record: ClusterRecord | None, settings: str
+    ) -> Requeue | None:
+        if cluster["metadata"].get("deletionTimestamp"):
+            uid = cluster["metadata"]["uid"]
+            await self._state.remember_deleted(vc.name, uid, settings)
+            return None
+        self._once.ended(vc.name)
+        # It exists: --reregister does not apply to later deletions.
+        self.registrations.is_there(vc.name)
+        settings_changed = record is None or record.settings != settings
+        changes = cluster_changes(
+            cluster,
+            vc,
+            self._clusters.agent,
+            self._clusters.host,
+            settings_changed=settings_changed,
+        )
+        if changes:
+            version = {"resourceVersion": version_of(cluster)}
+            changes["metadata"] = {**changes.get("metadata", {}), **version}
+            try:
+                answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
+            except InvalidError as error:
+                return self._refused(vc.name, str(error))
+            except NotFoundError:
+                return Requeue(0.5)
+            self._clusters.store.observe(answer)
+        await self._state.remember(vc.name, ClusterRecord(cluster["metadata"]["uid"], settings))
+        return None
+
+    def _refused(self, name: str, text: str) -> Requeue:
+        self._refusals[name] = text
+        self._once.error("Not registered", about=name, virtual_cluster=name, reason=text)
+        return REFUSED_RETRY
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller."""
+    common, vcs = parts.common, parts.common.virtual_clusters
+    controller = RegistrationController(
+        common.clients.hub,
+        common.stores.clusters,
+        common.state,
+        vcs,
+        common.registrations,
+        parts.gateway.access.fields_of_new,
+    )
+    clusters = common.stores.clusters.store
+    return ControllerSpec(
+        "registration",
+        common.queues.by_name(),
+        controller.reconcile,
+        FEW_WORKERS,
+        initial_keys=parts.names,
+        sources=(Enqueues(clusters.add_handler, partial(keys_of_cluster, vcs)),),
+        resync_keys=same,
+    )

@@ -1,0 +1,88 @@
+"""Which virtual clusters of the settings are to be registered, and which stay away."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from karmada_vc_agent.cluster.hub_clusters import HubClusters, digest
+from karmada_vc_agent.model.durations import Duration
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultPodSecurity, VirtualCluster
+from karmada_vc_agent.runner.agent_state import AgentState
+
+_OF_WORKS = frozenset(("paused", "window", "window_passes"))
+
+
+def settings_digest(vc: VirtualCluster) -> str:
+    """Return a text that changes when any setting of a virtual cluster does.
+
+    Settings at their default do not count, so that a new one in a later version changes nothing,
+    nor does a level of Pod Security that the profile requires.
+    Nor do a pause and windows, which say nothing of the Cluster.
+    """
+    defaults = VirtualCluster(vc.name)
+    given = {
+        name: value
+        for name in vc.__struct_fields__
+        if name not in _OF_WORKS
+        and (value := getattr(vc, name)) != getattr(defaults, name)
+        and not isinstance(value, DefaultPodSecurity)
+    }
+    return digest(_plain({"name": vc.name, **given}))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, ApplyAs):
+        return {**msgspec.structs.asdict(value), "is_default": value.is_default}
+    if isinstance(value, msgspec.Struct):
+        return _plain(msgspec.structs.asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return float(value) if isinstance(value, Duration) else value
+
+
+class Registrations:
+    """Knows whose Cluster was deleted, or left, and stays so while the settings stay.
+
+    reregister: names that are to be registered again all the same.
+    """
+
+    def __init__(
+        self,
+        state: AgentState,
+        clusters: HubClusters,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        reregister: Iterable[str] = (),
+    ) -> None:
+        self._state = state
+        self._clusters = clusters
+        self._virtual_clusters = virtual_clusters
+        self._reregister = set(reregister)
+        self._troubles: dict[str, str] = {}
+
+    def stays_away(self, name: str) -> bool:
+        """Whether a virtual cluster of the settings is not registered, and is not going to be."""
+        record = self._state.cluster(name)
+        if record is None or name in self._reregister or self._clusters.ours(name) is not None:
+            return False
+        vc = self._virtual_clusters.get(name)
+        is_same = vc is not None and record.settings == settings_digest(vc)
+        return record.has_left or (record.was_deleted and is_same)
+
+    def note(self, name: str, trouble: str | None) -> None:
+        """Note why a virtual cluster is not registered as its settings want, None where it is."""
+        if trouble is None:
+            self._troubles.pop(name, None)
+        else:
+            self._troubles[name] = trouble
+
+    def trouble(self, name: str) -> str | None:
+        """Return why a virtual cluster is not registered as its settings want, if it is known."""
+        return self._troubles.get(name)
+
+    def is_there(self, name: str) -> None:
+        """Take note of a Cluster that exists: what comes later is not meant."""
+        self._reregister.discard(name)

@@ -1,0 +1,131 @@
+"""Where virtual clusters come from: several sources feed the one registry, the older wins a name.
+
+Each source replaces its own only. A younger one that has a name too, or had it (formerNames), waits
+for it, and is served once the older one gives the name up.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import takewhile
+
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+
+class VirtualClusterSources:
+    """The sources of a registry, the oldest first; nobody else is to change the registry.
+
+    No two are served that have one name, or whose names on the host are made from one name: they
+    would have each other's namespaces and nodes. Of one source the first to come wins.
+    """
+
+    def __init__(self, registry: VirtualClusters) -> None:
+        self._registry = registry
+        self._sources: list[VirtualClusterSource] = []
+        self._by_name: dict[str, VirtualClusterSource] = {}
+        self._by_name_on_host: dict[str, VirtualClusterSource] = {}
+        self._rivals: dict[tuple[str, str], VirtualClusterSource] = {}
+
+    def add(
+        self, name: str, virtual_clusters: Iterable[VirtualCluster] = ()
+    ) -> "VirtualClusterSource":
+        """Return a new source, younger than all others; name: for messages."""
+        source = VirtualClusterSource(self, name)
+        self._sources.append(source)
+        source.replace_all(virtual_clusters)
+        return source
+
+    def rival(self, cluster: str, of: "VirtualClusterSource") -> "VirtualClusterSource | None":
+        """Return the source that keeps one of another source from being served, or None."""
+        if cluster in of:
+            return self._rivals.get((of.name, cluster))
+        older = tuple(takewhile(lambda source: source is not of, self._sources))
+        holder = self._by_name.get(cluster) or self._by_name_on_host.get(cluster)
+        return holder if holder in older else None
+
+    def merge(self) -> None:
+        """Have the registry hold what the sources want now."""
+        merged: dict[str, VirtualCluster] = {}
+        self._by_name, self._by_name_on_host, self._rivals = {}, {}, {}
+        for source in self._sources:
+            for vc in source.wanted():
+                rival = self._by_name.get(vc.name) or self._by_name_on_host.get(vc.name_on_host)
+                if rival is not None:
+                    self._rivals[source.name, vc.name] = rival
+                    continue
+                merged[vc.name] = vc
+                self._by_name[vc.name] = self._by_name_on_host[vc.name_on_host] = source
+        self._registry.replace_all(merged.values())
+
+
+class VirtualClusterSource:
+    """What one source wants to have served."""
+
+    def __init__(self, sources: VirtualClusterSources, name: str) -> None:
+        self.name = name
+        self._sources = sources
+        self._wanted: dict[str, VirtualCluster] = {}
+
+    def __contains__(self, cluster: object) -> bool:
+        """Whether this source wants a virtual cluster of a name, served or not."""
+        return cluster in self._wanted
+
+    def wanted(self) -> Iterable[VirtualCluster]:
+        """Return what it wants."""
+        return self._wanted.values()
+
+    def wants_nodes_of(self, vc: VirtualCluster) -> bool:
+        """Whether it wants one of this name with these nodes; the rest may be another."""
+        known = self._wanted.get(vc.name)
+        nodes = (vc.node_selector, vc.node_names)
+        return known is not None and (known.node_selector, known.node_names) == nodes
+
+    def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
+        """Want exactly these from now on."""
+        self._want({vc.name: vc for vc in virtual_clusters})
+
+    def put(self, vc: VirtualCluster) -> None:
+        """Want this one, instead of an earlier one of its name."""
+        self._want({**self._wanted, vc.name: vc})
+
+    def remove(self, cluster: str) -> None:
+        """Want the virtual cluster of a name no more."""
+        self._want({name: vc for name, vc in self._wanted.items() if name != cluster})
+
+    def rival(self, cluster: str) -> "VirtualClusterSource | None":
+        """Return the source that has a name, or its names on the host, and goes before; or None.
+
+        That is this one itself, where another of its own came first.
+        """
+        return self._sources.rival(cluster, self)
+
+    def taken(self, cluster: str) -> str:
+        """Return which name is taken and who has it, "" if the virtual cluster may be served."""
+        rival = self.rival(cluster)
+        if rival is None:
+            return ""
+        wanted = self._wanted.get(cluster)
+        shared = wanted.name_on_host if wanted is not None else cluster
+        others = [vc for vc in rival.wanted() if rival is not self or vc.name != cluster]
+        if any(vc.name == cluster for vc in others):
+            return f"{rival.name} already defines a virtual cluster of this name"
+        holders = [vc.name for vc in others if vc.name_on_host == shared]
+        holder = f"virtual cluster {holders[0] if holders else '?'} of {rival.name}"
+        if shared in holders:
+            return f"formerNames has {shared}, which is {holder}"
+        if shared == cluster:
+            return f"{holder} has {shared} in formerNames"
+        return f"formerNames has {shared}, and so has {holder}"
+
+    def _want(self, wanted: dict[str, VirtualCluster]) -> None:
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._sources.merge()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSources:
+    """The sources of what is found on the host: by NodeGroups, by a node label."""
+
+    node_groups: VirtualClusterSource
+    labels: VirtualClusterSource

@@ -1,0 +1,324 @@
+"""Renews the agent's client certificate for the hub (contract 1.8).
+
+    look      the kubeconfig in use, and the Secret it may come from: how long is left
+    request   a new key, a CertificateSigningRequest with the old subject
+    store     certificate and key go where the old ones are: file, Secret, or both
+    use       all clients of the hub take the new ones with their next request
+
+One reconcile is one step; what was begun is remembered, so that there is never more than one
+request waiting to be signed.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from karmada_vc_agent.cluster.agent_condition import AgentCondition
+from karmada_vc_agent.features.certificate.hub_kubeconfig import (
+    FileStore,
+    KubeconfigStore,
+    SecretStore,
+)
+from karmada_vc_agent.kube.certificates import (
+    REQUESTS_PATH,
+    Certificate,
+    new_request,
+    read_certificate,
+    refusal,
+    signing_request,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
+from karmada_vc_agent.kube.credentials import Credentials, decode_base64
+from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError, PageError
+from karmada_vc_agent.kube.kubeconfig import (
+    KubeconfigError,
+    client_certificate,
+    parse_kubeconfig,
+    with_client_certificate,
+)
+from karmada_vc_agent.kube.log_once import LogOnce
+from karmada_vc_agent.model.generated_names import random_suffix
+from karmada_vc_agent.model.objects import dig
+from karmada_vc_agent.model.switches import CERT_ROTATION
+from karmada_vc_agent.runner.parts import Parts
+
+_log = logging.getLogger(__name__)
+
+KEY = "hub"
+"""The only key: there is one credential."""
+
+POLL = Requeue(1.0)
+POLLS = 300
+"""A pending request is polled every second for five minutes, as in Karmada; then at each check."""
+LONGEST_PAUSE_S = 3600.0
+_PENDING = (
+    "CertificateSigningRequest {} waits for approval on the hub; check that controller "
+    "agentcsrapproving runs in karmada-controller-manager"
+)
+_REFUSED = "the hub did not sign a new client certificate for the agent: {}"
+_READ_ONLY = "the file with the credential for the hub is read-only, and no Secret holds it"
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How often to check, and at which fraction of its lifetime a certificate is renewed."""
+
+    interval_s: float
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A kubeconfig with a client certificate, and where it is stored."""
+
+    store: KubeconfigStore
+    content: bytes
+    user: str
+    certificate: Certificate
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request on the hub: its name, the key it is for, how often it was polled."""
+
+    name: str
+    key: bytes
+    polls: int = 0
+
+
+class CertificateController:
+    """Renews the credential that `credentials` came from; there is one key, its file.
+
+    stores: the file first, then where else it may be stored. use: called with new credentials.
+    renewed: reports why it is not renewed though it is due.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        credentials: Credentials,
+        stores: Sequence[KubeconfigStore],
+        rule: Rule,
+        use: Callable[[Credentials], None],
+        now: Callable[[], datetime],
+        renewed: AgentCondition | None = None,
+    ) -> None:
+        self._hub = hub
+        self._credentials = credentials
+        self._stores = stores
+        self._rule = rule
+        self._use = use
+        self._now = now
+        self._renewed = renewed or AgentCondition("")
+        self._request: _Request | None = None
+        self._issued: tuple[bytes, bytes] | None = None
+        self._in_use: datetime | None = None
+        self._refusals = 0
+        self._once = LogOnce(_log)
+
+    async def reconcile(self, _: str) -> Requeue:
+        """Do the next step."""
+        found = await self._check()
+        if not found:
+            return self._rest("Not renewing the hub credential: it is not a client certificate")
+        if self._issued is not None:
+            return await self._keep(found, self._issued)
+        if self._request is not None:
+            return await self._await(found, self._request)
+        newest = max(found, key=lambda one: one.certificate.not_after)
+        self._catch_up(found, newest)
+        if newest.certificate.remaining(self._now()) > self._rule.threshold:
+            self._renewed.succeed()
+            return Requeue(self._rule.interval_s)
+        if not any(one.store.is_writable() for one in found):
+            self._renewed.fail("ReadOnly", _READ_ONLY + _ends(newest))
+            return self._rest(
+                "Cannot renew the hub credential: its file is read-only, and no Secret holds it; "
+                "see --karmada-kubeconfig-namespace",
+                ends=newest.certificate.not_after,
+            )
+        return await self._ask(newest)
+
+    # --- look ---------------------------------------------------------------------------
+
+    async def _check(self) -> list[_Found]:
+        """Return the stores that hold our identity; the first one defines it."""
+        found: list[_Found] = []
+        for store in self._stores:
+            try:
+                one = self._read(store, await store.read())
+            except (OSError, KubeconfigError, ValueError) as error:
+                raise RetryError(f"{store}: {error}") from error
+            if one is None and not found:
+                return []
+            if one is not None and (
+                not found or one.certificate.subject == found[0].certificate.subject
+            ):
+                found.append(one)
+        return found
+
+    def _read(self, store: KubeconfigStore, content: bytes | None) -> _Found | None:
+        if content is None:
+            return None
+        identity = client_certificate(content, self._path, self._credentials.context)
+        if identity is None:
+            return None
+        user, chain = identity
+        return _Found(store, content, user, read_certificate(chain))
+
+    def _catch_up(self, found: Sequence[_Found], newest: _Found) -> None:
+        """Use what somebody else put into the Secret before the file has it."""
+        if self._in_use is None:
+            self._in_use = found[0].certificate.not_after
+        if newest.certificate.not_after > self._in_use:
+            self._take(newest.content)
+
+    def _take(self, content: bytes) -> None:
+        path, context = self._path, self._credentials.context
+        identity = client_certificate(content, path, context)
+        assert identity is not None  # noqa: S101 - it has one, or it was not chosen
+        self._in_use = read_certificate(identity[1]).not_after
+        _log.info("Using a new hub credential", extra={"ends": self._in_use.isoformat()})
+        self._use(parse_kubeconfig(content, path, context))
+
+    # --- request ------------------------------------------------------------------------
+
+    async def _ask(self, found: _Found) -> Requeue:
+        """Request a new certificate from the hub with the lifetime of the old one."""
+        key, request = new_request(found.certificate.subject)
+        name = _request_name(found.user)
+        _log.info(
+            "Renewing the hub credential",
+            extra={"request": name, "ends": found.certificate.not_after.isoformat()},
+        )
+        # Before it is sent: if the answer is lost it may have arrived, and is then polled.
+        self._request = _Request(name, key)
+        try:
+            await self._hub.create(
+                REQUESTS_PATH, signing_request(name, request, found.certificate.lifetime_s)
+            )
+        except ApiError as error:
+            if not isinstance(error, PageError):
+                self._request = None
+            raise
+        return POLL
+
+    async def _await(self, found: Sequence[_Found], request: _Request) -> Requeue:
+        """Poll the request; while it is pending there is no other."""
+        try:
+            answer = await self._hub.get(f"{REQUESTS_PATH}/{request.name}")
+        except NotFoundError:
+            return self._begin_again(request, "it is gone")
+        certificate = dig(answer, "status", "certificate")
+        if certificate:
+            self._request, self._refusals = None, 0
+            self._issued = (decode_base64(certificate), request.key)
+            return await self._keep(found, self._issued)
+        if reason := refusal(answer):
+            self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(found[0]))
+            return self._begin_again(request, reason)
+        request.polls += 1
+        if request.polls < POLLS:
+            return POLL
+        self._renewed.fail("RequestPending", _PENDING.format(request.name) + _ends(found[0]))
+        return self._rest("Waiting for the hub to sign", request=request.name)
+
+    def _begin_again(self, request: _Request, reason: str) -> Requeue:
+        """Drop a request that will not be signed; the next one comes after a growing delay."""
+        self._request = None
+        pause_s = min(self._rule.interval_s * 2**self._refusals, LONGEST_PAUSE_S)
+        self._refusals = min(self._refusals + 1, 16)
+        _log.error(
+            "The hub did not sign a new credential",
+            extra={"request": request.name, "reason": reason, "again_s": pause_s},
+        )
+        return Requeue(max(pause_s, self._rule.interval_s))
+
+    # --- store --------------------------------------------------------------------------
+
+    async def _keep(self, found: Sequence[_Found], issued: tuple[bytes, bytes]) -> Requeue:
+        """Write the issued certificate to every store, then use it; one success is enough."""
+        written: list[str] = []
+        problems: list[str] = []
+        content = b""
+        for one in found:
+            if not one.store.is_writable():
+                continue
+            text = with_client_certificate(
+                one.content, self._path, self._credentials.context, issued
+            )
+            try:
+                await one.store.write(text)
+            except (KubeError, OSError) as error:
+                problems.append(f"{one.store}: {error}")
+                continue
+            written.append(str(one.store))
+            content = content or text
+        if not written:
+            raise RetryError(f"a new hub credential cannot be stored: {'; '.join(problems)}")
+        self._issued = None
+        self._renewed.succeed()
+        extra = {"kept_in": ", ".join(written)}
+        _log.info("Renewed the hub credential", extra=extra)
+        for problem in problems:
+            _log.error("An old hub credential remains", extra={"reason": problem})
+        self._take(content)
+        return Requeue(self._rule.interval_s)
+
+    # --- words --------------------------------------------------------------------------
+
+    @property
+    def _path(self) -> Path:
+        assert self._credentials.kubeconfig is not None  # noqa: S101 - setup sees to it
+        return self._credentials.kubeconfig
+
+    def _rest(self, message: str, **extra: object) -> Requeue:
+        """Wait for the next check; a lasting state is logged once."""
+        self._once.warning(message, kubeconfig=str(self._path), **extra)
+        return Requeue(self._rule.interval_s)
+
+
+def _ends(found: _Found) -> str:
+    at = found.certificate.not_after.isoformat(timespec="minutes")
+    return f". The hub refuses the agent from {at} on; run karmada-vc-agent join"
+
+
+def _request_name(user: str) -> str:
+    """Return Karmada's name of a request, for any user name."""
+    stem = user if _NAME.fullmatch(user) else "karmada-vc-agent"
+    return f"{stem}-{random_suffix()}"
+
+
+def setup(parts: Parts) -> ControllerSpec[str] | None:
+    """Declare the controller; None where the hub credential comes from no file to renew."""
+    common, config, clients = parts.common, parts.common.config, parts.common.clients
+    kubeconfig = clients.hub.credentials.kubeconfig
+    if kubeconfig is None:
+        _log.warning("Not renewing the hub credential: it is not from a kubeconfig")
+        return None
+    namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
+    controller = CertificateController(
+        clients.hub,
+        clients.hub.credentials,
+        (FileStore(kubeconfig), SecretStore(clients.host, namespace)),
+        Rule(
+            config.cert_rotation_checking_interval,
+            config.cert_rotation_remaining_time_threshold,
+        ),
+        clients.use_for_hub,
+        lambda: datetime.now(UTC),
+        parts.credential,
+    )
+    return ControllerSpec(
+        "cert-rotation",
+        common.queues.by_name(),
+        controller.reconcile,
+        switch=CERT_ROTATION,
+        by_cluster=False,
+        initial_keys=lambda: (KEY,),
+    )

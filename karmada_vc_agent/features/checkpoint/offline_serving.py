@@ -1,0 +1,182 @@
+"""Serves from the checkpoint what the hub does not say in time.
+
+What is saved is put into the stores that the reflectors feed, so all who read them serve from it.
+The first complete list replaces it, store by store: until then a store is not synced, and whoever
+deletes anything, or writes to the hub, waits for that.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from karmada_vc_agent.features.checkpoint.entries import Header
+from karmada_vc_agent.features.checkpoint.reader import log_refusal
+from karmada_vc_agent.features.checkpoint.refused import Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.saved import Saved, another_hub, is_another_hub
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.runner.hub_presence import PATIENCE_S
+from karmada_vc_agent.work.works import Works
+
+_log = logging.getLogger(__name__)
+
+LOOK_S = 0.2
+_KINDS = ("ResourceInterpreterCustomization", "ResourceInterpreterWebhookConfiguration")
+"""Of the stores of rules, in their order."""
+LISTS_S = 30.0
+"""How long first lists of a hub that answers may take: it knows better, and large lists take
+time."""
+
+
+class OfflineServing:
+    """Fills stores from what was saved.
+
+    clusters, rules: stores of Clusters, and of customizations and webhook configurations. is_away:
+    whether the hub did not answer when this process began to serve. answered_at: when it did last,
+    None where it is known to be away. failing_s: for how long no response listed Clusters ("") or
+    the Works of a Cluster; 0 if the last one did. on_known: called once the hub has told its
+    Clusters.
+    """
+
+    def __init__(
+        self,
+        saved: Saved,
+        clusters: Store[Object],
+        works: Works,
+        rules: tuple[Store[Object], ...],
+        answered_at: Callable[[], float | None],
+        *,
+        is_away: bool,
+        failing_s: Callable[[str], float] = lambda _: 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._failing_s = failing_s
+        self._saved = saved
+        self._clusters = clusters
+        self._works = works
+        self._rules = rules
+        self._answered_at = answered_at
+        self._is_away = is_away
+        self._clock = clock
+        self._began_at = clock()
+        self._since: dict[str, float] = {}
+        self._logged = dict(saved.refusals)
+        heads = {name: saved.head(name) for name in saved.clusters}
+        self._heads: dict[str, Header] = {name: h for name, h in heads.items() if h is not None}
+        self._times: dict[str, datetime] = {}
+        self.has_begun = asyncio.Event()
+        self.on_known: Callable[[], None] = lambda: None
+
+    @property
+    def is_fencing(self) -> bool:
+        """Whether nothing may be written to the hub: it has not said yet what there is."""
+        return self.has_begun.is_set() and not self._clusters.is_synced
+
+    @property
+    def refusals(self) -> dict[str, RefusedError]:
+        """Return what of the checkpoint is not used, and why."""
+        return self._saved.refusals
+
+    def as_of(self, name: str) -> datetime | None:
+        """Return from when the knowledge of a virtual cluster is; None where it is the hub's."""
+        store = self._works.store(name)
+        is_known = self._clusters.is_synced and (store is None or store.is_synced)
+        return None if is_known else self._times.get(name)
+
+    async def run(self) -> None:
+        """Fill stores whose first list does not come, until every one of them has come."""
+        while not self._clusters.is_synced or self._saved.clusters:
+            was_fencing = self.is_fencing
+            if not self._clusters.is_synced and not self.has_begun.is_set():
+                self._fill_clusters()
+            if self._clusters.is_synced:
+                self._drop_others()
+            for name in self._saved.clusters:
+                self._fill_works(name)
+            self._log_refusals()
+            await asyncio.sleep(LOOK_S)
+            if was_fencing and not self.is_fencing:
+                _log.info("The hub told its Clusters; serving what it says")
+                self.on_known()
+
+    def _log_refusals(self) -> None:
+        """Log what was refused since the checkpoint was read."""
+        for name, refusal in self._saved.refusals.items():
+            if name not in self._logged:
+                log_refusal(name, refusal)
+        self._logged |= self._saved.refusals
+
+    def hub_known(self, hub: str) -> None:
+        """Drop what was taken from the checkpoint if it is of another hub than the one there is."""
+        for name, head in self._heads.items():
+            if not is_another_hub(head.hub, hub):
+                continue
+            refusal = another_hub()
+            self._saved.refuse(name, refusal)
+            if self._clusters.unseed("", name):
+                extra = {"virtual_cluster": name, "reason": str(refusal)}
+                _log.warning("Serving no longer from the checkpoint", extra=extra)
+                self._logged[name] = refusal
+
+    def _is_overdue(self, what: str) -> bool:
+        if self._is_away and not self._answers():
+            return True
+        if self._failing_s(what) >= PATIENCE_S:
+            return True
+        since = self._since.setdefault(what, self._clock())
+        return self._clock() - since >= LISTS_S
+
+    def _answers(self) -> bool:
+        """Whether the hub answered since this process began to serve: a standby was before."""
+        if self._failing_s(""):
+            return False  # no answer but a good list is one of the hub
+        answered_at = self._answered_at()
+        return answered_at is not None and answered_at > self._began_at
+
+    def _fill_clusters(self) -> None:
+        if not self._saved.clusters or not self._is_overdue(""):
+            return
+        found = [self._saved.cluster(name) for name in self._saved.clusters]
+        self._fill_rules()
+        self.has_begun.set()
+        names = self._saved.clusters
+        self._times |= {name: at for name in names if (at := self._saved.saved_at(name))}
+        oldest = min((self._times[name] for name in names if name in self._times), default=None)
+        extra = {
+            "virtual_clusters": listed(names),
+            "as_of": oldest.isoformat(timespec="seconds") if oldest is not None else "?",
+        }
+        _log.warning("Serving from the checkpoint: the hub does not answer", extra=extra)
+        self._clusters.seed([cluster for cluster in found if cluster is not None])
+
+    def _fill_rules(self) -> None:
+        rules = self._saved.rules()
+        for store, kind in zip(self._rules, _KINDS, strict=False):
+            if not store.is_synced:
+                store.seed([rule for rule in rules if rule.get("kind") == kind])
+
+    def _drop_others(self) -> None:
+        """Refuse what is of other Clusters than those that the hub has."""
+        for name in self._saved.clusters:
+            cluster = self._clusters.get("", name)
+            if self._works.store(name) is None:
+                self._saved.forget(name)
+            elif uid_of(cluster) != self._heads[name].uid:
+                detail = "the hub has another Cluster of this name"
+                self._saved.refuse(name, RefusedError(Reason.CLUSTER, detail))
+
+    def _fill_works(self, name: str) -> None:
+        store = self._works.store(name)
+        if store is None:
+            return
+        if store.is_synced:
+            self._saved.forget(name)
+        elif self._is_overdue(name):
+            at = self._saved.saved_at(name)
+            if at is not None:
+                self._times[name] = at
+            store.seed(self._saved.works(name))
+            self._saved.forget(name)

@@ -1,0 +1,55 @@
+"""Removes the Secrets of a checkpoint that nobody keeps any more."""
+
+import asyncio
+import logging
+
+from karmada_vc_agent.features.checkpoint.shards import secret_names
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.retries import retry_until_done
+
+_log = logging.getLogger(__name__)
+
+
+async def remove_checkpoint(host: ApiClient, namespace: str, agent: str) -> list[str]:
+    """Delete the Secrets of an agent's checkpoint; return the names of those there were.
+
+    Raises KubeError.
+    """
+    collection = f"/api/v1/namespaces/{namespace}/secrets"
+
+    async def delete(name: str) -> str:
+        try:
+            await host.delete(f"{collection}/{name}")
+        except NotFoundError:
+            return ""
+        return name
+
+    # One alone first: a missing right is the same for all.
+    first, *others = secret_names(agent)
+    found = [await delete(first), *await asyncio.gather(*map(delete, others))]
+    return [name for name in found if name]
+
+
+async def remove_once_there(host: ApiClient, namespace: str, agent: str) -> None:
+    """Remove what was kept before the setting was turned off, and say what a denial leaves.
+
+    Anything else is retried, as a page in place of an answer.
+    """
+
+    async def remove() -> list[str] | None:
+        try:
+            return await remove_checkpoint(host, namespace, agent)
+        except ForbiddenError:
+            return None
+
+    found = await retry_until_done("remove the checkpoint on the host", remove)
+    extra = {"namespace": namespace}
+    if found is None:
+        _log.info(
+            "Not removing what an earlier checkpoint may have left: run karmada-vc-agent join, or "
+            f"delete Secrets {agent}-checkpoint-*",
+            extra=extra,
+        )
+    elif found:
+        _log.info("Removed the checkpoint: it is turned off", extra=extra)

@@ -1,0 +1,296 @@
+"""What all Secrets of the checkpoint say together, as far as it may be used."""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
+
+from karmada_vc_agent.features.checkpoint.entries import (
+    CLUSTER,
+    CONTACT,
+    RULES,
+    WORKS,
+    Entry,
+    Header,
+    decode,
+    header_of,
+    verified,
+)
+from karmada_vc_agent.features.checkpoint.refused import DAMAGED, Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.shards import (
+    CONTACT_KEY,
+    RULES_KEY,
+    cluster_of_key,
+    head_key,
+    works_key,
+)
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import Object, uid_of
+
+SKEW_S = 300.0
+"""How far the clocks of replicas may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an entry must be of to be used.
+
+    hub: its identity, "" = not known. uids: Cluster -> the uid that this agent registered; None =
+    it must not be served. template: that of host namespaces. times: those from before the first are
+    too old, and how old those from after the second are nobody knows; None = all may be used.
+    is_outdated: whether the hub said otherwise of a Cluster since, for certain
+    or perhaps.
+    """
+
+    template: str
+    uids: Mapping[str, str | None]
+    hub: str = ""
+    times: tuple[datetime, datetime] | None = None
+    is_outdated: Callable[[str], bool] = lambda _: False
+
+
+@dataclass(slots=True)
+class Saved:
+    """The entries by key, and which of them were refused: Cluster, or what it is -> why.
+
+    What was refused is as if it had not been saved: a Cluster that is in `unusable`, and single
+    entries, as some of the Works of one. secrets: key -> name of its Secret. contact: when the hub
+    last said the same of all but those that are not_heard.
+    """
+
+    entries: dict[str, bytes] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, RefusedError] = field(default_factory=dict)
+    unusable: set[str] = field(default_factory=set)
+    contact: Header | None = None
+    not_heard: frozenset[str] = frozenset()
+
+    @property
+    def clusters(self) -> list[str]:
+        """Return the Clusters that may be served."""
+        names = (cluster_of_key(key) for key in self.entries if key.startswith("cluster."))
+        return sorted(name for name in names if name not in self.unusable)
+
+    @property
+    def hub(self) -> str:
+        """Return the identity of the hub that all this is of, "" = not known."""
+        return self.contact.hub if self.contact is not None else ""
+
+    def head(self, name: str) -> Header | None:
+        """Return what is said of a Cluster besides itself."""
+        entry = self._read(name, head_key(name)) if name not in self.unusable else None
+        return entry.header if entry is not None else None
+
+    def cluster(self, name: str) -> Object | None:
+        """Return a Cluster."""
+        found = self._read(name, head_key(name)) if name not in self.unusable else None
+        return found.objects[0] if found is not None and found.objects else None
+
+    def works(self, name: str) -> list[Object]:
+        """Return the Works of a Cluster; parts that cannot be used are missing."""
+        head = self._read(name, head_key(name)) if name not in self.unusable else None
+        if head is None:
+            return []
+        found: list[Object] = []
+        for part in range(head.header.parts):
+            key = works_key(name, head.header.parts, part)
+            entry = self._read(name, key, head.header) if key in self.entries else None
+            found += entry.objects if entry is not None else ()
+        return found
+
+    def rules(self) -> list[Object]:
+        """Return customizations and webhook configurations."""
+        entry = self._read(RULES, RULES_KEY) if RULES_KEY in self.entries else None
+        return entry.objects if entry is not None else []
+
+    def saved_at(self, name: str) -> datetime | None:
+        """Return from when the knowledge of a Cluster is."""
+        try:
+            head = header_of(self.entries[head_key(name)])
+        except (KeyError, RefusedError):
+            return None
+        return self._time_of(head)
+
+    def forget(self, name: str) -> None:
+        """Drop what is of a Cluster."""
+        self.entries = {k: v for k, v in self.entries.items() if cluster_of_key(k) != name}
+
+    def refuse(self, name: str, reason: RefusedError) -> None:
+        """Have a Cluster not be served from here."""
+        self.refusals[name] = reason
+        self.unusable.add(name)
+
+    def _time_of(self, head: Header) -> datetime | None:
+        times = [head.saved]
+        is_heard = self.contact is not None and head.cluster not in self.not_heard
+        if self.contact is not None and is_heard and self.contact.hub == head.hub:
+            times.append(self.contact.saved)
+        return max((at for text in times if (at := time_of(text)) is not None), default=None)
+
+    def refuse_entry(self, key: str, error: RefusedError) -> None:
+        """Drop a damaged entry, and note why; some Works cost the others nothing."""
+        self.entries.pop(key, None)
+        where = f"{key} of Secret {self.secrets[key]}" if key in self.secrets else key
+        refusal = RefusedError(error.reason, f"{where}: {error}")
+        self.refusals.setdefault(cluster_of_key(key) or key, refusal)
+
+    def _read(self, name: str, key: str, head: Header | None = None) -> Entry | None:
+        """Return an entry; where it cannot be used its Cluster says why."""
+        try:
+            entry = decode(self.entries[key])
+            _check_objects(entry, name, head)
+        except KeyError:
+            return None
+        except RefusedError as error:
+            self.refuse_entry(key, error)
+            return None
+        return entry
+
+
+def read(
+    secrets: Iterable[Mapping[str, str]], expected: Expected, names: Sequence[str] = ()
+) -> Saved:
+    """Return what may be used: all of it has the right checksum.
+
+    secrets: the `data` of each. names: theirs, in the same order.
+    """
+    saved = Saved()
+    for data, name in zip_longest(secrets, names):
+        for key, text in (data or {}).items():
+            if name:
+                saved.secrets[key] = name
+            _take(saved, key, text)
+    _judge(saved, CONTACT_KEY, CONTACT, lambda header: _take_contact(saved, header))
+    _judge(saved, RULES_KEY, RULES, lambda header: _check_hub(header, expected))
+    for key in [key for key in saved.entries if key.startswith(f"{CLUSTER}.")]:
+        _judge(saved, key, CLUSTER, lambda header: _check_head(saved, header, expected))
+    for name in saved.clusters:
+        _judge_works(saved, name)
+    return saved
+
+
+def _take(saved: Saved, key: str, text: str) -> None:
+    try:
+        saved.entries[key] = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        saved.refuse_entry(key, RefusedError(Reason.UNREADABLE, "it is not base64"))
+
+
+def _judge_works(saved: Saved, name: str) -> None:
+    """Drop damaged parts of the Works of a Cluster; refuse a Cluster that has no others."""
+    parts = verified(saved.entries[head_key(name)]).parts
+    keys = [works_key(name, parts, part) for part in range(parts)]
+    for key in keys:
+        _judge(saved, key, WORKS, lambda _: None)
+    if name in saved.refusals and not any(key in saved.entries for key in keys):
+        saved.refuse(name, saved.refusals[name])
+
+
+def _take_contact(saved: Saved, header: Header) -> None:
+    entry = decode(saved.entries[CONTACT_KEY])
+    _check_objects(entry, CONTACT, None)
+    saved.contact = header
+    saved.not_heard = frozenset(obj["metadata"]["name"] for obj in entry.objects)
+
+
+def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -> None:
+    """Drop an entry that may not be used, and note why."""
+    content = saved.entries.get(key)
+    if content is None:
+        return
+    try:
+        header = verified(content)
+        _check_kind(header, kind)
+        check(header)
+    except RefusedError as error:
+        if error.reason in DAMAGED:
+            saved.refuse_entry(key, error)
+        else:
+            saved.refuse(cluster_of_key(key) or key, error)
+
+
+def _check_kind(header: Header, kind: str) -> None:
+    if header.kind != kind:
+        raise RefusedError(Reason.UNREADABLE, f"it is of kind {header.kind}")
+
+
+def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
+    _check_hub(header, expected)
+    if header.template != expected.template:
+        detail = f"it was saved with namespaceTemplate {header.template}"
+        raise RefusedError(Reason.TEMPLATE, detail)
+    wanted = expected.uids.get(header.cluster, "")
+    if wanted is None:
+        raise RefusedError(Reason.GONE, "the Cluster was deleted, or left")
+    if wanted and wanted != header.uid:
+        raise RefusedError(Reason.CLUSTER, "another Cluster was registered under its name since")
+    if expected.is_outdated(header.cluster):
+        detail = "the hub may have said otherwise since, which nobody wrote there"
+        raise RefusedError(Reason.OUTDATED, detail)
+    if expected.times is not None:
+        _check_time(saved._time_of(header), *expected.times)  # noqa: SLF001 - of this module
+
+
+def _check_time(at: datetime | None, oldest: datetime, newest: datetime) -> None:
+    if at is None or at < oldest:
+        raise RefusedError(Reason.TOO_OLD, f"it is of {_told(at)}, older than offlineMaxAge")
+    if at > newest:
+        detail = f"it is of {_told(at)}, in the future, so nobody knows how old it is"
+        raise RefusedError(Reason.TOO_OLD, detail)
+
+
+def _told(at: datetime | None) -> str:
+    return "a time that is none" if at is None else at.isoformat(timespec="seconds")
+
+
+def _check_hub(header: Header, expected: Expected) -> None:
+    if is_another_hub(header.hub, expected.hub):
+        raise another_hub()
+
+
+def _check_objects(entry: Entry, name: str, head: Header | None) -> None:
+    """Refuse objects that are not what the headers say; the checksum keeps no writer out.
+
+    head: that of the Cluster, for Works of it.
+    """
+    header = entry.header
+    if head is not None and (header.hub, header.uid) != (head.hub, head.uid):
+        raise RefusedError(Reason.CLUSTER, "it is of another Cluster")
+    for obj in entry.objects:
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+            raise RefusedError(Reason.UNREADABLE, "an object in it has no name")
+        if header.kind == CLUSTER and (metadata["name"], uid_of(obj)) != (name, header.uid):
+            raise RefusedError(Reason.CLUSTER, "the Cluster in it is another one")
+        if header.kind == WORKS and metadata.get("namespace") != execution_namespace(name):
+            raise RefusedError(Reason.CLUSTER, "a Work in it is of another Cluster")
+        if metadata.get("deletionTimestamp"):
+            raise RefusedError(Reason.UNREADABLE, "an object in it is being deleted")
+
+
+def is_another_hub(saved: str, hub: str) -> bool:
+    """Whether two hubs are certainly not the same; "" = it is not known which one it is."""
+    return bool(saved and hub and saved != hub)
+
+
+def another_hub() -> RefusedError:
+    """Return why what is of another hub is not used."""
+    return RefusedError(Reason.HUB, "it is of another hub: the uid of its kube-system differs")
+
+
+def time_of(text: str) -> datetime | None:
+    """Return a time as the header has it; None if it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def usable_times(now: datetime, max_age_s: float) -> tuple[datetime, datetime] | None:
+    """Return from when what was saved may be; max_age_s: 0 = however old, None is returned."""
+    if not max_age_s:
+        return None
+    return now - timedelta(seconds=max_age_s), now + timedelta(seconds=SKEW_S)

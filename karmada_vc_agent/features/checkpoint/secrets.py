@@ -1,0 +1,231 @@
+"""The Secrets of the checkpoint on the host: read once, then written key by key.
+
+Each write carries the version that was seen last. Whoever wrote meanwhile, as a leader before, is
+read again and overwritten: what the leader knows counts. So is a Secret after a write whose end is
+not known. One that cannot be read, as after its encryption key was lost, costs what lies in it.
+"""
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Iterator, Mapping
+
+from karmada_vc_agent.features.checkpoint.entries import identity
+from karmada_vc_agent.features.checkpoint.failures import Failures
+from karmada_vc_agent.features.checkpoint.shards import secret_names
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+    PageError,
+    UnauthorizedError,
+    UnreachableError,
+    UnreadableError,
+)
+from karmada_vc_agent.kube.retries import retry_on
+from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.objects import Object, is_map_of_texts
+
+_log = logging.getLogger(__name__)
+
+ATTEMPTS = 5
+READ_PAUSE_S = 1.0
+"""Between two attempts to read a Secret that the host has, and fails to show."""
+_OF_ALL = (UnreachableError, UnreadableError, ForbiddenError, UnauthorizedError, PageError)
+"""Errors that are not about one Secret: they say nothing of what is kept."""
+Changes = Mapping[str, bytes | None]
+"""Key of a Secret -> its new content, None = it is removed."""
+
+
+class CheckpointSecrets:
+    """What the Secrets have, by number and key: identity and size of each entry."""
+
+    def __init__(self, host: ApiClient, namespace: str, agent: str) -> None:
+        self._host = host
+        self.namespace = namespace
+        self._agent = agent
+        self.names = secret_names(agent)
+        self._collection = f"/api/v1/namespaces/{namespace}/secrets"
+        self._versions: dict[int, str] = {}
+        self._entries: dict[int, dict[str, tuple[str, int]]] = {}
+        self._doubtful: set[int] = set()
+        self._unread = Failures()
+        self.unread: dict[str, str] = {}
+        """Name of a Secret that could not be read -> why."""
+        self.surprises = 0
+        """How often a Secret was not as it was left; what is known to be in it may be lost."""
+
+    async def load(self) -> list[dict[str, str]]:
+        """Return the data of all Secrets, {} for one that cannot be read.
+
+        Raises KubeError if that is not about one Secret.
+        """
+        return await asyncio.gather(*(self._load(number) for number in range(len(self.names))))
+
+    async def _load(self, number: int) -> dict[str, str]:
+        async def read() -> dict[str, str] | KubeError:
+            try:
+                return await self._read(number)
+            except _OF_ALL as error:
+                return error  # to all at once: that is not about this Secret
+
+        try:
+            found = await retry_on(KubeError, ATTEMPTS, read, READ_PAUSE_S)
+        except KubeError as error:
+            self._doubtful.add(number)
+            self.unread[self.names[number]] = str(error)
+            extra = {"secret": self.names[number], "reason": str(error)}
+            _log.warning("Cannot read a part of the checkpoint; delete the Secret", extra=extra)
+            return {}
+        if isinstance(found, KubeError):
+            raise found
+        return found
+
+    async def peek(self) -> list[dict[str, str]]:
+        """Return the data of all Secrets as they can be read now, without a word.
+
+        Raises KubeError if that is not about one Secret.
+        """
+        return await asyncio.gather(*(self._peek(number) for number in range(len(self.names))))
+
+    async def _peek(self, number: int) -> dict[str, str]:
+        try:
+            return await self._read(number)
+        except _OF_ALL:
+            raise
+        except KubeError as error:
+            self.unread[self.names[number]] = str(error)
+            return {}
+
+    @property
+    def are_there(self) -> bool:
+        """Whether there is any of them."""
+        return bool(self._versions)
+
+    def identity(self, number: int, key: str) -> str:
+        """Return the identity of an entry, "" where there is none."""
+        return self._entries.get(number, {}).get(key, ("", 0))[0]
+
+    def sizes(self, number: int) -> dict[str, int]:
+        """Return the bytes of each entry of a Secret."""
+        return {key: size for key, (_, size) in self._entries.get(number, {}).items()}
+
+    def doubt_all(self) -> None:
+        """Have all Secrets read again: the host went back in time, or nobody could read them."""
+        self._doubtful.update(range(len(self.names)))
+
+    async def settle(self) -> None:
+        """Read again what may be otherwise than it was left, as far as it can be read.
+
+        Raises KubeError if it is the same for all of them.
+        """
+        for number in tuple(self._doubtful):
+            if not self._unread.is_due(self.names[number]):
+                continue
+            try:
+                await self._settle(number)
+            except _OF_ALL:
+                raise
+            except KubeError as error:  # whoever writes to it is told
+                self._unread.failed(self.names[number], error)
+
+    async def _settle(self, number: int) -> None:
+        before = self._versions.get(number), self._entries.get(number)
+        await self._read(number)
+        self._unread.passed(self.names[number])
+        self.surprises += before != (self._versions.get(number), self._entries.get(number))
+        self._doubtful.discard(number)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        """Yield (number, key) of all entries."""
+        for number, found in self._entries.items():
+            for key in list(found):
+                yield number, key
+
+    async def write(self, number: int, changes: Changes) -> None:
+        """Write some entries of a Secret, as far as they differ. Raises KubeError."""
+        if number in self._doubtful:
+            await self._settle(number)
+        wanted = {key: new for key, new in changes.items() if self._differs(number, key, new)}
+        if not wanted:
+            return
+        for attempt in range(ATTEMPTS):
+            try:
+                await self._write(number, wanted)
+            except (AlreadyExistsError, ConflictError, NotFoundError):
+                if attempt == ATTEMPTS - 1:
+                    raise
+                self._doubtful.add(number)
+                await self._settle(number)
+            except BaseException as error:
+                if not _is_refusal(error):
+                    self._doubtful.add(number)
+                raise
+            else:
+                return
+
+    def _differs(self, number: int, key: str, new: bytes | None) -> bool:
+        return self.identity(number, key) != (identity(new) if new is not None else "")
+
+    async def _write(self, number: int, changes: Changes) -> None:
+        data = {
+            key: base64.b64encode(new).decode() if new is not None else None
+            for key, new in changes.items()
+        }
+        version = self._versions.get(number)
+        if version is None:
+            filled = {key: text for key, text in data.items() if text is not None}
+            answer = await self._host.create(self._collection, self._secret(number, filled))
+        else:
+            patch = {"metadata": {"resourceVersion": version}, "data": data}
+            answer = await self._host.merge_patch(self._path(number), patch)
+        self._take(number, answer)
+
+    async def _read(self, number: int) -> dict[str, str]:
+        try:
+            return self._take(number, await self._host.get(self._path(number)))
+        except NotFoundError:
+            self._versions.pop(number, None)
+            self._entries.pop(number, None)
+            return {}
+
+    def _take(self, number: int, secret: Object) -> dict[str, str]:
+        data = secret.get("data")
+        found: dict[str, str] = data if is_map_of_texts(data) and isinstance(data, dict) else {}
+        self._versions[number] = str(secret["metadata"]["resourceVersion"])
+        self._entries[number] = {key: _measured(text) for key, text in found.items()}
+        return found
+
+    def _path(self, number: int) -> str:
+        return f"{self._collection}/{self.names[number]}"
+
+    def _secret(self, number: int, data: Mapping[str, str]) -> Object:
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": self.names[number],
+                "namespace": self.namespace,
+                "labels": {AGENT_LABEL: self._agent},
+            },
+            "data": dict(data),
+        }
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether nothing was written; a server that failed may have written before."""
+    return isinstance(error, ApiError) and error.status < 500
+
+
+def _measured(text: str) -> tuple[str, int]:
+    """Return identity and size of an entry as a Secret has it."""
+    try:
+        content = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return "?", len(text)
+    return identity(content), len(content)

@@ -1,0 +1,210 @@
+"""Reports pods of virtual clusters that run on foreign nodes; changes nothing.
+
+Policies keep pods on their nodes (rewriting-rules 3.5), but a host may have none, a node may move
+to another group, and a namespace may be adopted with its pods. Every change of a pod passes
+`keys_of_pod`, so that reads memory only; the rest is for the few suspects.
+"""
+
+import logging
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from karmada_vc_agent.cluster.claims import Claim, Claims, claim_of
+from karmada_vc_agent.cluster.host_pods import PODS_BY_NODE
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.features.escapes.escaped_pods import Escape, EscapedPods, PodKey
+from karmada_vc_agent.features.escapes.left_pods import LeftPods
+from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+from karmada_vc_agent.work.owners import Owners, Place, manifest_of
+from karmada_vc_agent.work.work_events import WorkEvents
+
+_log = logging.getLogger(__name__)
+
+SETTLES_S = 1.0
+"""A kubelet rejects a pod at once if its selector does not match the node.
+
+A new label may arrive after the pod; what remains after this time has escaped. Reported within 5 s.
+"""
+_LEFT_ALONE = "the agent leaves it alone: delete the pod, or return its node to the group"
+_PODS = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPods:
+    """What is known of pods, and of where they may run.
+
+    by_node: the index of `pods` over node names. clusters: the virtual clusters that are served;
+    the nodes of others are unknown. left: the pods that are to be evicted.
+    """
+
+    pods: Store[Pod]
+    by_node: str
+    nodes: Store[Node]
+    membership: Membership
+    claims: Claims
+    clusters: Container[str]
+    left: LeftPods
+
+
+class EscapeDetector:
+    """Reports escaped pods on Work and template, else the Cluster, once for each pod and node.
+
+    Its keys are suspects, to be checked after SETTLES_S.
+    """
+
+    def __init__(
+        self,
+        owners: Owners,
+        known: HostPods,
+        clusters: HubClusters,
+        events: WorkEvents,
+        escaped: EscapedPods,
+    ) -> None:
+        self._owners = owners
+        self._known = known
+        self._clusters = clusters
+        self._events = events
+        self._escapes = escaped
+
+    # --- suspects ---------------------------------------------------------------------------
+
+    def keys_of_pod(self, old: Pod | None, new: Pod | None) -> list[PodKey]:
+        """Return the suspects of a change of a pod; most are not."""
+        if old is not None and new is not None:
+            is_settled = old.spec.node_name == new.spec.node_name
+            if is_settled and old.is_finished == new.is_finished:
+                return []
+        pod = new or old
+        if pod is None:
+            return []
+        key = (pod.metadata.namespace, pod.metadata.name)
+        is_foreign = new is not None and self._foreign(new) is not None
+        return [key] if key in self._escapes or is_foreign else []
+
+    def keys_of_node(self, old: Node | None, new: Node | None) -> Iterable[PodKey]:
+        """Return the suspects on a node that may have moved to another group."""
+        node = new or old
+        if node is None:
+            return ()
+        if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
+            return ()
+        return self.keys_on_node(node.metadata.name)
+
+    def keys_on_node(self, node: str) -> Iterator[PodKey]:
+        """Yield the suspects on a node."""
+        return self._suspects(self._known.pods.by_index(self._known.by_node, node))
+
+    def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterable[PodKey]:
+        """Return the suspects in a namespace that existed before its claim."""
+        if old is None or new is None or claim_of(old) == claim_of(new):
+            return ()
+        name = new["metadata"]["name"]
+        return self._suspects(pod for pod in self._known.pods if pod.metadata.namespace == name)
+
+    def all_keys(self) -> Iterator[PodKey]:
+        """Yield all suspects, once everything is known; before that there are none."""
+        return self._suspects(self._known.pods)
+
+    def _suspects(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
+        for pod in pods:
+            key = (pod.metadata.namespace, pod.metadata.name)
+            if key in self._escapes or self._foreign(pod) is not None:
+                yield key
+
+    def _foreign(self, pod: Pod) -> Claim | None:
+        """Return the claim that a pod belongs to if it runs on a foreign node."""
+        node = pod.spec.node_name
+        if not node or pod.is_finished:
+            return None
+        claim = self._known.claims.on(pod.metadata.namespace)
+        if claim is None or claim.cluster not in self._known.clusters:
+            return None
+        return None if self._known.membership.owner_of(node) == claim.cluster else claim
+
+    # --- reports ----------------------------------------------------------------------------
+
+    async def reconcile(self, key: PodKey) -> None:
+        """Report a pod if it has escaped, and forget it otherwise."""
+        pod = self._known.pods.get(*key)
+        claim = self._foreign(pod) if pod is not None else None
+        if pod is None or claim is None or not self._is_running(pod, key):
+            self._escapes.pop(key, None)
+            return
+        escape = Escape(claim.cluster, pod.metadata.uid, pod.spec.node_name)
+        if self._escapes.get(key) == escape:
+            return
+        place = Place(claim.cluster, key[0], claim.namespace)
+        origin = await self._owners.origin(place, _PODS, key[1])
+        work = self._owners.work(claim.cluster, origin) if origin else None
+        self._escapes[key] = escape
+        _log.warning(
+            "Pod runs on a foreign node",
+            extra={
+                "virtual_cluster": claim.cluster,
+                "pod": "/".join(key),
+                "node": escape.node,
+                "work": work["metadata"]["name"] if work else "",
+            },
+        )
+        outcome = "the agent evicts it" if self._known.left.evicting(pod) else _LEFT_ALONE
+        text = (
+            f"pod {claim.namespace}/{key[1]} runs on a node outside of virtual cluster "
+            f'"{claim.cluster}"; {outcome}'
+        )
+        cluster = self._clusters.ours(claim.cluster)
+        if work is not None and origin is not None:
+            manifest = manifest_of(work, origin.root, claim.namespace)
+            self._events.escaped(work, manifest, claim.cluster, text)
+        elif cluster is not None:
+            self._events.escaped(cluster, None, claim.cluster, text)
+
+    def _is_running(self, pod: Pod, key: PodKey) -> bool:
+        """Whether it runs and is not being deleted; a reported one counts until it is gone."""
+        if self._known.nodes.get("", pod.spec.node_name) is None:
+            return False  # a deleted node runs nothing
+        return key in self._escapes or pod.metadata.deletion_timestamp is None
+
+
+def setup(parts: Parts) -> ControllerSpec[PodKey]:
+    """Declare the controller; its keys are pods that may be out."""
+    common, stores, works = parts.common, parts.common.stores, parts.works
+    detector = EscapeDetector(
+        Owners(common.clients.host, common.discoveries.host, works.watches.works),
+        HostPods(
+            stores.pods,
+            PODS_BY_NODE,
+            stores.nodes,
+            stores.membership,
+            stores.claims,
+            common.virtual_clusters,
+            stores.left_pods,
+        ),
+        stores.clusters,
+        works.events,
+        parts.escaped,
+    )
+
+    disputed = works.registered.disputed.subscribe
+    return ControllerSpec(
+        "escape-detector",
+        common.queues.by_cluster(lambda pod: stores.claims.cluster_on(pod[0])),
+        detector.reconcile,
+        FEW_WORKERS,
+        initial_keys=detector.all_keys,
+        settles_s=SETTLES_S,
+        sources=(
+            Enqueues(stores.pods.add_handler, detector.keys_of_pod, SETTLES_S),
+            Enqueues(stores.nodes.add_handler, detector.keys_of_node, SETTLES_S),
+            Enqueues(stores.namespaces.add_handler, detector.keys_of_namespace, SETTLES_S),
+            Enqueues(disputed, detector.keys_on_node, SETTLES_S),
+        ),
+        resync_keys=lambda _: detector.all_keys(),
+    )

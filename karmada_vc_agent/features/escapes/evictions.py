@@ -1,0 +1,166 @@
+"""Evicts pods from nodes that left their virtual cluster, where `onNodeLeave: Evict` asks for it.
+
+What is known says who is to be looked at; what the host says then, of node and pod, decides. Pods
+of others are out of reach: by their claims, and by policy agent-confines (ADR 33).
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.features.escapes.escaped_pods import PodKey
+from karmada_vc_agent.features.escapes.left_pods import LeftPods
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import NotFoundError, TooManyRequestsError
+from karmada_vc_agent.kube.eviction import evict
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.core import Pod
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+from karmada_vc_agent.work.work_events import WorkEvents
+
+_log = logging.getLogger(__name__)
+
+FIRST_RETRY_S = 1.0
+"""The first pause after an eviction that a PodDisruptionBudget forbids; doubled, up to 30 s."""
+LOOK_AGAIN_S = 30.0
+"""While the hub is not known, it is not known either whether the Cluster is ours to serve."""
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of the pods that a node runs from its own files: they only show what runs there."""
+
+_NODE = Resource(GroupVersionKind("", "v1", "Node"), "nodes", namespaced=False)
+_POD = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
+
+
+@dataclass(slots=True)
+class _Left:
+    """A pod, and since when its node is known to have left. is_held: told that it is kept there."""
+
+    uid: str
+    node: str
+    since_s: float
+    is_held: bool = False
+
+
+class Evictions:
+    """Its keys are pods on nodes that left. damping_s: how long a node must have been gone."""
+
+    def __init__(
+        self,
+        host: ApiClient,
+        left: LeftPods,
+        claims: Claims,
+        clusters: HubClusters,
+        events: WorkEvents,
+        damping_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._host = host
+        self._left = left
+        self._claims = claims
+        self._clusters = clusters
+        self._events = events
+        self._damping_s = damping_s
+        self._clock = clock
+        self._known: dict[PodKey, _Left] = {}
+
+    async def reconcile(self, key: PodKey) -> Requeue | None:
+        """Evict one pod whose node has been gone for long enough, and forget any other."""
+        found = self._left.find(key)
+        if found is None:
+            self._known.pop(key, None)
+            return None
+        vc, pod = found
+        left = self._note(key, pod)
+        wait_s = left.since_s + self._damping_s - self._clock()
+        if wait_s > 0:
+            return Requeue(wait_s)
+        cluster = self._clusters.ours(vc.name)
+        if cluster is None:
+            return Requeue(LOOK_AGAIN_S)
+        await self._evict(key, left, vc, cluster)
+        self._known.pop(key, None)
+        return None
+
+    def _note(self, key: PodKey, pod: Pod) -> _Left:
+        known = self._known.get(key)
+        uid, node = pod.metadata.uid, pod.spec.node_name
+        if known is None or (known.uid, known.node) != (uid, node):
+            known = self._known[key] = _Left(uid, node, self._clock())
+        return known
+
+    async def _evict(self, key: PodKey, left: _Left, vc: VirtualCluster, cluster: Object) -> None:
+        """Evict a pod if host and agent agree on it. Raises KubeError."""
+        path = _POD.path(*key)
+        try:
+            node = await self._host.get(_NODE.path("", left.node))
+            pod = await self._host.get(path)
+            if vc.selects(left.node, labels_of(node)) or not _is_evictable(pod, left):
+                return
+            extra = {"virtual_cluster": vc.name, "pod": "/".join(key), "node": left.node}
+            _log.info("Evicting a pod from a node that left", extra=extra)
+            await evict(self._host, path, pod)
+        except NotFoundError:
+            return
+        except TooManyRequestsError as error:
+            if not left.is_held:
+                left.is_held = True
+                whose = f'whose node left virtual cluster "{vc.name}"'
+                text = f"cannot evict pod {self._named(key)}, {whose}: {error}"
+                self._events.eviction_held(cluster, text)
+            raise
+        text = f'evicted pod {self._named(key)}: its node left virtual cluster "{vc.name}"'
+        self._events.evicted(cluster, text)
+
+    def _named(self, key: PodKey) -> str:
+        """Return the name of a pod on the hub; that of its node is the host's own."""
+        claim = self._claims.on(key[0])
+        namespace = claim.namespace if claim is not None else key[0]
+        return f"{namespace}/{key[1]}"
+
+
+def _is_evictable(pod: Object, left: _Left) -> bool:
+    """Whether this is the pod that is known, and nobody else takes care of it."""
+    metadata = pod["metadata"]
+    if metadata["uid"] != left.uid or dig(pod, "spec", "nodeName") != left.node:
+        return False
+    owners = metadata.get("ownerReferences") or ()
+    has_keeper = any(o.get("controller") and o.get("kind") == "DaemonSet" for o in owners)
+    is_done = dig(pod, "status", "phase") in ("Succeeded", "Failed")
+    is_going = is_done or bool(metadata.get("deletionTimestamp"))
+    return not (has_keeper or is_going or MIRROR in annotations_of(pod))
+
+
+def setup(parts: Parts) -> ControllerSpec[PodKey]:
+    """Declare the controller; its keys are pods on nodes that may have left."""
+    common, stores = parts.common, parts.common.stores
+    controller = Evictions(
+        common.clients.host,
+        stores.left_pods,
+        stores.claims,
+        stores.clusters,
+        parts.works.events,
+        common.config.cluster_failure_threshold,
+        common.clock.monotonic,
+    )
+
+    return ControllerSpec(
+        "evictions",
+        common.queues.by_cluster(
+            lambda pod: stores.claims.cluster_on(pod[0]), base_delay_s=FIRST_RETRY_S
+        ),
+        controller.reconcile,
+        FEW_WORKERS,
+        initial_keys=stores.left_pods.all_keys,
+        sources=(
+            Enqueues(stores.pods.add_handler, stores.left_pods.keys_of_pod),
+            Enqueues(stores.nodes.add_handler, stores.left_pods.keys_of_node),
+        ),
+        resync_keys=stores.left_pods.keys_of,
+    )

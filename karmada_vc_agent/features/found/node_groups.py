@@ -1,0 +1,207 @@
+"""NodeGroups of KubeEdge, each a virtual cluster with its nodes (kubeedge 3)."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Container, Iterable
+
+from karmada_vc_agent.cluster.node_groups import NODE_GROUP
+from karmada_vc_agent.config.settings import NodeGroupSettings
+from karmada_vc_agent.features.found.finding import Found
+from karmada_vc_agent.kube.absence import items_unless_absent
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.errors import KubeError, NotServedError, UnreachableError
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.name_template import GROUP_NAME, name_from
+from karmada_vc_agent.model.objects import Object, dig, labels_of
+from karmada_vc_agent.model.well_known import NAME_FIELD
+
+_log = logging.getLogger(__name__)
+
+PATH = f"/apis/{NODE_GROUP.api_version}/nodegroups"
+LOOK_S = 10.0
+_SUCCEEDED, _FAILED = "Succeeded", "Failed"
+"""`selectionStatus` of a node that the group has, and of one that has another group or is none."""
+MOST_LABELS = 64
+"""They are remembered across restarts, together with those of all other groups."""
+
+
+def read_group(group: Object, settings: NodeGroupSettings, members: Container[str] = ()) -> Found:
+    """Return what a NodeGroup says of its nodes. Source: kubeedge 3.
+
+    members: nodes that a NodeGroup has. One that this group lists and did not get is another's; not
+    where it also selects by labels, for these would select the node all the same.
+    """
+    subject = group["metadata"]["name"]
+    name = name_from(settings.name_template, GROUP_NAME, subject)
+    labels, names = dig(group, "spec", "matchLabels"), dig(group, "spec", "nodes") or ()
+    lost = _selected(group, _FAILED) if labels is None else ()
+    nodes = tuple(n for n in dict.fromkeys(names) if n not in lost or n not in members)
+    problem = ""
+    if labels is not None and not labels:
+        problem = "spec.matchLabels is empty, which selects all nodes there are; name a label"
+    elif labels is not None and len(labels) > MOST_LABELS:
+        problem = f"spec.matchLabels has {len(labels)} labels, of at most {MOST_LABELS}"
+    return Found(name, subject, labels, nodes, problem)
+
+
+def is_meant(group: Object, settings: NodeGroupSettings) -> bool:
+    """Whether the settings want a NodeGroup."""
+    return settings.selector.matches(labels_of(group))
+
+
+async def groups_of_host(host: ApiClient, settings: NodeGroupSettings) -> list[Found]:
+    """Return all NodeGroups there are; none if the host does not serve them. Raises KubeError."""
+    groups = await items_unless_absent(host, PATH) or ()
+    members = {node for group in groups for node in _selected(group, _SUCCEEDED)}
+    return [read_group(group, settings, members) for group in groups if is_meant(group, settings)]
+
+
+class NodeGroupFinder:
+    """Follows the NodeGroups, while the settings want them."""
+
+    source = "nodeGroups"
+    by_label = False
+
+    def __init__(self, host: ApiClient, settings: NodeGroupSettings) -> None:
+        self._host = host
+        self._settings = settings
+        self._subjects: dict[str, str] = {}
+        self._members: Counter[str] = Counter()
+        self._store: Store[Object] = Store(RawCodec())
+        self._reflector = Reflector(host, PATH, self._store.codec, self._store)
+        self.changed: Signal[[str]] = Signal()
+        self._store.add_handler(self._group_changed)
+        self._switched = asyncio.Event()
+
+    def use(self, settings: NodeGroupSettings) -> None:
+        """Find by these settings from now on."""
+        before, self._settings = self.names(), settings
+        self._subjects = {
+            self._name_of(group["metadata"]["name"]): group["metadata"]["name"]
+            for group in self._store
+        }
+        self._switched.set()
+        for name in dict.fromkeys((*before, *self._subjects)):
+            self.changed.emit(name)
+
+    async def run(self) -> None:
+        """Follow them until cancelled, while the settings want them."""
+        while True:
+            async with asyncio.TaskGroup() as group:
+                following = group.create_task(self._follow()) if self._settings.enabled else None
+                await self._wait_switched()
+                if following is not None:
+                    following.cancel()
+
+    async def _wait_switched(self) -> None:
+        was_enabled = self._settings.enabled
+        while self._settings.enabled == was_enabled:
+            self._switched.clear()
+            await self._switched.wait()
+
+    async def _follow(self) -> None:
+        """Follow them from when the host knows them."""
+        waits = False
+        while not await self._is_served():
+            if not waits:
+                _log.warning("Waiting for NodeGroups: the host does not serve them; run KubeEdge")
+                waits = True
+            await asyncio.sleep(LOOK_S)
+        if waits:
+            _log.info("Following NodeGroups, which the host serves now")
+        await self._reflector.run()
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all are known."""
+        return self._reflector.is_synced
+
+    def names(self) -> Iterable[str]:
+        """Return the names of the virtual clusters of all NodeGroups."""
+        return tuple(self._subjects)
+
+    def find(self, name: str) -> Found | None:
+        """Return what the NodeGroup of a virtual cluster says, None if there is none."""
+        group = self._store.get("", self._subjects.get(name, ""))
+        if group is None or not is_meant(group, self._settings):
+            return None
+        return read_group(group, self._settings, self._members)
+
+    def text_of(self, subject: str) -> str:
+        """Return what a NodeGroup is called."""
+        return f"NodeGroup {subject}"
+
+    def object_of(self, subject: str) -> Object | None:
+        """Return what tells events which NodeGroup they are about."""
+        group = self._store.get("", subject)
+        if group is None:
+            return None
+        metadata = {"name": subject, "uid": group["metadata"].get("uid")}
+        return {"apiVersion": NODE_GROUP.api_version, "kind": NODE_GROUP.kind, "metadata": metadata}
+
+    async def is_gone(self, name: str, subject: str) -> bool:
+        """Ask the host, which may know NodeGroups no more: then nothing is said of this one."""
+        if name != self._name_of(subject):
+            return True  # it had this name by other settings
+        try:
+            found = await self._host.get(PATH, {"fieldSelector": f"{NAME_FIELD}={subject}"})
+        except NotServedError:
+            return False
+        return not any(is_meant(group, self._settings) for group in found.get("items") or ())
+
+    def _name_of(self, subject: str) -> str:
+        return name_from(self._settings.name_template, GROUP_NAME, subject)
+
+    async def _is_served(self) -> bool:
+        try:
+            await self._host.get(PATH, {"limit": "1"})
+        except (NotServedError, UnreachableError):
+            return False
+        except KubeError:
+            return True  # the reflector says what is wrong
+        return True
+
+    def _group_changed(self, old: Object | None, new: Object | None) -> None:
+        group = new or old
+        if group is None:
+            return
+        subject = group["metadata"]["name"]
+        name = self._name_of(subject)
+        if new is None:
+            self._subjects.pop(name, None)
+        else:
+            self._subjects[name] = subject
+        if old is None or new is None or _differs(old, new):
+            self.changed.emit(name)
+        self._follow_members(_selected(old, _SUCCEEDED), _selected(new, _SUCCEEDED))
+
+    def _follow_members(self, before: frozenset[str], after: frozenset[str]) -> None:
+        """Emit the groups that list a node which another group got, or lost."""
+        if before == after:
+            return
+        self._members.update(after)
+        self._members.subtract(before)
+        self._members = +self._members
+        moved = before ^ after
+        for group in self._store:
+            if moved.intersection(_selected(group, _FAILED)):
+                self.changed.emit(self._name_of(group["metadata"]["name"]))
+
+
+def _selected(group: Object | None, status: str) -> frozenset[str]:
+    """Return the nodes of which KubeEdge's controller reports this."""
+    listed = dig(group, "status", "nodeStatuses") or ()
+    return frozenset(each["nodeName"] for each in listed if each["selectionStatus"] == status)
+
+
+def _differs(old: Object, new: Object) -> bool:
+    """Whether more changed than whether nodes are ready, which KubeEdge writes as well."""
+    return (
+        old.get("spec") != new.get("spec")
+        or labels_of(old) != labels_of(new)
+        or _selected(old, _FAILED) != _selected(new, _FAILED)
+    )

@@ -1,0 +1,185 @@
+"""Publishes in each Cluster how the hub reaches it, once the gateway answers; or takes it back."""
+
+import logging
+from collections.abc import Callable, Container, Iterator, Mapping
+from functools import partial
+
+from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, HubClusters, version_of
+from karmada_vc_agent.features.gateway.cluster_access import (
+    ClusterAccess,
+    changes,
+    is_marked,
+    withdrawal,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.log_once import LogOnce
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN
+from karmada_vc_agent.model.objects import Object, dig, gvk_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.well_known import RBAC_API
+from karmada_vc_agent.runner.keys import same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+from karmada_vc_agent.translation.refusal import RefusedError
+
+_log = logging.getLogger(__name__)
+
+PERIOD = Requeue(300.0)
+"""How often Secrets, certificates and the endpoint are looked at."""
+SOON = Requeue(5.0)
+"""Until the gateway answers, or Karmada has sent whom it lets impersonate."""
+_ASKED_ANNOTATION = f"{DOMAIN}/asked-at"
+
+
+def keys_of_cluster(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual cluster of a changed Cluster, if it is served."""
+    name = ((new or old) or {"metadata": {"name": ""}})["metadata"]["name"]
+    if name in virtual_clusters:
+        yield name
+
+
+def keys_of_role(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual cluster of a changed ClusterRole: it may say who is to be impersonated."""
+    obj = new or old or {}
+    cluster = labels_of(obj).get(CLUSTER_LABEL, "")
+    if cluster in virtual_clusters and gvk_of(obj).group_kind == kinds.CLUSTER_ROLE:
+        yield cluster
+
+
+class ClusterAccessController:
+    """Sole writer of the fields of a Cluster by which the hub reaches it.
+
+    has_rules: whether Karmada's rules for a virtual cluster are stored on the host. on_probed: told
+    of each virtual cluster whether its endpoint answered.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        clusters: HubClusters,
+        access: ClusterAccess,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        has_rules: Callable[[VirtualCluster], bool],
+        stays_away: Callable[[str], bool],
+        auth_role: str,
+        now: Callable[[], str],
+        on_probed: Callable[[str, bool], None],
+    ) -> None:
+        self._hub = hub
+        self._clusters = clusters
+        self._access = access
+        self._virtual_clusters = virtual_clusters
+        self._has_rules = has_rules
+        self._stays_away = stays_away
+        self._auth_role = auth_role
+        self._now = now
+        self._on_probed = on_probed
+        self._once = LogOnce(_log)
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Publish or withdraw the access to one virtual cluster. Raises RetryError, KubeError."""
+        vc = self._virtual_clusters.get(name)
+        if vc is None:
+            return None
+        cluster = self._clusters.ours(name)
+        if cluster is None:
+            if self._access.is_on and self._stays_away(name):
+                await self._access.take_away(vc)
+            return None  # registration prepares it
+        if not self._access.is_on:
+            await self._withdraw(vc, cluster)
+            return None
+        if cluster["metadata"].get("deletionTimestamp"):
+            await self._access.take_away(vc)
+            return None
+        return await self._publish(vc, cluster)
+
+    async def _publish(self, vc: VirtualCluster, cluster: Object) -> Requeue:
+        try:
+            endpoint = await self._access.prepare(vc)
+        except RefusedError as error:
+            raise RetryError(error.refusal.detail) from error
+        cluster = await self._patch(cluster, changes(cluster, self._access.first_fields(vc.name)))
+        problem = await self._access.ask(endpoint)
+        self._on_probed(vc.name, problem is None)
+        if problem is None:
+            self._once.ended(vc.name)
+        else:
+            message = "The gateway does not answer"
+            self._once.warning(message, about=vc.name, virtual_cluster=vc.name, reason=problem)
+        is_published = bool(dig(cluster, "spec", "apiEndpoint"))
+        if problem is None or is_published:
+            # What was published stays: a tunnel that is cut is no reason to change the Cluster.
+            await self._patch(cluster, changes(cluster, self._access.all_fields(vc.name)))
+        if not self._has_rules(vc):
+            await self._ask_for_rules()
+            return SOON
+        return PERIOD if problem is None else SOON
+
+    async def _withdraw(self, vc: VirtualCluster, cluster: Object) -> None:
+        if not is_marked(cluster):
+            return
+        _log.info("Withdrawing access", extra={"virtual_cluster": vc.name})
+        spec_only = {"spec": withdrawal(cluster)["spec"]}
+        cluster = await self._patch(cluster, spec_only)
+        await self._access.take_away(vc)
+        await self._patch(cluster, {"metadata": withdrawal(cluster)["metadata"]})
+
+    async def _patch(self, cluster: Object, patch: Object) -> Object:
+        """Write to a Cluster; return it as it is then."""
+        if not patch.get("spec") and not patch.get("metadata"):
+            return cluster
+        name, version = cluster["metadata"]["name"], version_of(cluster)
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": version}}
+        answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{name}", body)
+        self._clusters.store.observe(answer)
+        return answer
+
+    async def _ask_for_rules(self) -> None:
+        """Have Karmada send its rules: of a Cluster that is there already it does so when told."""
+        path = f"/apis/{RBAC_API}/clusterroles/{self._auth_role}"
+        patch = {"metadata": {"annotations": {_ASKED_ANNOTATION: self._now()}}}
+        try:
+            await self._hub.merge_patch(path, patch)
+        except NotFoundError as error:
+            problem = f"ClusterRole {self._auth_role} is missing on the hub"
+            raise RetryError(f"{problem}: run karmada-vc-agent join") from error
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; off, it takes back what it published before."""
+    common, vcs = parts.common, parts.common.virtual_clusters
+    controller = ClusterAccessController(
+        common.clients.hub,
+        common.stores.clusters,
+        parts.gateway.access,
+        vcs,
+        parts.gateway.has_rules_of_karmada,
+        common.registrations.stays_away,
+        HubAccess(common.config.agent_name, ()).auth_role,
+        common.clock.now,
+        parts.collector.endpoint_probed,
+    )
+    is_on = parts.gateway.access.is_on
+    sources = [Enqueues(common.stores.clusters.store.add_handler, partial(keys_of_cluster, vcs))]
+    if is_on and (roles := parts.gateway.roles()) is not None:
+        # The store itself: signals do not tell of what the agent wrote, as it does these roles.
+        sources.append(Enqueues(roles.add_handler, partial(keys_of_role, vcs), after_s=0.2))
+    return ControllerSpec(
+        "cluster-access",
+        common.queues.by_name(),
+        controller.reconcile,
+        FEW_WORKERS,
+        initial_keys=parts.names,
+        sources=tuple(sources) if is_on else (),
+        resync_keys=same,
+    )

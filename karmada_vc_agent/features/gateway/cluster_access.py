@@ -1,0 +1,183 @@
+"""Makes a virtual cluster reachable for the hub, step by step, and takes that away (G-3, G-4).
+
+The order matters: the hub acts on each field when it sees it, and some of its parts look only once.
+
+1. the anchor namespace, the tokens with their Secrets on the hub, and whom the gateway may
+   impersonate;
+2. the Cluster, with `impersonatorSecretRef`;
+3. `apiEndpoint`, `secretRef`, `proxyURL`, once the gateway answers.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint, probe
+from karmada_vc_agent.features.gateway.secret import hub_secret_name
+from karmada_vc_agent.features.gateway.settings import GatewaySettings
+from karmada_vc_agent.features.gateway.tokens import GatewayTokens
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
+from karmada_vc_agent.model.domain import GATEWAY_LABEL
+from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.well_known import RBAC_API
+
+_log = logging.getLogger(__name__)
+
+_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
+_FIELDS = ("apiEndpoint", "secretRef", "proxyURL", "impersonatorSecretRef")
+
+Fields = dict[str, Any]
+"""Fields of `spec` of a Cluster; None = is to be absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What others do for it.
+
+    claim_anchor, release_anchor: the namespace for what a caller asks of no namespace. identities:
+    the ClusterRole of those whom the gateway may impersonate, as wanted now.
+    """
+
+    claim_anchor: Callable[[VirtualCluster], Awaitable[object]]
+    release_anchor: Callable[[VirtualCluster], Awaitable[object]]
+    identities: Callable[[VirtualCluster], Awaitable[Object]]
+
+
+class ClusterAccess:
+    """Prepares the access to virtual clusters, and says which fields of a Cluster publish it.
+
+    ask: tries an endpoint; returns what is wrong with it, or None.
+    """
+
+    def __init__(
+        self, host: ApiClient, settings: GatewaySettings, tokens: GatewayTokens, steps: Steps
+    ) -> None:
+        self._host = host
+        self._settings = settings
+        self._tokens = tokens
+        self._steps = steps
+        self.ask: Callable[[ProbedEndpoint], Awaitable[str | None]] = probe
+
+    @property
+    def is_on(self) -> bool:
+        """Whether virtual clusters are to be reachable."""
+        return self._settings.enabled
+
+    async def prepare(self, vc: VirtualCluster) -> ProbedEndpoint:
+        """Do all that comes before the Cluster; return its endpoint.
+
+        Raises RetryError, KubeError, RefusedError.
+        """
+        authorities = self._authorities()
+        await self._steps.claim_anchor(vc)
+        token = await self._tokens.ensure(vc, authorities)
+        await self._put_identities(await self._steps.identities(vc))
+        settings = self._settings
+        return ProbedEndpoint(settings.endpoint(vc.name), token, authorities, settings.proxy_url)
+
+    async def fields_of_new(self, vc: VirtualCluster) -> Object:
+        """Return the metadata and spec that a new Cluster has for access, {} if it has none yet.
+
+        What goes wrong here does not keep the Cluster from being registered: the rest is for the
+        controller to bring about.
+        """
+        if not self.is_on:
+            return {}
+        try:
+            await self.prepare(vc)
+        except (RetryError, ForbiddenError) as error:
+            _log.warning(
+                "Registering a Cluster without access",
+                extra={"virtual_cluster": vc.name, "reason": str(error)},
+            )
+            return {}
+        return {"metadata": {"annotations": _MARK}, "spec": self.first_fields(vc.name)}
+
+    def first_fields(self, cluster: str) -> Fields:
+        """Return the fields that come with the Cluster."""
+        return {"impersonatorSecretRef": _reference(hub_secret_name(cluster, "impersonator"))}
+
+    def all_fields(self, cluster: str) -> Fields:
+        """Return the fields that publish the endpoint."""
+        return {
+            **self.first_fields(cluster),
+            "secretRef": _reference(hub_secret_name(cluster, "access")),
+            "proxyURL": self._settings.proxy_url or None,
+            "apiEndpoint": self._settings.endpoint(cluster),
+        }
+
+    async def take_away(self, vc: VirtualCluster) -> None:
+        """Remove what `prepare` made. Raises KubeError."""
+        try:
+            await self._tokens.revoke(vc.name)
+        except ForbiddenError:
+            if self.is_on:
+                raise
+            # `join` took the right to Secrets back, and removed them.
+        wanted = await self._steps.identities(vc)
+        with suppress(NotFoundError):
+            await self._host.delete(f"{_ROLES_PATH}/{wanted['metadata']['name']}")
+        await self._steps.release_anchor(vc)
+
+    def _authorities(self) -> bytes:
+        path = self._settings.ca_file
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            problem = f"gateway.caFile: {path}: {error.strerror or error}"
+            raise RetryError(problem) from error
+
+    async def _put_identities(self, wanted: Object) -> None:
+        path = f"{_ROLES_PATH}/{wanted['metadata']['name']}"
+        try:
+            live = await self._host.get(path)
+        except NotFoundError:
+            try:
+                await self._host.create(_ROLES_PATH, wanted)
+            except AlreadyExistsError as error:
+                raise RetryError("its role was created meanwhile") from error
+            return
+        is_marked = labels_of(wanted).items() <= labels_of(live).items()
+        if not is_marked or live.get("rules") != wanted["rules"]:
+            version = live["metadata"]["resourceVersion"]
+            metadata = {**wanted["metadata"], "resourceVersion": version}
+            await self._host.replace(path, {**wanted, "metadata": metadata})
+
+
+def changes(cluster: Object, wanted: Fields) -> Object:
+    """Return the merge patch by which a Cluster gets these fields, and the mark; {} = none."""
+    spec = cluster.get("spec") or {}
+    patch: Object = {}
+    changed = {key: value for key, value in wanted.items() if (spec.get(key) or None) != value}
+    if changed:
+        patch["spec"] = changed
+    if not is_marked(cluster):
+        patch["metadata"] = {"annotations": _MARK}
+    return patch
+
+
+def withdrawal(cluster: Object) -> Object:
+    """Return the merge patch by which a Cluster loses all fields that published it."""
+    spec = cluster.get("spec") or {}
+    there = {key: None for key in _FIELDS if spec.get(key)}
+    return {"metadata": {"annotations": {GATEWAY_LABEL: None}}, "spec": there}
+
+
+def is_marked(cluster: Object) -> bool:
+    """Whether an agent published its endpoint, or is about to."""
+    return GATEWAY_LABEL in annotations_of(cluster)
+
+
+_MARK = {GATEWAY_LABEL: "true"}
+"""On a Cluster: its fields for access are the agent's."""
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"namespace": LEASE_NAMESPACE, "name": name}

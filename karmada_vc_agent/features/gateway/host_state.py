@@ -1,0 +1,220 @@
+"""What the gateway knows of the host: caches that all virtual clusters share, none of the hub.
+
+Which tokens count is told by one Secret of the agent (features/gateway/secret.py), and so is which
+virtual clusters there are that do not stand in the settings file.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from cachetools import TTLCache
+
+from karmada_vc_agent.cluster.claims import Claim, Claims, claim_of
+from karmada_vc_agent.cluster.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.node_groups import NodeGroups
+from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.gateway.secret import (
+    TokenSum,
+    clusters_of,
+    sealing_key_of,
+    secret_name,
+    sums_of,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.translation_contexts import TranslationContexts, translation_settings
+from karmada_vc_agent.translation.identities import absorbed_name
+from karmada_vc_agent.work.served_kinds import ServedKinds
+
+_log = logging.getLogger(__name__)
+
+NAMESPACES_PATH = "/api/v1/namespaces"
+ROLES_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+DISCOVERY_AGE_S = 10.0
+"""How old an answer may be before an unknown kind has the host asked again (5)."""
+RELEASED_S, RELEASED = 600.0, 10_000
+"""Namespaces that are gone are remembered this long: events of what lay in them come later."""
+
+
+class HostState:
+    """Caches of the host.
+
+    claims_moved: a virtual cluster one of whose namespaces was adopted or released, after it had
+    been there. went: a virtual cluster that is no longer served.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        host: ApiClient,
+        supervisor: Supervisor,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        raw = RawCodec()
+        node_codec: StructCodec[Node] = StructCodec(Node)
+        self.agent = config.agent_name
+        self.settings = translation_settings(config)
+        self.virtual_clusters = VirtualClusters()
+        sources = VirtualClusterSources(self.virtual_clusters)
+        self.file = sources.add("the settings file")
+        """The virtual clusters of the settings file."""
+        self._told = sources.add("another object")
+        self.namespaces: Store[Object] = Store(raw)
+        self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
+        self.secrets: Store[Object] = Store(raw)
+        self.roles: Store[Object] = Store(raw)
+        self.claims_moved: Signal[[str]] = Signal()
+        self.went: Signal[[str]] = Signal()
+        self.claims = Claims(self.namespaces, config.agent_name)
+        self.membership = Membership(self.virtual_clusters, self.nodes, lambda _: "")
+        self.taints = NodeTaints(self.membership, self.virtual_clusters)
+        self.addresses = HostAddresses(
+            self.nodes, (urlsplit(host.credentials.server).hostname,), self.membership.owner_of
+        )
+        self.discovery = Discovery(host, clock)
+        self.sealing_key: bytes | None = None
+        self.version = 0
+        """Counts what changes the facts that a translation rests on."""
+        self._host = host
+        self._supervisor = supervisor
+        self._released: TTLCache[str, Claim] = TTLCache(RELEASED, RELEASED_S, timer=clock)
+        self._sums: dict[str, tuple[TokenSum, ...]] = {}
+        self.membership.changed.subscribe(self.taints.refresh)
+        self._group_informers = InformerSet(host, {}, lambda *_: None, supervisor=supervisor)
+        self._served_kinds = ServedKinds(host, self.discovery, lambda _: None)
+        self.contexts = TranslationContexts(
+            self.settings,
+            self,
+            lambda _cluster, _work: False,
+            lambda _work: None,
+            self.discovery,
+            NodeGroups(self._known, self._group_informers.store, self.membership),
+            lambda: None,
+            self.virtual_clusters,
+        )
+        self.reflectors = self._new_reflectors(config, host, node_codec)
+        self.membership.changed.subscribe(self._facts_changed)
+        self.virtual_clusters.changed.subscribe(self._facts_changed)
+        self.virtual_clusters.changed.subscribe(self._registry_changed)
+        self.namespaces.add_handler(self._facts_changed)
+        self.namespaces.add_handler(self._namespace_changed)
+        self.secrets.add_handler(self._secret_changed)
+
+    def _new_reflectors(
+        self, config: AgentConfig, host: ApiClient, node_codec: StructCodec[Node]
+    ) -> tuple[Reflector[Any], ...]:
+        raw = RawCodec()
+        secrets = f"{NAMESPACES_PATH}/{quote(config.agent_namespace)}/secrets"
+        ours = {"fieldSelector": f"metadata.name={secret_name(config.agent_name)}"}
+        labelled = {"labelSelector": CLUSTER_LABEL}
+        return (
+            Reflector(host, NAMESPACES_PATH, raw, self.namespaces),
+            Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
+            Reflector(host, secrets, raw, self.secrets, ours),
+            Reflector(host, ROLES_PATH, raw, self.roles, labelled),
+        )
+
+    def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what follows the host: name -> coroutine."""
+        found = {f"reflector {each.path}": each.run for each in self.reflectors}
+        return {
+            **found,
+            "informers of node groups": self._group_informers.run,
+            "served kinds": self._served_kinds.run,
+        }
+
+    def unlisted(self) -> list[str]:
+        """Return the paths whose first list has not come yet."""
+        return [each.path for each in self.reflectors if not each.is_synced]
+
+    def sums_of(self, cluster: str) -> tuple[TokenSum, ...]:
+        """Return the sums of the tokens of a virtual cluster; none if it is not served."""
+        return self._sums.get(cluster, ()) if cluster in self.virtual_clusters else ()
+
+    def impersonators_of(self, cluster: str) -> list[Object]:
+        """Return the absorbed ClusterRole of a virtual cluster, if it has come (G-23)."""
+        vc = self.virtual_clusters.get(cluster)
+        role = self.roles.get("", absorbed_name(vc.name_on_host)) if vc is not None else None
+        return [role] if role is not None and labels_of(role)[CLUSTER_LABEL] == cluster else []
+
+    def released(self, host_namespace: str) -> Claim | None:
+        """Return the claim on a host namespace that is gone since a short time."""
+        return self._released.get(host_namespace)
+
+    async def read_namespace(self, name: str) -> bool:
+        """Read a namespace that the watch has not told of; return whether it exists (G-41).
+
+        Raises KubeError.
+        """
+        try:
+            found = await self._host.get(f"{NAMESPACES_PATH}/{quote(name, safe='')}")
+        except NotFoundError:
+            return False
+        self.namespaces.accept(found)
+        return True
+
+    async def look_for_kinds(self) -> bool:
+        """Ask the host again what it serves, unless that was recent; return whether it changed."""
+        before = self.discovery.served
+        try:
+            return await self.discovery.refresh(DISCOVERY_AGE_S) is not before
+        except KubeError as error:
+            _log.debug("Cannot refresh the served kinds", extra={"reason": str(error)})
+            return False
+
+    def _facts_changed(self, *_: object) -> None:
+        self.version += 1
+
+    def _known(self, gvk: GroupVersionKind) -> Resource | None:
+        return self.discovery.served.by_kind.get(gvk)
+
+    def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
+        before = self._own_claim(old)
+        if new is None:
+            if before is not None and old is not None:
+                self._released[old["metadata"]["name"]] = before
+            return
+        self._released.pop(new["metadata"]["name"], None)
+        if old is None:
+            return
+        after = self._own_claim(new)
+        if before != after:
+            for cluster in {claim.cluster for claim in (before, after) if claim is not None}:
+                self.claims_moved.emit(cluster)
+
+    def _own_claim(self, namespace: Object | None) -> Claim | None:
+        claim = claim_of(namespace) if namespace is not None else None
+        return claim if claim is not None and claim.agent == self.agent else None
+
+    def _secret_changed(self, _old: Object | None, secret: Object | None) -> None:
+        self.sealing_key = sealing_key_of(secret)
+        sums: dict[str, list[TokenSum]] = defaultdict(list)
+        for each in sums_of(secret):
+            sums[each.cluster].append(each)
+        before, self._sums = self._sums, {name: tuple(each) for name, each in sums.items()}
+        self._told.replace_all(clusters_of(secret))
+        for cluster in before.keys() - self._sums.keys():
+            self.went.emit(cluster)
+
+    def _registry_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
+        if new is None and old is not None:
+            self.went.emit(old.name)

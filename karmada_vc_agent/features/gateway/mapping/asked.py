@@ -1,0 +1,196 @@
+"""One request for a resource, parsed: what all rules of routing read."""
+
+import re
+from dataclasses import dataclass, replace
+
+from karmada_vc_agent.features.gateway.mapping import media_types, namespaces, queries, refusals
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import Place, Scope, TokenError
+from karmada_vc_agent.features.gateway.mapping.exchange import (
+    Attributes,
+    Forward,
+    Identity,
+    KindInfo,
+    Response,
+    ResponseKind,
+    View,
+    VirtualRequest,
+)
+from karmada_vc_agent.features.gateway.mapping.membership import Membership
+from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
+from karmada_vc_agent.features.gateway.mapping.queries import MapName, Query
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.responses import OfResource
+
+_OF_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_OF_OBJECT = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_INCLUDE = "includeObject"
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for a resource. verb: as in RBAC. accept: what the host is asked for, JSON."""
+
+    request: VirtualRequest
+    identity: Identity
+    view: View
+    path: ResourcePath
+    info: KindInfo
+    query: Query
+    verb: str
+    accept: str
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the request changes something."""
+        return self.verb in WRITES
+
+    @property
+    def is_list(self) -> bool:
+        """Whether a list or a watch is asked for."""
+        return self.verb in ("list", "watch")
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing is to be stored."""
+        return bool(self.query.first("dryRun"))
+
+    @property
+    def attributes(self) -> Attributes:
+        """Return what a client must be allowed to where the gateway asks itself (G-24)."""
+        path = self.path
+        return Attributes(
+            self.verb, path.group, path.version, path.resource, path.subresource, path.name
+        )
+
+    def with_query(self, query: Query) -> "Asked":
+        """Return the request with another query."""
+        return replace(self, query=query)
+
+    def refuse(self, why: str) -> PlanError:
+        """Return the 403 for this request."""
+        return PlanError(refusals.forbidden_resource(self.info, self.path.name, why))
+
+
+def verb_of(request: VirtualRequest, path: ResourcePath, query: Query) -> str:
+    """Return the verb as in RBAC. Raises PlanError: 405."""
+    verb = (_OF_OBJECT if path.name else _OF_COLLECTION).get(request.method)
+    if verb is None or (verb == "create" and path.name and not path.subresource):
+        raise PlanError(refusals.method_not_allowed())
+    return "watch" if verb == "list" and query.is_true("watch") else verb
+
+
+def accept_of(request: VirtualRequest) -> str:
+    """Return the Accept for the host. Raises PlanError: 406."""
+    accept = media_types.upstream_accept(request.accept)
+    if accept is None:
+        raise PlanError(refusals.not_acceptable())
+    return accept
+
+
+def map_selectors(query: Query, view: View, fields: dict[str, MapName] | None = None) -> Query:
+    """Map names in selectors; fields: further fields of this resource. Raises PlanError: 400."""
+    names = namespaces.host_names(view)
+
+    def host(namespace: str) -> str:
+        return names(namespace) if namespace else namespace
+
+    mappings = {**dict.fromkeys(queries.FIELDS_OF_NAMESPACES, host), **(fields or {})}
+    try:
+        query = query.changed(
+            "fieldSelector", lambda text: queries.map_field_selector(text, mappings)
+        )
+        return query.changed("labelSelector", lambda text: queries.map_label_selector(text, host))
+    except queries.QueryError as error:
+        raise PlanError(refusals.bad_request(str(error))) from error
+
+
+def with_label(query: Query, selector: str) -> Query:
+    """Put a selector in front of the labelSelector, which only narrows it."""
+    given = query.first("labelSelector") or ""
+    return query.with_values(labelSelector=f"{selector},{given}" if given else selector)
+
+
+def response_to(
+    asked: Asked,
+    membership: Membership,
+    of_kind: type[OfResource] = OfResource,
+    *,
+    namespace: str = "",
+    hides_count: bool = False,
+) -> OfResource:
+    """Return how the answer is mapped; of_kind: its class."""
+    kind = ResponseKind.OBJECT
+    if asked.is_list:
+        kind = ResponseKind.WATCH if asked.verb == "watch" else ResponseKind.LIST
+    return of_kind(
+        asked.info,
+        membership,
+        kind,
+        name=asked.path.name,
+        scope=scope_of_tokens(asked, namespace),
+        hides_count=hides_count,
+        without_objects=asked.query.first(_INCLUDE) == "None",
+        is_for_metadata=media_types.is_for_metadata(asked.accept),
+    )
+
+
+def scope_of_tokens(asked: Asked, namespace: str = "") -> Scope:
+    """Return what the `continue` tokens of a list are bound to (G-40a)."""
+    return Scope(asked.view.name, asked.path.group, asked.path.resource, namespace)
+
+
+def place_of(asked: Asked, namespace: str = "") -> Place:
+    """Return where a list goes on. Raises PlanError: 400."""
+    token = asked.query.first("continue")
+    if not token:
+        return Place("")
+    try:
+        return asked.view.sealer().open(token, scope_of_tokens(asked, namespace))
+    except TokenError as error:
+        text = f"continue key is not valid: {error}"
+        raise PlanError(refusals.bad_request(text)) from error
+
+
+def limit_of(query: Query) -> int | None:
+    """Return how many entries are asked for, None = all. Raises PlanError: 400."""
+    given = query.first("limit") or "0"
+    if not _NUMBER.fullmatch(given):
+        raise PlanError(refusals.bad_request("limit is not a number"))
+    limit = int(given)
+    return limit if limit > 0 else None
+
+
+def with_host_token(asked: Asked, namespace: str = "") -> Asked:
+    """Return the request with the `continue` token of the host. Raises PlanError: 400."""
+    place = place_of(asked, namespace)
+    return asked.with_query(asked.query.with_values(**{"continue": place.token or None}))
+
+
+def forward(
+    asked: Asked,
+    path: ResourcePath,
+    response: Response,
+    *,
+    body: bytes = b"",
+    content_type: str = "",
+    as_gateway: bool = False,
+    authorize: Attributes | None = None,
+) -> Forward:
+    """Return the request to the host."""
+    query = asked.query
+    if query.first(_INCLUDE) == "None":
+        query = query.with_values(**{_INCLUDE: "Metadata"})
+    return Forward(
+        asked.request.method,
+        path.encoded(),
+        response,
+        query=query.encoded(),
+        accept=asked.accept,
+        content_type=content_type,
+        body=body,
+        as_gateway=as_gateway,
+        authorize=authorize,
+        is_long=asked.verb == "watch",
+    )

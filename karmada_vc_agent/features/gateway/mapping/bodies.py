@@ -1,0 +1,405 @@
+"""Bodies of writes: decoded, translated as a Work's manifest is, encoded (G-31, G-32).
+
+No rule of its own: a body becomes a manifest, translate() maps or refuses it, and what only works
+need (marks, tolerations that a patch does not touch) is taken off again.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+import yaml
+
+from karmada_vc_agent.features.gateway.mapping import media_types, protobuf, refusals
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    copy_object,
+    dig,
+    gvk_of,
+)
+from karmada_vc_agent.model.well_known import SELECTED_NODE_ANNOTATION, SERVICE_ACCOUNT_TOKEN
+from karmada_vc_agent.model.yaml_text import YamlError, load
+from karmada_vc_agent.translation import reference_table
+from karmada_vc_agent.translation.names import NAMES_ANNOTATION
+from karmada_vc_agent.translation.pod_templates import pod_specs
+from karmada_vc_agent.translation.reference_table import Treatment
+from karmada_vc_agent.translation.refusal import Refusal
+from karmada_vc_agent.translation.translate import HostObject, translate
+
+YAML_BYTES = 256 * 1024
+"""Which take 2 s to read at worst; clients of Kubernetes send JSON."""
+_PLACEHOLDER = "x"
+"""Ends a generated name; no rule tells such a name from a final one."""
+_OF_THE_SERVER = (
+    *("uid", "resourceVersion", "generation", "managedFields", "ownerReferences"),
+    *("finalizers", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("selfLink", "generateName"),
+)
+"""Fields of metadata that clients send back as they read them."""
+_MAPS = ("labels", "annotations")
+_DIRECTIVE, _DELETE, _RETAIN = "$patch", "delete", "$retainKeys"
+_SECRET = GroupVersionKind("", "v1", "Secret")
+_NODE_SELECTOR, _NODE_NAME = "nodeSelector", "nodeName"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a body is written to. namespace: the virtual one. name: "" if the body has it."""
+
+    info: KindInfo
+    namespace: str
+    host_namespace: str
+    name: str
+    view: View
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """Group, version and kind that the path names."""
+        return GroupVersionKind(self.info.group, self.info.version, self.info.kind)
+
+
+# --- reading and writing ----------------------------------------------------------------
+
+
+def decode(body: bytes, content_type: str) -> Any:
+    """Return the value of a body in JSON, YAML or protobuf. Raises PlanError: 400, 415."""
+    if media_types.is_yaml(content_type):
+        return _decode_yaml(body)
+    if media_types.is_protobuf(content_type):
+        return _decode_protobuf(body)
+    if not media_types.is_json(content_type):
+        raise PlanError(refusals.unsupported_body())
+    return decode_json(body)
+
+
+def decode_json(body: bytes) -> Any:
+    """Return the value of a JSON body. Raises PlanError: 400."""
+    try:
+        return orjson.loads(body)
+    except ValueError as error:
+        raise PlanError(refusals.bad_request(f"the body is not valid JSON: {error}")) from error
+
+
+def decode_either(body: bytes) -> Any:
+    """Return the value of a body that may be YAML, as one of a server-side apply."""
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        return _decode_yaml(body)
+
+
+def _decode_yaml(body: bytes) -> Any:
+    if len(body) > YAML_BYTES:
+        text = f"the body has more than {YAML_BYTES >> 10} KiB of YAML; send it as JSON"
+        raise PlanError(refusals.too_large(text))
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        # An alias may stand for any amount of text, and again in itself.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=loader)):
+            raise PlanError(refusals.bad_request("the body must not use YAML aliases"))
+        return orjson.loads(orjson.dumps(load(body)))  # keys must be strings
+    except (YamlError, yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        text = f"the body is not valid YAML: {error}"
+        raise PlanError(refusals.bad_request(text)) from error
+
+
+def _decode_protobuf(body: bytes) -> Object:
+    try:
+        return protobuf.decode(body)
+    except protobuf.UnknownFormError as error:
+        raise PlanError(refusals.unsupported_body(str(error))) from error
+    except protobuf.ProtobufError as error:
+        text = f"the body is not valid protobuf: {error}"
+        raise PlanError(refusals.bad_request(text)) from error
+
+
+def as_object(value: Any) -> Object:
+    """Return a decoded body that is a map. Raises PlanError: 400."""
+    if not isinstance(value, dict):
+        raise PlanError(refusals.bad_request("the body is not an object"))
+    return value
+
+
+def encode(value: Any) -> bytes:
+    """Return a body as JSON. Raises PlanError: 400 for what can be read, but nests too deep."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise PlanError(refusals.bad_request(f"the body cannot be sent on: {error}")) from error
+
+
+# --- whole objects ----------------------------------------------------------------------
+
+
+def whole(body: Object, target: Target, *, is_update: bool = False) -> Object:
+    """Return the host object for a created, replaced or applied one.
+
+    is_update: the object exists, so what its controllers set is kept. Raises PlanError.
+    """
+    manifest = _manifest(body, target)
+    spec = manifest.get("spec")
+    node = None
+    if is_update and target.info.plural == "pods" and isinstance(spec, dict):
+        node = _own_node(spec.get(_NODE_NAME), target)
+        if node is not None:
+            manifest["spec"] = {key: value for key, value in spec.items() if key != _NODE_NAME}
+    obj = _translated(manifest, target)
+    if node is not None:
+        obj["spec"][_NODE_NAME] = node
+    metadata, sent = obj["metadata"], _map(body, "metadata")
+    for key in _OF_THE_SERVER:
+        if key in sent:
+            metadata[key] = sent[key]
+    if not target.name and not sent.get("name"):
+        metadata.pop("name", None)
+    if "status" in body:
+        obj["status"] = body["status"]
+    selected = _own_node(annotations_of(body).get(SELECTED_NODE_ANNOTATION), target)
+    if is_update and selected is not None:
+        metadata.setdefault("annotations", {})[SELECTED_NODE_ANNOTATION] = selected
+    return obj
+
+
+def _own_node(name: Any, target: Target) -> str | None:
+    """Return a node that was read and is written back; None for others: applying may create."""
+    return name if isinstance(name, str) and target.view.owns_node(name) else None
+
+
+def _manifest(body: Object, target: Target) -> Object:
+    """Return a body as a manifest, whatever the host would fill in; shares parts of it."""
+    _check_kind(body, target)
+    if target.gvk == _SECRET and body.get("type") == SERVICE_ACCOUNT_TOKEN:
+        why = refusals.HOSTS_CREDENTIALS
+        raise PlanError(refusals.forbidden_resource(target.info, target.name, why))
+    metadata = dict(_map(body, "metadata"))
+    _check_namespace(metadata, target)
+    if target.info.namespaced:
+        metadata["namespace"] = target.namespace
+    if not metadata.get("name"):
+        generated = metadata.get("generateName")
+        prefix = generated if isinstance(generated, str) else ""
+        metadata["name"] = target.name or prefix + _PLACEHOLDER
+    return {
+        **body,
+        "apiVersion": target.gvk.api_version,
+        "kind": target.gvk.kind,
+        "metadata": metadata,
+    }
+
+
+def _check_kind(body: Object, target: Target) -> None:
+    """Refuse another kind than that of the path: rules go by the kind. Raises PlanError: 400."""
+    sent, wanted = gvk_of(body), target.gvk
+    if body.get("kind") and sent.kind != wanted.kind:
+        text = f"{sent.kind} in the data does not match the expected kind {wanted.kind}"
+        raise PlanError(refusals.bad_request(text))
+    if body.get("apiVersion") and sent.api_version != wanted.api_version:
+        text = (
+            f"the API version in the data ({sent.api_version}) does not match the expected API "
+            f"version ({wanted.api_version})"
+        )
+        raise PlanError(refusals.bad_request(text))
+
+
+def _check_namespace(metadata: Object, target: Target) -> None:
+    sent = metadata.get("namespace")
+    if target.info.namespaced and sent and sent != target.namespace:
+        text = (
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+        raise PlanError(refusals.bad_request(text))
+
+
+def _translated(manifest: Object, target: Target) -> Object:
+    """Return what translate() makes of a manifest. Raises PlanError where it refuses."""
+    context = replace(target.view.context(), work=_work_of(manifest, target.view.name))
+    result = translate(manifest, target.info.namespaced, context)
+    if isinstance(result, Refusal):
+        name = str(dig(manifest, "metadata", "name"))
+        refused = refusals.refused_object(
+            result, target.view.name, target.info, target.namespace, name
+        )
+        raise PlanError(refused)
+    if not isinstance(result, HostObject):
+        raise PlanError(refusals.forbidden_resource(target.info, "", "it cannot be written here"))
+    obj = result.obj
+    if target.info.namespaced:
+        obj["metadata"]["namespace"] = target.host_namespace
+    return obj
+
+
+def _work_of(manifest: Object, cluster: str) -> str:
+    """Return the Work that an object is of, as reads show it; only those of the same cluster."""
+    annotations = annotations_of(manifest)
+    namespace = annotations.get(karmada.WORK_NAMESPACE_ANNOTATION)
+    name = annotations.get(karmada.WORK_NAME_ANNOTATION)
+    if namespace != karmada.execution_namespace(cluster) or not isinstance(name, str) or not name:
+        return ""
+    return f"{namespace}/{name}"
+
+
+# --- parts of objects -------------------------------------------------------------------
+
+
+def part(body: Object, target: Target) -> Object:
+    """Return the merge or strategic merge patch for the host.
+
+    A value that is null deletes, and passes. Raises PlanError.
+    """
+    _refuse_parts_of_destinations(body, target)
+    manifest, nulls = _without_nulls(_manifest(body, target))
+    had = {spec.path: frozenset(spec.spec) for spec in _pod_specs(manifest, target)}
+    obj = _translated(manifest, target)
+    for spec in _pod_specs(obj, target):
+        _keep_touched(spec.spec, had.get(spec.path, frozenset()))
+    _take_marks_off(obj, nulls)
+    sent = _map(body, "metadata")
+    metadata = obj["metadata"]
+    for key in _OF_THE_SERVER:
+        if key in sent:
+            metadata[key] = sent[key]
+    for key in ("name", "namespace"):
+        if key not in sent:
+            metadata.pop(key, None)
+    for key in ("apiVersion", "kind", "metadata"):
+        if key not in body and (key != "metadata" or not metadata):
+            obj.pop(key, None)
+    if "status" in body:
+        obj["status"] = body["status"]
+    _refuse_directives(obj, target)
+    return obj
+
+
+def _refuse_parts_of_destinations(body: Object, target: Target) -> None:
+    """Refuse to move a destination whose namespace was not mapped, as it was another cluster's."""
+    references = target.view.context().settings.namespace_references
+    for row in reference_table.rows_for(target.gvk.group_kind, references):
+        if row.treatment is not Treatment.DESTINATION:
+            continue
+        found = dig(body, *row.path.split("."))
+        if isinstance(found, dict) and found and "namespace" not in found:
+            detail = "must have the namespace, too: what it means depends on the cluster"
+            raise PlanError(refusals.invalid(target.info, target.name, row.path, detail))
+
+
+def _keep_touched(spec: Object, had: frozenset[str]) -> None:
+    """Take off, in place, what was added to a pod spec but for its placement.
+
+    Lists of a patch replace those that are there: tolerations, search domains.
+    """
+    placed = {_NODE_SELECTOR, "affinity"} if _NODE_NAME in had else {_NODE_SELECTOR}
+    for key in spec.keys() - had - placed:
+        del spec[key]
+
+
+def _pod_specs(obj: Object, target: Target) -> Any:
+    return pod_specs(obj, target.gvk, target.view.context().settings.pod_templates)
+
+
+def _without_nulls(manifest: Object) -> tuple[Object, dict[str, Object]]:
+    """Return a manifest without what it deletes of labels and annotations, and that."""
+    metadata: Object = dict(manifest["metadata"])
+    nulls: dict[str, Object] = {}
+    for field in _MAPS:
+        pairs = metadata.get(field)
+        if isinstance(pairs, dict):
+            metadata[field] = {key: value for key, value in pairs.items() if value is not None}
+            nulls[field] = {
+                key: None
+                for key, value in pairs.items()
+                if value is None and not domain.is_ours(key)
+            }
+    return {**manifest, "metadata": metadata}, nulls
+
+
+def _take_marks_off(obj: Object, nulls: dict[str, Object]) -> None:
+    """Remove our marks from a patch, unless it replaces all labels; put what it deletes back."""
+    metadata = obj["metadata"]
+    for field in _MAPS:
+        pairs = metadata.get(field) or {}
+        if _DIRECTIVE not in pairs:
+            pairs = {key: value for key, value in pairs.items() if _stays(key)}
+        pairs |= nulls.get(field, {})
+        metadata.pop(field, None)
+        if pairs:
+            metadata[field] = pairs
+
+
+def _stays(key: str) -> bool:
+    is_tenants = key in (domain.REWRITE_DNS_ANNOTATION, NAMES_ANNOTATION)
+    return is_tenants or not (domain.is_ours(key) or key == domain.NODE_SELECTOR_ANNOTATION)
+
+
+def _refuse_directives(obj: Object, target: Target) -> None:
+    """Refuse directives of a strategic merge patch that would drop what was added (G-32)."""
+    required = target.view.context().vc.required_selector
+    for where, found in _maps(obj):
+        removes = found.get(_DIRECTIVE) == _DELETE or _RETAIN in found
+        if removes and any(domain.is_ours(key) or key in required for key in found):
+            detail = "must not be deleted or restricted by a patch"
+            raise PlanError(refusals.invalid(target.info, target.name, _path(where), detail))
+
+
+_Place = tuple[Any, ...]
+"""(the place of what it lies in, its key or index); () = the whole."""
+
+
+def _maps(value: Object) -> Iterator[tuple[_Place, Object]]:
+    """Yield the maps in a value with their places, which say no more than they must."""
+    left: list[tuple[_Place, Any]] = [((), value)]
+    while left:
+        where, found = left.pop()
+        is_map = isinstance(found, dict)
+        if is_map:
+            yield where, found
+        for at, inner in found.items() if is_map else enumerate(found):
+            if inner and isinstance(inner, (dict, list)):
+                left.append(((where, at), inner))
+
+
+def _path(where: _Place) -> str:
+    """Return a place as in `spec.template.containers[0]`."""
+    parts: list[str] = []
+    while where:
+        where, at = where
+        parts.append(f"[{at}]" if isinstance(at, int) else f".{at}")
+    return "".join(reversed(parts)).removeprefix(".")
+
+
+def _map(obj: Object, key: str) -> Object:
+    """Return a map of a body for reading. Raises PlanError: 400."""
+    value = obj.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise PlanError(refusals.bad_request(f"{key} is not a map"))
+    return value
+
+
+Write = Callable[[Object, Target], Object]
+
+
+def in_namespace_only(body: Object, target: Target) -> Object:
+    """Return the body of a subresource with a kind of its own, such as Scale or Eviction."""
+    metadata = dict(_map(body, "metadata"))
+    _check_namespace(metadata, target)
+    if metadata.get("namespace"):
+        metadata["namespace"] = target.host_namespace
+    mapped: Object = copy_object({**body, "metadata": metadata}) if metadata else dict(body)
+    return mapped
+
+
+def translated_part(body: Object, target: Target) -> Object:
+    """Return what translate() makes of a part of an object, with our marks. Raises PlanError."""
+    manifest, nulls = _without_nulls(_manifest(copy_object(body), target))
+    obj = _translated(manifest, target)
+    for field, pairs in nulls.items():
+        if pairs:
+            obj["metadata"].setdefault(field, {}).update(pairs)
+    return obj

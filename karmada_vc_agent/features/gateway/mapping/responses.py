@@ -1,0 +1,236 @@
+"""Responses: how what comes back from the host is mapped (G-43 to G-50)."""
+
+from dataclasses import replace
+
+from karmada_vc_agent.features.gateway.mapping import refusals
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import Place, Scope
+from karmada_vc_agent.features.gateway.mapping.exchange import (
+    KindInfo,
+    Refused,
+    ResponseKind,
+    Unknown,
+    View,
+)
+from karmada_vc_agent.features.gateway.mapping.membership import Membership, unknown_namespaces
+from karmada_vc_agent.features.gateway.mapping.reading import Reader, is_readable, reach_of
+from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
+from karmada_vc_agent.features.gateway.mapping.tables import Tables, is_table, objects_of
+from karmada_vc_agent.features.gateway.mapping.texts import Texts, claims_with_anchor
+from karmada_vc_agent.model.objects import Object, maps_at, text_at
+
+_BOOKMARK, _ERROR = "BOOKMARK", "ERROR"
+
+
+class Opaque:
+    """An answer whose bytes pass; also the base of those that are mapped."""
+
+    kind = ResponseKind.OPAQUE
+
+    def sieve(self, _view: View) -> Sieve:
+        """Return what decodes all."""
+        return Sieve()
+
+    def map_object(self, decoded: Object, _view: View) -> Object | Unknown | None:
+        """Return it as it is."""
+        return decoded
+
+    def map_list(self, decoded: Object, _view: View) -> Object | Unknown:
+        """Return it as it is."""
+        return decoded
+
+    def map_event(self, decoded: Object, _view: View) -> Object | Unknown | None:
+        """Return it as it is."""
+        return decoded
+
+    def map_status(self, decoded: Object, view: View) -> Object:
+        """Map a Status (G-48)."""
+        return texts_of(view).status(decoded)
+
+    def map_warning(self, text: str, view: View) -> str:
+        """Map a text of the host (G-48)."""
+        return texts_of(view).text(text)
+
+    def not_found(self) -> Refused:
+        """Return a 404."""
+        return refusals.unknown_resource()
+
+
+def texts_of(view: View) -> Texts:
+    """Return what maps texts of the host at this moment."""
+    context = view.context()
+    claims = claims_with_anchor(context, view.anchor)
+    return Texts(view, replace(context, claims=claims).names())
+
+
+class OfResource(Opaque):
+    """The answer to a request for one resource.
+
+    scope: of its `continue` tokens; None: the kind has none. name: of the object asked for.
+    hides_count: whether the number of what remains counts objects of others (G-40).
+    without_objects: the client asked for rows alone. is_for_metadata: for metadata alone.
+    """
+
+    def __init__(
+        self,
+        info: KindInfo,
+        membership: Membership,
+        kind: ResponseKind,
+        *,
+        name: str = "",
+        scope: Scope | None = None,
+        hides_count: bool = False,
+        without_objects: bool = False,
+        is_for_metadata: bool = False,
+    ) -> None:
+        self.is_for_metadata = is_for_metadata
+        self.kind = kind
+        self.info = info
+        self._membership = membership
+        self._name = name
+        self._scope = scope
+        self._hides_count = hides_count
+        self.tables = Tables(info, without_objects=without_objects)
+
+    def sieve(self, view: View) -> Sieve:
+        """Return what decodes what restoring objects of the kind looks at."""
+        return Sieve(reach_of(self.info, view))
+
+    def map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
+        """Map an object, a Table of one, a Status, or the list that a deletion returns."""
+        if is_status(decoded):
+            return self.map_status(decoded, view)
+        if is_table(decoded):
+            table = self.map_list(decoded, view)
+            is_empty = not isinstance(table, Unknown) and not table["rows"]
+            return None if is_empty else table
+        if decoded.get("kind") != self.info.kind and isinstance(decoded.get("items"), list):
+            return self.map_list(decoded, view)
+        return self._take(decoded, decoded, view)
+
+    def map_list(self, decoded: Object, view: View) -> Object | Unknown:
+        """Map a list or a Table; may be called with parts of one."""
+        unknown = unknown_namespaces(entries_of(decoded), self._membership, view)
+        if unknown is not None:
+            return unknown
+        self.filter(decoded, Reader(view, self.info))
+        self._map_list_metadata(decoded, view)
+        return decoded
+
+    def map_event(self, decoded: Object, view: View) -> Object | Unknown | None:
+        """Map one event of a watch; bookmarks pass (G-47)."""
+        obj = decoded.get("object")
+        if not isinstance(obj, dict):
+            return None
+        if decoded.get("type") == _ERROR:
+            decoded["object"] = self.map_status(obj, view)
+            return decoded
+        if is_table(obj):
+            return self._map_table_event(decoded, obj, view)
+        if decoded.get("type") == _BOOKMARK:
+            return decoded
+        return self._take(obj, decoded, view)
+
+    def not_found(self) -> Refused:
+        """Return the 404 for the object that was asked for."""
+        return refusals.not_found(self.info, self._name)
+
+    def filter(self, decoded: Object, reader: Reader) -> None:
+        """Keep, in place, what is of the virtual cluster, mapped."""
+        membership = self._membership
+        if is_table(decoded):
+            self.tables.map(decoded, membership, reader)
+            self.tables.strip(decoded)
+        elif isinstance(decoded.get("items"), list):
+            decoded["items"] = [
+                item
+                for item in decoded["items"]
+                if is_readable(item) and membership.take(item, reader)
+            ]
+
+    def seal(self, place: Place, view: View) -> str:
+        """Return a `continue` token for clients (G-40a)."""
+        return view.sealer().seal(place, self._scope or Scope(view.name, "", ""))
+
+    def _take(self, obj: Object, whole: Object, view: View) -> Object | Unknown | None:
+        """Map one object, and return what it is in, or is itself; None: it is not shown."""
+        if not is_readable(obj):
+            return None
+        unknown = unknown_namespaces([obj], self._membership, view)
+        if unknown is not None:
+            return unknown
+        return whole if self._membership.take(obj, Reader(view, self.info)) else None
+
+    def _map_list_metadata(self, decoded: Object, view: View) -> None:
+        metadata = decoded.get("metadata")
+        if not isinstance(metadata, dict):
+            return
+        token = text_at(metadata, "continue")
+        if token:
+            metadata["continue"] = self.seal(Place(token), view)
+        if self._hides_count:
+            metadata.pop("remainingItemCount", None)
+
+    def _map_table_event(
+        self, decoded: Object, table: Object, view: View
+    ) -> Object | Unknown | None:
+        if decoded.get("type") != _BOOKMARK:
+            unknown = unknown_namespaces(objects_of(table), self._membership, view)
+            if unknown is not None:
+                return unknown
+            self.tables.map(table, self._membership, Reader(view, self.info))
+            if not table["rows"]:
+                return None
+        self.tables.show_columns(table)
+        self.tables.strip(table)
+        return decoded
+
+
+class OfNamespaceWrite(OfResource):
+    """A Namespace that is written.
+
+    Its host name is known, whether it is claimed by now or not; host, virtual: "" = unknown.
+    """
+
+    host = virtual = ""
+
+    def map_status(self, decoded: Object, view: View) -> Object:
+        """Map a Status, also one about a name that nobody has told of yet."""
+        mapped = super().map_status(decoded, view)
+        details = mapped.get("details")
+        if self.host and isinstance(details, dict) and details.get("name") == self.host:
+            details["name"] = self.virtual
+        if self.host and isinstance(mapped.get("message"), str):
+            mapped["message"] = mapped["message"].replace(self.host, self.virtual)
+        return mapped
+
+
+class OfVolumes(OfResource):
+    """PersistentVolumes, read whole whatever the client asked for."""
+
+    def filter(self, decoded: Object, reader: Reader) -> None:
+        """Name the list after what was made of its items."""
+        super().filter(decoded, reader)
+        items = decoded.get("items")
+        if self.is_for_metadata and isinstance(items, list):
+            decoded["kind"] = "PartialObjectMetadataList"
+            decoded["apiVersion"] = "meta.k8s.io/v1"
+
+
+class OfBindings(OfResource):
+    """ClusterRoleBindings, read as RoleBindings of the anchor."""
+
+    def filter(self, decoded: Object, reader: Reader) -> None:
+        """Name the list after what its items are."""
+        super().filter(decoded, reader)
+        if decoded.get("kind") == "RoleBindingList":
+            decoded["kind"] = "ClusterRoleBindingList"
+
+
+def is_status(obj: Object) -> bool:
+    """Whether an answer is a Status."""
+    return obj.get("kind") == "Status" and obj.get("apiVersion") == "v1"
+
+
+def entries_of(decoded: Object) -> list[Object]:
+    """Return the objects of a list or of the rows of a Table."""
+    return objects_of(decoded) if is_table(decoded) else maps_at(decoded, "items")

@@ -1,0 +1,83 @@
+"""Requests that ask about rights, or who one is (5.3)."""
+
+from msgspec import structs
+
+from karmada_vc_agent.features.gateway.mapping import asked as asking
+from karmada_vc_agent.features.gateway.mapping import (
+    bodies,
+    media_types,
+    namespaces,
+    refusals,
+    reviews,
+)
+from karmada_vc_agent.features.gateway.mapping.asked import Asked
+from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.exchange import Answer, Forward, ResponseKind, View
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.responses import Opaque, is_status, texts_of
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.translation.rbac_rules import restore_written
+
+_BY_THE_GATEWAY = "SubjectAccessReview"
+"""Asks about others, which needs a right that tenants have in their cluster only."""
+
+
+class OfReview(Opaque):
+    """The answer to a review; sent: what the client asked."""
+
+    kind = ResponseKind.OBJECT
+
+    def __init__(self, sent: Object) -> None:
+        self._sent = sent
+
+    def map_object(self, decoded: Object, view: View) -> Object | None:
+        """Map the answer: its texts, and names of namespaces in rules."""
+        if is_status(decoded):
+            return self.map_status(decoded, view)
+        texts = texts_of(view)
+        status = decoded.get("status")
+        if isinstance(status, dict):
+            for field in ("reason", "evaluationError"):
+                if isinstance(status.get(field), str):
+                    status[field] = texts.text(status[field])
+            for rule in status.get("resourceRules") or ():
+                if restore_written(rule):
+                    continue
+                names = dig(rule, "resourceNames")
+                if isinstance(names, list):
+                    rule["resourceNames"] = [texts.text(str(name)) for name in names]
+        return reviews.review_for_client(decoded, self._sent)
+
+
+def plan_review(asked: Asked) -> Forward:
+    """Return what becomes of a question about rights. Raises PlanError."""
+    if asked.verb != "create" or asked.path.name:
+        raise PlanError(refusals.method_not_allowed())
+    request, view, virtual = asked.request, asked.view, asked.path.namespace
+    host = ""
+    if asked.info.namespaced:
+        claimed = namespaces.claimed(view, virtual)
+        if claimed is None:
+            raise PlanError(refusals.namespace_not_found(virtual))
+        host = claimed
+    sent = bodies.as_object(bodies.decode(request.body, request.content_type))
+    target = Target(asked.info, virtual, host, "", view)
+    mapped = reviews.review_for_host(sent, target)
+    is_gateways = asked.info.kind == _BY_THE_GATEWAY
+    return asking.forward(
+        asked,
+        structs.replace(asked.path, namespace=host),
+        OfReview(sent),
+        body=bodies.encode(mapped),
+        content_type=media_types.JSON,
+        as_gateway=is_gateways,
+        authorize=asked.attributes if is_gateways else None,
+    )
+
+
+def plan_self_review(asked: Asked) -> Answer:
+    """Answer who the client is. Raises PlanError."""
+    if asked.verb != "create":
+        raise PlanError(refusals.method_not_allowed())
+    body = bodies.encode(reviews.self_review(asked.info, asked.identity))
+    return Answer(201, media_types.JSON, body)

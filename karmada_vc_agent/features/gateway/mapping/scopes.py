@@ -1,0 +1,102 @@
+"""Table: kind -> how a virtual cluster sees its objects; what it never sees (G-31, 5.3, 5.5).
+
+What is in no row goes by the policy for Works: so what Karmada is told that may be sent, and what
+discovery shows, rest on one list (translation/kind_policy.py).
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
+from karmada_vc_agent.translation.kind_policy import Policy, policy_for
+
+
+class Scope(Enum):
+    """How objects of a kind belong to a virtual cluster."""
+
+    NAMESPACED = "by the namespace that they lie in"
+    NAMESPACES = "by the claim"
+    NODES = "by the node selector; read only"
+    RENAMED = "by the label of the virtual cluster, under other names; read only"
+    VOLUMES = "by the label, or by the namespace of their claim; read only"
+    BINDINGS = "by their RoleBindings in the anchor; read only"
+    SHARED = "shared by all; read only"
+    REVIEW = "questions about rights, which are mapped"
+    SELF_REVIEW = "the question who one is, which the gateway answers"
+    DENIED = "not at all"
+
+
+_AUTHORIZATION = "authorization.k8s.io"
+OF_KIND: Mapping[GroupKind, Scope] = {
+    kinds.NAMESPACE: Scope.NAMESPACES,
+    GroupKind("", "Node"): Scope.NODES,
+    GroupKind("metrics.k8s.io", "NodeMetrics"): Scope.NODES,
+    kinds.PERSISTENT_VOLUME: Scope.VOLUMES,
+    kinds.CLUSTER_ROLE_BINDING: Scope.BINDINGS,
+    GroupKind("storage.k8s.io", "CSIDriver"): Scope.SHARED,
+    GroupKind(_AUTHORIZATION, "SelfSubjectAccessReview"): Scope.REVIEW,
+    GroupKind(_AUTHORIZATION, "SelfSubjectRulesReview"): Scope.REVIEW,
+    GroupKind(_AUTHORIZATION, "SubjectAccessReview"): Scope.REVIEW,
+    GroupKind(_AUTHORIZATION, "LocalSubjectAccessReview"): Scope.REVIEW,
+    GroupKind("authentication.k8s.io", "SelfSubjectReview"): Scope.SELF_REVIEW,
+    # Works may not contain these; in namespaces they are read.
+    GroupKind("", "Event"): Scope.NAMESPACED,
+    GroupKind("events.k8s.io", "Event"): Scope.NAMESPACED,
+    GroupKind("storage.k8s.io", "CSIStorageCapacity"): Scope.NAMESPACED,
+    GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): Scope.NAMESPACED,
+}
+"""Kinds whose scope does not follow from the policy for Works."""
+
+_OF_POLICY: Mapping[Policy, Scope] = {
+    Policy.APPLY: Scope.NAMESPACED,
+    Policy.RENAME: Scope.RENAMED,
+    Policy.SHARE: Scope.SHARED,
+}
+
+_READING = frozenset({"get", "list", "watch"})
+_CREATING = frozenset({"create"})
+VERBS: Mapping[Scope, frozenset[str]] = {
+    Scope.NAMESPACES: _READING | {"create", "delete", "patch", "update"},
+    Scope.NODES: _READING,
+    Scope.RENAMED: _READING,
+    Scope.VOLUMES: _READING,
+    Scope.BINDINGS: _READING,
+    Scope.SHARED: _READING,
+    Scope.REVIEW: _CREATING,
+    Scope.SELF_REVIEW: _CREATING,
+    Scope.DENIED: frozenset(),
+}
+"""What may be asked for; of NAMESPACED, host RBAC decides."""
+
+DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
+"""(group, plural, subresource) in namespaces: what they return would bypass the gateway (G-35)."""
+
+
+def scope_of(info: KindInfo, view: View) -> Scope:
+    """Return how a resource is seen."""
+    gvk = GroupVersionKind(info.group, info.version, info.kind)
+    special = OF_KIND.get(gvk.group_kind)
+    if special is not None:
+        return special
+    configured = view.context().settings.cluster_scoped_kinds
+    policy = policy_for(gvk, namespaced=info.namespaced, configured=configured)
+    return _OF_POLICY.get(policy, Scope.DENIED)
+
+
+def is_shown(info: KindInfo, view: View) -> bool:
+    """Whether discovery shows a resource (5.5)."""
+    return scope_of(info, view) is not Scope.DENIED
+
+
+def allows(scope: Scope, verb: str) -> bool:
+    """Whether a verb may be asked for at all."""
+    return scope is Scope.NAMESPACED or verb in VERBS[scope]
+
+
+def shows_subresource(scope: Scope, info: KindInfo, subresource: str) -> bool:
+    """Whether discovery shows a subresource."""
+    if (info.group, info.plural, subresource) in DENIED_SUBRESOURCES:
+        return False
+    return scope is Scope.NAMESPACED

@@ -1,0 +1,232 @@
+"""One gateway, from its settings to its end: the process `karmada-vc-agent gateway`."""
+
+import asyncio
+import logging
+import os
+import ssl
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.naming import camel
+from karmada_vc_agent.config.reloading import Reloaded
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.server.audit import Audit, nowhere
+from karmada_vc_agent.features.gateway.server.gateway import Gateway
+from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
+from karmada_vc_agent.features.gateway.server.limits import Limits
+from karmada_vc_agent.features.gateway.server.listener import Listener
+from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
+from karmada_vc_agent.features.gateway.settings import GatewaySettings
+from karmada_vc_agent.kube import open_files
+from karmada_vc_agent.kube.bearer_review import BearerReview
+from karmada_vc_agent.kube.certificate_files import ServingCertificate
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
+from karmada_vc_agent.kube.errors import ApiError, KubeError
+from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.clients import REVIEWS_BURST, REVIEWS_QPS, URGENT
+from karmada_vc_agent.runner.settings_follower import SettingsFollower
+from karmada_vc_agent.telemetry.build_info import build_info
+from karmada_vc_agent.telemetry.endpoints import (
+    METRICS_PATH,
+    health_routes,
+    listen_failure,
+    metrics_routes,
+    serve,
+)
+from karmada_vc_agent.telemetry.metrics import Metrics
+
+_log = logging.getLogger(__name__)
+
+GRACE_S = 15.0
+"""How long requests in progress may take to end; tunnels are cut then."""
+LOOK_S = 10.0
+"""How often what is idle is closed, and a host that nobody asked is asked whether it is there."""
+SWITCH_S = 0.0005
+"""How long the loop waits, at each step, for a thread that translates; 5 ms is Python's own."""
+QPS, BURST = 50.0, 100
+"""Of the gateway's own reads; requests of clients are not held back by them."""
+
+
+class GatewayProcess:
+    """Serves the virtual clusters of one agent until told to stop."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        host: Credentials,
+        metrics: Metrics | None = None,
+        file: SettingsFollower | None = None,
+    ) -> None:
+        settings = config.gateway
+        if host.proxy:
+            problem = "has a proxy-url, which the gateway does not use"
+            raise ConfigError(host.source, "kubeconfig", problem)
+        self._certificate = _certificate_of(settings)
+        self._settings = settings
+        self._file = file
+        self._credentials = host
+        self.metrics = metrics or Metrics()
+        self.metrics.add_source(build_info)
+        self._supervisor = Supervisor(self.metrics.part_restarted)
+        self._client = ApiClient("host", host, qps=QPS, burst=BURST)
+        self._follower = CredentialsFollower("host", host, self._use)
+        # Of its own: whoever reaches /metrics can make the gateway ask.
+        self._reviews = ApiClient(
+            "host", host, qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, timeouts=URGENT
+        )
+        self._metrics_readers = BearerReview(self._reviews.create, METRICS_PATH)
+        for client in (self._client, self._reviews):
+            client.on_unknown(self._follower.suspect)
+        self._requests = HostRequests(host, suspect=self._follower.suspect)
+        self.state = HostState(config, self._client, self._supervisor)
+        self.state.file.replace_all(config.virtual_clusters)
+        self._own_key = os.urandom(KEY_BYTES)
+        self._sealed_with: tuple[bytes, Sealer] = (self._own_key, Sealer(_stretched(self._own_key)))
+        limits = Limits(
+            settings.max_requests,
+            settings.max_long_requests,
+            open_files.allow_most(),
+            self.state.virtual_clusters.are_several,
+        )
+        meter = GatewayMeter(self.metrics, limits)
+        audit = Audit() if settings.audit else Audit(nowhere)
+        self._gateway = Gateway(self.state, self._requests, self._sealer, limits, audit, meter)
+        self._listener = Listener(self._certificate.context, self._gateway.handle)
+        meter.connections = self._listener.count
+        self._is_ending = False
+        self.port = 0
+        """The port that clients are served at, once it is."""
+
+    def readiness(self) -> dict[str, str | None]:
+        """Return what keeps the gateway from its work, by part."""
+        unlisted = self.state.unlisted()
+        is_reachable = self._client.is_reachable
+        return {
+            "host": None if is_reachable else "the API server of the host does not answer",
+            "lists": f"waiting for the first list of {', '.join(unlisted)}" if unlisted else None,
+            "ending": "the gateway ends" if self._is_ending else None,
+        }
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop`. Raises ConfigError: an address that cannot be had."""
+        sys.setswitchinterval(SWITCH_S)
+        async with AsyncExitStack() as stack:
+            for client in (self._client, self._reviews):
+                stack.push_async_callback(client.close)
+            stack.callback(self._requests.close)
+            await self._serve_endpoints(stack)
+            tasks = [self._start(name, run) for name, run in self._runs().items()]
+            try:
+                host, port = _address_of(self._settings.bind_address)
+                try:
+                    self.port = await self._listener.start(host, port)
+                except OSError as error:
+                    told = listen_failure(error)
+                    raise ConfigError("settings", "gateway.bindAddress", told) from error
+                _log.info("Serving", extra={"port": self.port, "host": self._credentials.server})
+                await stop.wait()
+                self._is_ending = True
+                _log.info("Ending", extra={"connections": self._listener.count()})
+                await self._listener.stop(GRACE_S, self._gateway.end_long)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        file = self._file
+        follow = {"settings": partial(file.run, _take_any, self._served)} if file else {}
+        return {
+            **self.state.runs(),
+            **follow,
+            "credentials": self._follower.run,
+            "certificate": self._certificate.run,
+            "upkeep": self._keep_up,
+        }
+
+    def _start(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        return asyncio.create_task(self._supervisor.keep(name, run, name), name=name)
+
+    async def _serve_endpoints(self, stack: AsyncExitStack) -> None:
+        health = health_routes(dict, self.readiness)
+        metrics = metrics_routes(self.metrics.text, self._metrics_readers.refusal)
+        for setting, routes, tls in (
+            ("health_probe_bind_address", health, None),
+            ("metrics_bind_address", metrics, self._certificate.context),
+        ):
+            try:
+                runner = await serve(getattr(self._settings, setting), routes, tls)
+            except (OSError, ValueError) as error:
+                told = listen_failure(error)
+                raise ConfigError("settings", f"gateway.{camel(setting)}", told) from error
+            if runner is not None:
+                stack.push_async_callback(runner.cleanup)
+
+    async def _keep_up(self) -> None:
+        """Close what is idle, and know whether the host is there while nobody asks it."""
+        while True:
+            self._requests.close_idle()
+            try:
+                await self._client.request("GET", "/readyz", is_patient=False)
+            except ApiError:
+                self._requests.was_answered()
+            except KubeError as error:
+                _log.debug("The host does not answer", extra={"reason": str(error)})
+            else:
+                self._requests.was_answered()
+            await asyncio.sleep(LOOK_S)
+
+    def _served(self, settings: Reloaded) -> None:
+        self.state.file.replace_all(settings.virtual_clusters)
+
+    def _use(self, credentials: Credentials) -> None:
+        self._client.credentials = self._reviews.credentials = credentials
+        self._requests.use(credentials)
+
+    def _sealer(self) -> Sealer:
+        """Return what seals tokens; without a key of the agent, one of this process does."""
+        key = self.state.sealing_key or self._own_key
+        if key != self._sealed_with[0]:
+            self._sealed_with = (key, Sealer(_stretched(key)))
+        return self._sealed_with[1]
+
+
+def _stretched(key: bytes) -> bytes:
+    """Return as many bytes as sealing needs, from the key that replicas share."""
+    stretched = HKDF(hashes.SHA256(), KEY_BYTES, salt=None, info=b"continue tokens")
+    return stretched.derive(key)
+
+
+async def _take_any(_: tuple[VirtualCluster, ...]) -> None:
+    """Take what the file says: whether it can be served is the agent's to find out."""
+
+
+def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
+    """Return the gateway's certificate with its key. Raises ConfigError."""
+    certificate, key = Path(settings.cert_file), Path(settings.private_key_file)
+    try:
+        return ServingCertificate(certificate, key)
+    except ssl.SSLError as error:
+        told = f"{certificate} and {key} are not a certificate and its key in PEM ({error.reason})"
+        raise ConfigError("settings", "gateway.certFile", told) from error
+    except OSError as error:
+        told = f"{error.filename}: {error.strerror}"
+        name = "privateKeyFile" if str(error.filename) == str(key) else "certFile"
+        raise ConfigError("settings", f"gateway.{name}", told) from error
+
+
+def _address_of(address: str) -> tuple[str | None, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]") or None, int(port)

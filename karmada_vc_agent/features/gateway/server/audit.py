@@ -1,0 +1,75 @@
+"""One line of JSON for each request; never a token, a query or a body (G-25)."""
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+import orjson
+
+from karmada_vc_agent.features.gateway.identity import Identity
+
+
+class Record(msgspec.Struct):
+    """One request while it is answered, and what is told of it at its end."""
+
+    method: str = ""
+    cluster: str = ""
+    path: str = ""
+    verb: str = ""
+    host_path: str = ""
+    who: Identity | None = None
+    code: int = 0
+    bytes_out: int = 0
+    rejected: str = ""
+    is_long: bool = False
+    started: float = msgspec.field(default_factory=time.monotonic)
+
+    @property
+    def took_s(self) -> float:
+        """Return the seconds since it began."""
+        return time.monotonic() - self.started
+
+
+def line_of(record: Record, now: datetime) -> bytes:
+    """Return the line of a request."""
+    who = record.who
+    return orjson.dumps(
+        {
+            "time": now.isoformat(timespec="milliseconds"),
+            "audit": True,
+            "vc": record.cluster,
+            "kind": who.kind if who is not None else "",
+            "user": who.user if who is not None else "",
+            **({"account": who.account} if who is not None and who.account else {}),
+            "groups": who.groups if who is not None else (),
+            "verb": record.verb or record.method.lower(),
+            "path": record.path,
+            "hostPath": record.host_path,
+            "code": record.code,
+            "bytes": record.bytes_out,
+            "ms": round(record.took_s * 1000, 1),
+            **({"rejected": record.rejected} if record.rejected else {}),
+        }
+    )
+
+
+class Audit:
+    """Writes the lines. write: takes a line with its end; None = to standard output."""
+
+    def __init__(self, write: Callable[[bytes], object] | None = None) -> None:
+        self._write = write or _to_stdout
+
+    def tell(self, record: Record) -> None:
+        """Write the line of a request that has ended."""
+        self._write(line_of(record, datetime.now(UTC)) + b"\n")
+
+
+def _to_stdout(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
+def nowhere(_: bytes) -> None:
+    """Write no lines."""

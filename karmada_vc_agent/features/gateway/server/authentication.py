@@ -1,0 +1,238 @@
+"""Who a request is from, by its token, its path and its headers (G-10 to G-13, G-20, G-21)."""
+
+import asyncio
+import base64
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import orjson
+from cachetools import TTLCache
+
+from karmada_vc_agent.features.gateway import identity
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.identity import (
+    ACCESS_KIND,
+    AUDIENCE,
+    IMPERSONATOR_KIND,
+    OPERATOR_KIND,
+    Identity,
+    Impersonation,
+)
+from karmada_vc_agent.features.gateway.secret import digest, matching
+from karmada_vc_agent.features.gateway.server.heads import Head, impersonation_of
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError, unauthorized
+from karmada_vc_agent.kube.access_review import verdict
+from karmada_vc_agent.kube.bearer_review import TOKEN_REVIEWS_PATH
+from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, KubeError
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.service_accounts import account_of, user_of
+from karmada_vc_agent.translation.identities import (
+    ACCESS_GROUP,
+    KARMADA_USER,
+    OPERATOR_USER,
+    Callers,
+)
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
+from karmada_vc_agent.translation.refusal import RefusedError
+
+KNOWN_FOR_S, UNKNOWN_FOR_S = 10.0, 5.0
+KEPT = 1024
+VOUCHED_FOR_S = 600.0
+"""How long a token that was known does not wait behind guessed ones."""
+REVIEWS_AT_ONCE, REVIEWS_WAITING = 8, 64
+"""Of one virtual cluster: guessed tokens must not take the host from the others."""
+REVIEW_S = 10.0
+LOOK_AGAIN_S = 30.0
+"""How often it is asked again who has a watch or a tunnel open, and whether it may."""
+_JWT_DOTS = 2
+_REFUSED = frozenset({401, 403})
+
+Ask = Callable[[str, Any], Awaitable[Object]]
+
+
+class Authentication:
+    """Tells who asks. ask_for: creates objects at the host for a virtual cluster."""
+
+    def __init__(
+        self,
+        state: HostState,
+        ask_for: Callable[[str], Ask],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._state = state
+        self._reviews: dict[str, _Reviews] = {}
+        self._ask_for = ask_for
+        self._clock = clock
+        state.went.subscribe(lambda cluster: self._reviews.pop(cluster, None))
+
+    async def identify(self, head: Head) -> Identity:
+        """Return who asks. Raises RefusalError: 401 for whoever is not known, 403."""
+        kind, account = self._kind_of(head), ""
+        if not kind:
+            account = await self._operator(head)
+            kind = OPERATOR_KIND
+        impersonation = impersonation_of(head.headers)
+        roles = self._state.impersonators_of(head.cluster)
+        denial = identity.denial_of(impersonation, kind, roles)
+        if denial is not None:
+            raise RefusalError(403, denial, counted="impersonation")
+        return self._identity(head.cluster, kind, impersonation, account)
+
+    def _identity(
+        self, cluster: str, kind: str, impersonation: Impersonation, account: str
+    ) -> Identity:
+        user, groups = _names(kind, impersonation)
+        vc = self._state.virtual_clusters.get(cluster)
+        if vc is None:
+            raise unauthorized()
+        names = self._state.contexts.context_for(vc, "").names()
+        try:
+            who = identity.identity_of(kind, user, groups, Callers(cluster, names), account)
+        except RefusedError as error:
+            raise RefusalError(403, str(error), counted="impersonation") from error
+        if not identity.is_confined(who, partial(self._is_own, cluster)):
+            raise RefusalError(403, "the user is not one of this cluster", counted="impersonation")
+        return who
+
+    def _is_own(self, cluster: str, host_namespace: str) -> bool:
+        """Whether a host namespace is the virtual cluster's, or not there."""
+        if self._state.namespaces.get("", host_namespace) is None:
+            return True
+        claim = self._state.claims.holder_of(host_namespace)
+        if claim is None or claim.cluster != cluster:
+            return False
+        return claim.namespace != ANCHOR_NAMESPACE
+
+    def _kind_of(self, head: Head) -> str:
+        """Return the kind of a token by its sum, "" if there is none such (G-10)."""
+        found = matching(self._state.sums_of(head.cluster), head.token)
+        return found.kind if found is not None and head.token else ""
+
+    async def _operator(self, head: Head) -> str:
+        """Return the name of the host ServiceAccount whose token this is.
+
+        It lies in the anchor of the virtual cluster, and the token is for the gateway alone.
+        """
+        vc = self._state.virtual_clusters.get(head.cluster)
+        if vc is None or head.token.count(".") != _JWT_DOTS:
+            raise unauthorized()
+        template = self._state.settings.namespace_template
+        claimed = self._state.claims.of(head.cluster).get(ANCHOR_NAMESPACE)
+        anchor = claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
+        if not _may_be_of(head.token, user_of(anchor, "")):
+            raise unauthorized()
+        if head.cluster not in self._reviews:
+            self._reviews[head.cluster] = _Reviews(self._ask_for(head.cluster), self._clock)
+        reviews = self._reviews[head.cluster]
+        namespace, colon, name = (await reviews.account_of(head.token)).partition(":")
+        if not colon or namespace != anchor:
+            raise unauthorized()
+        return name
+
+
+async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
+    """Return once a check refuses who was let in; who cannot be asked about stays (G-15)."""
+    while True:
+        await asyncio.sleep(LOOK_AGAIN_S)
+        try:
+            await check()
+        except RefusalError as refusal:
+            if refusal.code in _REFUSED:
+                return
+
+
+class _Line:
+    """Those who wait for a review, and the few that are under way."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a slot. Raises RefusalError: too many do."""
+        if self._waiting >= REVIEWS_WAITING:
+            raise RefusalError(429, "too many unknown tokens at once; try again")
+        self._waiting += 1
+        try:
+            async with self._slots:
+                yield
+        finally:
+            self._waiting -= 1
+
+
+class _Reviews:
+    """TokenReviews for one virtual cluster, remembered for some seconds.
+
+    Tokens that were known lately have a line of their own: whoever guesses fills the other one.
+    """
+
+    def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
+        self._ask = ask
+        self._known: TTLCache[str, str] = TTLCache(KEPT, KNOWN_FOR_S, timer=clock)
+        self._unknown: TTLCache[str, None] = TTLCache(KEPT, UNKNOWN_FOR_S, timer=clock)
+        self._vouched: TTLCache[str, None] = TTLCache(KEPT, VOUCHED_FOR_S, timer=clock)
+        self._of_vouched, self._of_others = _Line(), _Line()
+
+    async def account_of(self, token: str) -> str:
+        """Return `<namespace>:<name>` of an account, "" for no valid token of one."""
+        key = digest(token)
+        if key in self._unknown:
+            return ""
+        if (known := self._known.get(key)) is not None:
+            return known
+        line = self._of_vouched if key in self._vouched else self._of_others
+        async with line.place():
+            found = await self._review(token)
+        if found:
+            self._known[key], self._vouched[key] = found, None
+        else:
+            self._unknown[key] = None
+            self._vouched.pop(key, None)
+        return found
+
+    async def _review(self, token: str) -> str:
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [AUDIENCE]},
+        }
+        try:
+            async with asyncio.timeout(REVIEW_S):
+                status = verdict(await self._ask(TOKEN_REVIEWS_PATH, review))
+        except (ForbiddenError, InvalidError) as error:
+            raise RefusalError(500, "the token cannot be reviewed", counted="review") from error
+        except (KubeError, TimeoutError) as error:
+            text = "the API server of the cluster does not answer"
+            raise RefusalError(503, text, counted="host-away") from error
+        # Both are said: an answer may have a user and not vouch for it.
+        is_ours = AUDIENCE in (dig(status, "audiences") or ())
+        user = str(dig(status, "user", "username") or "")
+        if dig(status, "authenticated") is not True or not is_ours:
+            return ""
+        return ":".join(account_of(user) or ())
+
+
+def _may_be_of(token: str, beginning: str) -> bool:
+    """Whether a token says itself that it is for the gateway, and of such an account.
+
+    Nobody vouches for that yet: what says otherwise need not be reviewed.
+    """
+    claims = token.split(".")[1].encode()
+    try:
+        said = orjson.loads(base64.urlsafe_b64decode(claims + b"=" * (-len(claims) % 4)))
+    except ValueError:
+        return False
+    audiences, subject = dig(said, "aud"), dig(said, "sub")
+    if not isinstance(audiences, list) or not isinstance(subject, str):
+        return False
+    return AUDIENCE in audiences and subject.startswith(beginning)
+
+
+def _names(kind: str, impersonation: Impersonation) -> tuple[str, tuple[str, ...]]:
+    if kind == IMPERSONATOR_KIND:
+        return impersonation.users[0], impersonation.groups
+    return (KARMADA_USER if kind == ACCESS_KIND else OPERATOR_USER), (ACCESS_GROUP,)

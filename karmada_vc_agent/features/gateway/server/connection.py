@@ -1,0 +1,276 @@
+"""One connection of a client: its requests one after the other, and what is answered to them."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from email.utils import formatdate
+
+import h11
+
+from karmada_vc_agent.features.gateway.server.heads import Head, head_of
+from karmada_vc_agent.features.gateway.server.http_messages import MessageStream
+from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError, headers_of, status_body
+from karmada_vc_agent.features.gateway.server.turns import Turns
+
+IDLE_S = 90.0
+"""How long a connection may wait for its next request."""
+HEAD_S = 10.0
+"""How long the first request, and the rest of a head that began, may take."""
+BODY_S = 30.0
+"""How long a client may be silent within a body."""
+WRITE_S = 60.0
+"""How long a client may take to read a part of an answer that is not long."""
+BODY_BYTES = 3 * 2**20
+PARTS, PART_BYTES = 1024, 256
+"""Chunks that a body may have, and one more for so many bytes: each costs as much as 64 KiB."""
+HEAD_LINES = 1024
+"""Lines of a head; each header costs as much as a kilobyte of one."""
+LINGER_S, LINGER_BYTES = 1.0, 16 * 2**20
+"""How much of a request is read and thrown away after it was refused."""
+_HEAD_END = re.compile(rb"\n\r?\n")
+_SAID_ALL = frozenset({h11.DONE, h11.MUST_CLOSE, h11.CLOSED})
+"""States of a client that sends no more of its request."""
+_GONE = (OSError, EOFError, h11.ProtocolError)
+_HTTP_ERRORS = frozenset({400, 431, 501})
+
+
+OnLarge = Callable[[], Awaitable[object]]
+
+
+class ClientGoneError(Exception):
+    """The client closed its connection, or does not read."""
+
+
+class Exchange:
+    """One request, and the way to answer it. head: of the request.
+
+    code: of the answer. bytes_out: of its body so far. has_begun: whether its head is sent.
+    """
+
+    def __init__(self, stream: MessageStream, head: Head) -> None:
+        self.head = head
+        self.stream = stream
+        self.code = 0
+        self.bytes_out = 0
+        self.has_begun = False
+        self._is_long = False
+
+    async def body(self, on_large: OnLarge) -> bytes:
+        """Return the whole body of the request; on_large: waited for once it is a large one.
+
+        Raises RefusalError: 400, 413; ClientGoneError.
+        """
+        stream, turns = self.stream, Turns()
+        found, parts = bytearray(), 0
+        try:
+            await self._let_go_on()
+            body = stream.body()
+            while True:
+                async with asyncio.timeout(BODY_S):
+                    part = await anext(body)
+                was_large = len(found) > LARGE_BYTES
+                found += part
+                parts += 1
+                if len(found) > BODY_BYTES:
+                    raise _too_large()
+                if parts > PARTS + len(found) // PART_BYTES:
+                    raise RefusalError(400, "the request body comes in too many small chunks")
+                if not was_large and len(found) > LARGE_BYTES:
+                    await on_large()
+                await turns.rest()
+        except StopAsyncIteration:
+            return bytes(found)
+        except TimeoutError as error:
+            raise ClientGoneError from error
+        except h11.RemoteProtocolError as error:
+            raise RefusalError(400, "the request body cannot be read") from error
+        except OSError as error:
+            raise ClientGoneError from error
+
+    async def _let_go_on(self) -> None:
+        """Let a client send its body, unless it announces one that is too large."""
+        if int(self.head.value(b"content-length") or 0) > BODY_BYTES:
+            raise _too_large()
+        if self.stream.state.they_are_waiting_for_100_continue:
+            await self.stream.send(h11.InformationalResponse(status_code=100, headers=[]))
+
+    async def refuse(self, refusal: RefusalError) -> None:
+        """Answer with a Status; with nothing if an answer has begun. Raises ClientGoneError."""
+        if self.has_begun:
+            self.stream.abort()
+            return
+        await self.answer(refusal.code, headers_of(refusal), status_body(refusal))
+
+    async def answer(self, code: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Answer at once, and whole. Raises ClientGoneError."""
+        await self.begin(code, [*headers, ("Content-Length", str(len(body)))])
+        if body:
+            await self.send(body)
+        await self.end()
+
+    async def begin(
+        self, code: int, headers: Iterable[tuple[str, str]], *, is_long: bool = False
+    ) -> None:
+        """Send the head of an answer; without Content-Length its body is chunked."""
+        self.code, self.has_begun, self._is_long = code, True, is_long
+        wire = [
+            (name.encode(), value.encode("latin-1"))
+            for name, value in (("Date", formatdate(usegmt=True)), *headers)
+        ]
+        if self.stream.state.their_state is not h11.DONE:
+            wire.append((b"Connection", b"close"))  # the rest of the request is never read
+        with _gone_is_told():
+            self.stream.write(h11.Response(status_code=code, headers=wire))
+
+    async def flush(self) -> None:
+        """Send the head without waiting for a body."""
+        with _gone_is_told():
+            await self.stream.writer.drain()
+
+    async def send(self, part: bytes) -> None:
+        """Send a part of the body, and wait while the client reads slowly."""
+        self.bytes_out += len(part)
+        with _gone_is_told():
+            if self.head.method == "HEAD":
+                return
+            async with asyncio.timeout(None if self._is_long else WRITE_S):
+                await self.stream.send(h11.Data(data=part))
+
+    async def end(self) -> None:
+        """End the answer."""
+        with _gone_is_told():
+            await self.stream.send(h11.EndOfMessage())
+
+    async def gone(self) -> None:
+        """Return once the client closes its connection, or says what it must not say now."""
+        reader = self.stream.reader
+        with suppress(*_GONE):
+            await reader.read(1)
+
+
+def _too_large() -> RefusalError:
+    return RefusalError(413, f"the request body is larger than {BODY_BYTES >> 20} MiB")
+
+
+class _gone_is_told:  # noqa: N801 - reads like a function
+    """Turns what a broken connection raises into ClientGoneError."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, (*_GONE, TimeoutError)):
+            raise ClientGoneError from error
+
+
+Handle = Callable[[Exchange], Awaitable[None]]
+
+
+class Connection:
+    """Serves the requests of one client until it goes. handle: answers one request.
+
+    is_waiting: whether no request is being answered, so that it may be closed.
+    """
+
+    def __init__(self, stream: MessageStream, handle: Handle) -> None:
+        self._stream = stream
+        self._handle = handle
+        self._is_ending = False
+        self.is_waiting = True
+
+    async def run(self) -> None:
+        """Serve until the client goes, or is told to."""
+        try:
+            wait_s = HEAD_S
+            while not self._is_ending and await self._serve_one(wait_s):
+                wait_s = IDLE_S
+            await self._linger()
+        except (ClientGoneError, TimeoutError, *_GONE):
+            pass
+        finally:
+            self._stream.close()
+
+    async def _linger(self) -> None:
+        """Read what a refused client still sends: to close earlier would take its answer away."""
+        stream = self._stream
+        if stream.state.our_state is h11.IDLE or stream.state.their_state in _SAID_ALL:
+            return
+        left = LINGER_BYTES
+        with suppress(TimeoutError, *_GONE):
+            async with asyncio.timeout(LINGER_S):
+                while left > 0 and (data := await stream.read()):
+                    left -= len(data)
+
+    def end(self) -> None:
+        """Take no other request; what is being answered may end."""
+        self._is_ending = True
+        if self.is_waiting:
+            self._stream.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.is_waiting = False  # for it to be closed
+        self._stream.abort()
+
+    async def _serve_one(self, wait_s: float) -> bool:
+        """Answer one request; return whether another may follow."""
+        self.is_waiting = True
+        try:
+            head = await self._next_head(wait_s)
+        except h11.RemoteProtocolError as error:
+            await self._refuse_bytes(error)
+            return False
+        if head is None:
+            return False
+        self.is_waiting = False
+        try:
+            exchange = Exchange(self._stream, head_of(head))
+        except RefusalError as refusal:
+            await Exchange(self._stream, _NO_HEAD).refuse(refusal)
+            return False
+        await self._handle(exchange)
+        if not self._stream.is_done:
+            return False
+        self._stream.state.start_next_cycle()
+        return True
+
+    async def _next_head(self, wait_s: float) -> h11.Request | None:
+        """Return the next request, None if there is none any more."""
+        stream = self._stream
+        async with asyncio.timeout(wait_s) as patience:
+            while True:
+                _check_lines(stream.state.trailing_data[0])
+                event = stream.state.next_event()
+                if isinstance(event, h11.Request):
+                    return event
+                if event is not h11.NEED_DATA:
+                    return None
+                data = await stream.read()
+                if not data and not stream.has_more:
+                    return None
+                stream.state.receive_data(data)
+                until = asyncio.get_running_loop().time() + HEAD_S
+                if until < (patience.when() or until):
+                    patience.reschedule(until)
+
+    async def _refuse_bytes(self, error: h11.RemoteProtocolError) -> None:
+        """Answer what is no request of HTTP."""
+        hint = error.error_status_hint
+        code = hint if hint in _HTTP_ERRORS else 400
+        text = "the head of the request is too large" if code == 431 else "the request is malformed"
+        with suppress(ClientGoneError):
+            await Exchange(self._stream, _NO_HEAD).refuse(RefusalError(code, text))
+
+
+def _check_lines(read: bytes) -> None:
+    """Refuse a head of many lines before it is parsed. Raises h11.RemoteProtocolError."""
+    if len(read) <= HEAD_LINES:
+        return
+    end = _HEAD_END.search(read)
+    if read.count(b"\n", 0, end.start() if end else len(read)) > HEAD_LINES:
+        raise h11.RemoteProtocolError("too many lines", error_status_hint=431)
+
+
+_NO_HEAD = Head("", "", "", "", [], "", is_upgrade=False)

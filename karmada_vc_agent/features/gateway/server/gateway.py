@@ -1,0 +1,460 @@
+"""The trip of one request: authenticate, plan, authorize, send, map, answer."""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
+from functools import partial
+from typing import Any
+
+import orjson
+
+from karmada_vc_agent.features.gateway.cluster_view import ClusterView, ServedResources
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
+from karmada_vc_agent.features.gateway.mapping.exchange import (
+    Answer,
+    Forward,
+    Plan,
+    Refused,
+    ResponseKind,
+    VirtualRequest,
+)
+from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.server.access_reviews import AccessReviews
+from karmada_vc_agent.features.gateway.server.audit import Audit, Record
+from karmada_vc_agent.features.gateway.server.authentication import (
+    Ask,
+    Authentication,
+    until_refused,
+)
+from karmada_vc_agent.features.gateway.server.connection import ClientGoneError, Exchange
+from karmada_vc_agent.features.gateway.server.heads import Head
+from karmada_vc_agent.features.gateway.server.host_headers import to_host
+from karmada_vc_agent.features.gateway.server.host_requests import (
+    HostAnswer,
+    HostRequest,
+    HostRequests,
+)
+from karmada_vc_agent.features.gateway.server.joined_answers import JoinedAnswer
+from karmada_vc_agent.features.gateway.server.limits import SHORT, Limits
+from karmada_vc_agent.features.gateway.server.mapped_answers import (
+    EXPIRED,
+    MappedAnswer,
+    first_of,
+    refusal_of,
+)
+from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
+from karmada_vc_agent.features.gateway.server.new_namespaces import NewNamespaces
+from karmada_vc_agent.features.gateway.server.offline_nodes import OfflineNodes
+from karmada_vc_agent.features.gateway.server.room import Place, Room, held_bytes
+from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError, unauthorized
+from karmada_vc_agent.features.gateway.server.turns import FairTurns, Turns
+from karmada_vc_agent.features.gateway.server.upgrade import tunnel
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.answers import decoded
+from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer
+from karmada_vc_agent.model.objects import Object
+
+_log = logging.getLogger(__name__)
+
+BODIES_AT_ONCE = 16
+"""Large bodies of requests, of all virtual clusters."""
+LONG_PLAN_BYTES, LONG_PLANS_AT_ONCE = 4 * 1024, 2
+"""Requests that are mapped in a thread, and how many threads of all virtual clusters do that."""
+HELD_BYTES, HEAVY_BYTES = 64 * 2**20, 8 * 2**20
+"""The largest body, as it is held once it is read; larger than this, one of all is mapped."""
+ALIVE_S = 30.0
+"""The host is alive if it answered within this time (5.1)."""
+_CREATED = 201
+CLIENT_GONE = 499
+"""What the log has as the code of a request whose client went before its answer."""
+_MAIN, _CLIENT_WENT, _, _REFUSED, _NAMESPACES_MOVED = range(5)
+"""What may end a long request."""
+
+
+Planner = Callable[[VirtualRequest, Identity, ClusterView], Plan]
+
+
+class Gateway:
+    """Answers the requests of all virtual clusters."""
+
+    def __init__(
+        self,
+        state: HostState,
+        host: HostRequests,
+        sealer: Callable[[], Sealer],
+        limits: Limits,
+        audit: Audit,
+        meter: GatewayMeter,
+        planner: Planner = plan,
+    ) -> None:
+        self._state = state
+        self._host = host
+        self._sealer = sealer
+        self._limits = limits
+        self._audit = audit
+        self._meter = meter
+        self._planner = planner
+        self._resources = ServedResources()
+        self._reviews: dict[str, AccessReviews] = {}
+        self._authentication = Authentication(state, self._ask_for)
+        self._new_namespaces = NewNamespaces(self._ask)
+        self._ending = asyncio.Event()
+        self._moved: dict[str, asyncio.Event] = {}
+        self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turns = FairTurns(limits.asking)
+        meter.used = self._turns.used
+        self._offline_nodes = OfflineNodes(state, self._answer_to)
+        self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
+        self._events = Room()
+        self._planning, self._heavy = Room(LONG_PLANS_AT_ONCE), Room(1)
+        state.claims_moved.subscribe(self._claims_moved)
+        state.went.subscribe(self._forget)
+
+    def end_long(self) -> None:
+        """End all watches in good order: their clients open them elsewhere."""
+        self._ending.set()
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Answer one request; nothing that happens to it reaches another one."""
+        head = exchange.head
+        record = Record(head.method, head.cluster, head.path)
+        try:
+            with flows.of(head.cluster):
+                await self._answer(exchange, record)
+        except RefusalError as refusal:
+            await self._refuse(exchange, record, refusal)
+        except ClientGoneError:
+            record.code, record.rejected = CLIENT_GONE, "client-gone"
+            exchange.stream.abort()
+        except UnreachableError as error:  # what the rewriting rests on is not listed yet
+            starting = RefusalError(503, f"the gateway is starting: {error}", counted="starting")
+            await self._refuse(exchange, record, starting)
+        except Exception:  # noqa: BLE001 - a bug at one request must not cost the others
+            _log.exception("Failed to answer a request", extra={"virtual_cluster": head.cluster})
+            bug = RefusalError(500, "the gateway failed to answer", counted="bug")
+            await self._refuse(exchange, record, bug)
+        finally:
+            record.code = record.code or exchange.code
+            record.bytes_out = record.bytes_out or exchange.bytes_out
+            self._audit.tell(record)
+            is_served = head.cluster in self._state.virtual_clusters
+            self._meter.answered(record, head.cluster if is_served else "")
+            if not self._state.sums_of(head.cluster):  # a watch ends after its virtual cluster
+                self._turns.forget(head.cluster)
+
+    async def _refuse(self, exchange: Exchange, record: Record, refusal: RefusalError) -> None:
+        record.code, record.rejected = refusal.code, refusal.counted
+        try:
+            await exchange.refuse(refusal)
+        except ClientGoneError:
+            exchange.stream.abort()
+
+    async def _answer(self, exchange: Exchange, record: Record) -> None:
+        cluster = exchange.head.cluster
+        if not cluster or not self._state.sums_of(cluster):
+            raise unauthorized()
+        await self._turns.measured(cluster, self._answer_known(exchange, record))
+
+    async def _answer_known(self, exchange: Exchange, record: Record) -> None:
+        head = exchange.head
+        who = record.who = await self._authentication.identify(head)
+        async with AsyncExitStack() as held:
+            held.enter_context(self._limits.slot(head.cluster, is_long=False))
+            body = await exchange.body(partial(_take, held, self._bodies, head.cluster))
+            await self._turns.turn(head.cluster)
+            if head.is_upgrade and (body or not head.value(b"upgrade")):
+                raise RefusalError(400, "an upgrade names a protocol and has no body")
+            view = self._view(head.cluster)
+            planned = await self._plan(exchange, body, who, view)
+            if isinstance(planned, Forward) and planned.sets_up and _is_near_bound(view):
+                # One after the other: what one creates counts for the next.
+                await held.enter_async_context(self._creations[head.cluster])
+                planned = await self._plan(exchange, body, who, self._view(head.cluster))
+            if isinstance(planned, Forward):
+                _note(record, planned, is_upgrade=head.is_upgrade)
+            if not isinstance(planned, Answer):
+                await self._authorize(who, planned, view)
+            if not isinstance(planned, Forward):
+                await self._answer_at_once(exchange, planned)
+                return
+            await self._offline_nodes.check(head.cluster, planned.path, who)
+            if not planned.is_long and not head.is_upgrade:
+                await self._forward(exchange, planned, who, view)
+                return
+        with self._limits.slot(head.cluster, is_long=True):
+            await self._forward_long(exchange, record, planned, who, view)
+
+    async def _authorize(
+        self, who: Identity, planned: Forward | Refused, view: ClusterView
+    ) -> None:
+        if planned.authorize is not None:
+            await self._reviews_of(view.name).check(who, planned.authorize, view.anchor)
+
+    async def _check(self, head: Head, forward: Forward, view: ClusterView) -> None:
+        """Check a long request as it was when it came. Raises RefusalError."""
+        await self._authorize(await self._authentication.identify(head), forward, view)
+
+    def _view(self, cluster: str) -> ClusterView:
+        vc = self._state.virtual_clusters.get(cluster)
+        if vc is None:
+            raise unauthorized()
+        if self._state.unlisted():
+            raise RefusalError(503, "the gateway is starting", counted="starting")
+        is_alive = time.monotonic() - self._host.answered_at < ALIVE_S
+        return ClusterView(self._state, self._resources, self._sealer(), vc, host_is_alive=is_alive)
+
+    async def _plan(
+        self, exchange: Exchange, body: bytes, who: Identity, view: ClusterView
+    ) -> Plan:
+        """Plan; for a kind that the host did not serve, ask it again what it serves."""
+        head = exchange.head
+        request = VirtualRequest(
+            head.method,
+            head.path,
+            head.query,
+            head.value(b"accept"),
+            head.value(b"content-type"),
+            body,
+            head.is_upgrade,
+        )
+        planned = await self._planned(request, who, view)
+        if view.missed_kind and await self._state.look_for_kinds():
+            return await self._planned(request, who, view)
+        return planned
+
+    async def _planned(self, request: VirtualRequest, who: Identity, view: ClusterView) -> Plan:
+        """Plan, beside the loop if there is much to translate: 3 MiB of names take 5 s."""
+        if request.size < LONG_PLAN_BYTES:
+            return self._planner(request, who, view)
+        held = held_bytes(request.body)
+        if held > HELD_BYTES:
+            most = HELD_BYTES >> 20
+            text = f"the request body has too many parts: read, it is larger than {most} MiB"
+            raise RefusalError(413, text)
+        await self._turns.turn(view.name)  # nobody has a place of all while it is held back
+        async with AsyncExitStack() as room:
+            if held > HEAVY_BYTES:
+                await _take(room, self._heavy, view.name)
+            await _take(room, self._planning, view.name)
+            with view.pinned():
+                planned, used = await _to_its_end(self._planner, request, who, view)
+        self._turns.spend(view.name, used)
+        return planned
+
+    async def _answer_at_once(self, exchange: Exchange, planned: Answer | Refused) -> None:
+        if isinstance(planned, Refused):
+            raise refusal_of(planned)
+        headers = [("Content-Type", planned.content_type)]
+        await exchange.answer(planned.code, headers, planned.body)
+
+    async def _forward(
+        self, exchange: Exchange, forward: Forward, who: Identity, view: ClusterView
+    ) -> None:
+        async with AsyncExitStack() as large:
+            mapped = self._mapped(exchange, forward, view, large)
+            if forward.pages is not None:
+                sent = partial(self._sent, exchange, forward, who)
+                await JoinedAnswer(forward.pages, sent, mapped).send(forward.query)
+                return
+            async with self._sent(exchange, forward, who) as answer:
+                if answer.status != 404 or forward.otherwise is None:
+                    if forward.sets_up and answer.status == _CREATED:
+                        await self._know(view.name, forward.sets_up)
+                    await mapped.send(answer)
+                    return
+                await answer.read()
+        await self._forward(exchange, forward.otherwise, who, view)
+
+    async def _know(self, cluster: str, host_namespace: str) -> None:
+        """Wait until a namespace that was created can be used, as by the next request."""
+        with suppress(KubeError):
+            await self._state.read_namespace(host_namespace)
+        await self._new_namespaces.wait(cluster, host_namespace)
+
+    def _mapped(
+        self, exchange: Exchange, forward: Forward, view: ClusterView, large: AsyncExitStack
+    ) -> MappedAnswer:
+        """Return what sends an answer. large: has the room that it may need, until it is sent."""
+        cluster = exchange.head.cluster
+        return MappedAnswer(
+            exchange,
+            forward,
+            view,
+            self._state.read_namespace,
+            Turns(partial(self._turns.turn, cluster)),
+            partial(_take, large, self._answers, cluster),
+            partial(self._events.taken, cluster),
+        )
+
+    async def _forward_long(
+        self,
+        exchange: Exchange,
+        record: Record,
+        forward: Forward,
+        who: Identity,
+        view: ClusterView,
+    ) -> None:
+        """Forward a watch, a log that is followed, or an upgrade, until one side ends it."""
+        record.is_long = True
+        cluster = exchange.head.cluster
+        refused = until_refused(partial(self._check, exchange.head, forward, view))
+        if exchange.head.is_upgrade:
+            upgrade = self._forward_upgrade(exchange, record, forward, who, view)
+            if _MAIN not in await first_of(upgrade, refused):
+                raise unauthorized("revoked")
+            return
+        others: list[Awaitable[Any]] = [exchange.gone(), self._ending.wait(), refused]
+        is_watch = forward.response.kind is ResponseKind.WATCH
+        if is_watch and forward.as_gateway:
+            others.append(self._moved_of(cluster).wait())
+        forwarded = self._turns.measured(cluster, self._forward(exchange, forward, who, view))
+        ended = await first_of(forwarded, *others)
+        if _CLIENT_WENT in ended:
+            raise ClientGoneError
+        if _MAIN in ended:
+            return
+        if _REFUSED in ended:
+            record.rejected = "revoked"
+        if not is_watch or not exchange.has_begun:
+            if _REFUSED in ended:
+                raise unauthorized("revoked")
+            raise RefusalError(503, "the gateway ends; try again", counted="ending")
+        if _NAMESPACES_MOVED in ended:
+            await exchange.send(EXPIRED)
+        await exchange.end()
+
+    async def _forward_upgrade(
+        self,
+        exchange: Exchange,
+        record: Record,
+        forward: Forward,
+        who: Identity,
+        view: ClusterView,
+    ) -> None:
+        def count(size: int) -> None:
+            record.bytes_out += size
+
+        async with self._sent(exchange, forward, who) as answer:
+            if answer.status == 101:
+                if forward.as_gateway or forward.response.kind is not ResponseKind.OPAQUE:
+                    raise RuntimeError("what is mapped must not become a tunnel")
+                record.code = 101
+                await tunnel(exchange, answer, count)
+                return
+            async with AsyncExitStack() as large:
+                await self._mapped(exchange, forward, view, large).send(answer)
+
+    def _sent(
+        self, exchange: Exchange, forward: Forward, who: Identity, query: str | None = None
+    ) -> AbstractAsyncContextManager[HostAnswer]:
+        head = exchange.head
+        query = forward.query if query is None else query
+        request = HostRequest(
+            head.cluster,
+            forward.method,
+            f"{forward.path}?{query}" if query else forward.path,
+            to_host(head, forward, who),
+            forward.body,
+            is_long=forward.is_long,
+            is_upgrade=head.is_upgrade,
+        )
+        return self._answer_to(request)
+
+    @asynccontextmanager
+    async def _answer_to(self, request: HostRequest) -> AsyncIterator[HostAnswer]:
+        async with await self._host.send(request) as answer:
+            yield answer
+
+    def _ask_for(self, cluster: str) -> Ask:
+        return partial(self._ask, cluster)
+
+    async def _ask(self, cluster: str, path: str, obj: Any) -> Object:
+        """Create an object at the host, by connections of the virtual cluster that it is for.
+
+        Raises KubeError.
+        """
+        headers = [(b"accept", JSON.encode()), (b"content-type", JSON.encode())]
+        request = HostRequest(cluster, "POST", path, headers, orjson.dumps(obj))
+        try:
+            async with self._answer_to(request) as answer:
+                content = await answer.read()
+        except RefusalError as refusal:
+            raise UnreachableError(str(refusal)) from refusal
+        if answer.status >= 300:
+            raise error_from_answer(answer.status, content, path=path)
+        return decoded(content)
+
+    def _reviews_of(self, cluster: str) -> AccessReviews:
+        if cluster not in self._reviews:
+            self._reviews[cluster] = AccessReviews(self._ask_for(cluster))
+        return self._reviews[cluster]
+
+    def _moved_of(self, cluster: str) -> asyncio.Event:
+        return self._moved.setdefault(cluster, asyncio.Event())
+
+    def _claims_moved(self, cluster: str) -> None:
+        if (event := self._moved.pop(cluster, None)) is not None:
+            event.set()
+
+    def _forget(self, cluster: str) -> None:
+        """Let go of a virtual cluster that is no longer served; its watches end."""
+        self._claims_moved(cluster)
+        self._reviews.pop(cluster, None)
+        self._creations.pop(cluster, None)
+        self._host.forget(cluster)
+        self._turns.forget(cluster)
+        for room in (self._bodies, self._answers, self._events, self._planning, self._heavy):
+            room.forget(cluster)
+        self._meter.forget(cluster)
+
+
+def _is_near_bound(view: ClusterView) -> bool:
+    """Whether as many creations as there may be at once could be more than a cluster may have."""
+    context = view.context()
+    return 0 < context.vc.bounds.works <= len(context.claims) + SHORT
+
+
+async def _to_its_end(planner: Planner, *asked: Any) -> tuple[Plan, float]:
+    """Plan in a thread, which nobody can stop: it has its room until it ends.
+
+    Returns the seconds that it computed, too.
+    """
+    task = asyncio.create_task(asyncio.to_thread(_timed, planner, *asked))
+    try:
+        return await asyncio.shield(task)
+    finally:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+
+
+def _timed(planner: Planner, *asked: Any) -> tuple[Plan, float]:
+    began = time.thread_time()
+    planned = planner(*asked)
+    return planned, time.thread_time() - began
+
+
+async def _take(stack: AsyncExitStack, room: Room, cluster: str) -> Place:
+    return await stack.enter_async_context(room.taken(cluster))
+
+
+def _note(record: Record, forward: Forward, *, is_upgrade: bool) -> None:
+    """Note what the log tells of a request to the host."""
+    kind = forward.response.kind
+    record.host_path = forward.path
+    if is_upgrade:
+        record.verb = "connect"
+    elif kind in (ResponseKind.LIST, ResponseKind.WATCH) and forward.method == "GET":
+        record.verb = str(kind)
+    else:
+        record.verb = forward.method.lower()

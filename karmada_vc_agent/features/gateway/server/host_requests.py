@@ -1,0 +1,302 @@
+"""Requests to the API server of the host, each exactly as it was planned.
+
+Plain ones use connections that are kept open, a few for each virtual cluster: what one does to a
+connection cannot reach a neighbour. A watch or an upgrade has a connection of its own.
+"""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+import h11
+import msgspec
+
+from karmada_vc_agent.features.gateway.server.heads import Headers
+from karmada_vc_agent.features.gateway.server.http_messages import STREAM_BYTES, MessageStream
+from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError
+from karmada_vc_agent.kube.connections import keep_alive
+from karmada_vc_agent.kube.credentials import Credentials
+
+_log = logging.getLogger(__name__)
+
+CONNECT_S = 5.0
+ANSWER_S = 60.0
+"""How long a host may take to begin an answer, and then be silent within it (8)."""
+KEPT_S = 30.0
+"""An API server closes what is idle for 90 s."""
+KEPT = 4
+"""Connections that are kept open for a virtual cluster; more are opened while it needs them."""
+LONG_STREAM_BYTES = 32 * 1024
+"""As STREAM_BYTES, of watches: there are many, and their clients may not read."""
+BODY_BYTES = 32 * 2**20
+"""The largest answer that is read as a whole."""
+_BROKEN = (OSError, EOFError, h11.ProtocolError)
+_REPEATED = frozenset({"GET", "HEAD"})
+
+
+OnLarge = Callable[[], Awaitable[object]]
+
+
+class TooLargeError(RefusalError):
+    """An answer that is too large to be read."""
+
+    def __init__(self) -> None:
+        super().__init__(500, "the answer is too large", counted="answer-too-large")
+
+
+class HostRequest(msgspec.Struct, frozen=True):
+    """One request to the host. target: path and query. headers: without Host and Authorization.
+
+    is_long: it may take its time to answer, and has a connection of its own.
+    """
+
+    cluster: str
+    method: str
+    target: str
+    headers: Headers
+    body: bytes = b""
+    is_long: bool = False
+    is_upgrade: bool = False
+
+
+class _Kept(msgspec.Struct):
+    stream: MessageStream
+    since: float
+
+
+class HostAnswer:
+    """The answer to one request; an async context manager that gives the connection back."""
+
+    def __init__(
+        self,
+        head: h11.Response | h11.InformationalResponse,
+        stream: MessageStream,
+        give_back: Callable[[MessageStream], None],
+        silence_s: float | None,
+    ) -> None:
+        self.status = head.status_code
+        self.headers: Headers = list(head.headers)
+        self.stream = stream
+        self._give_back = give_back
+        self._silence_s = silence_s
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None and self.stream.is_done and not self.stream.has_more:
+            self._give_back(self.stream)
+        else:
+            self.stream.abort()
+
+    def value(self, name: bytes) -> str:
+        """Return the first header of a name, or ""."""
+        return next((v.decode("latin-1") for key, v in self.headers if key == name), "")
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes. Raises RefusalError where the host falls silent."""
+        body = self.stream.large_parts()
+        while True:
+            try:
+                async with asyncio.timeout(self._silence_s):
+                    part = await anext(body)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                raise _too_late() from error
+            except _BROKEN as error:
+                raise _unreachable() from error
+            yield part
+
+    async def read(self, limit: int = BODY_BYTES, on_large: OnLarge | None = None) -> bytes:
+        """Return the whole body; on_large: waited for once it is a large one.
+
+        Raises RefusalError, also TooLargeError.
+        """
+        found = bytearray()
+        async for part in self.parts():
+            was_large = len(found) > LARGE_BYTES
+            found += part
+            if len(found) > limit:
+                raise TooLargeError
+            if on_large is not None and not was_large and len(found) > LARGE_BYTES:
+                await on_large()
+        return bytes(found)
+
+
+class HostRequests:
+    """Sends requests to the host. credentials: may be replaced at any time.
+
+    suspect: called when the host does not know us.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        answer_s: float = ANSWER_S,
+        suspect: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._credentials = credentials
+        self._answer_s = answer_s
+        self._suspect = suspect
+        self._kept: dict[str, list[_Kept]] = defaultdict(list)
+        self.answered_at = float("-inf")
+        """When the host last answered anything, by the clock of `time.monotonic`."""
+
+    def was_answered(self) -> None:
+        """Take note that the host answers."""
+        self.answered_at = time.monotonic()
+
+    def use(self, credentials: Credentials) -> None:
+        """Be known to the host by other credentials, from the next request on."""
+        self._credentials = credentials
+        self.close()
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        for cluster in list(self._kept):
+            self.forget(cluster)
+
+    def forget(self, cluster: str) -> None:
+        """Close what is kept open for a virtual cluster that is no longer served."""
+        for kept in self._kept.pop(cluster, ()):
+            kept.stream.close()
+
+    def close_idle(self) -> None:
+        """Close what nobody has used for a while."""
+        before = time.monotonic() - KEPT_S
+        for cluster, all_kept in list(self._kept.items()):
+            for kept in all_kept:
+                if kept.since < before:
+                    kept.stream.close()
+            all_kept[:] = [kept for kept in all_kept if kept.since >= before]
+            if not all_kept:
+                del self._kept[cluster]
+
+    async def send(self, request: HostRequest) -> HostAnswer:
+        """Send a request and return the head of its answer.
+
+        Raises RefusalError: 503 where the host is not there, 504 where it takes too long.
+        """
+        kept = None if request.is_long or request.is_upgrade else self._take(request.cluster)
+        if kept is not None:
+            try:
+                return await self._exchange(request, kept)
+            except RefusalError as refusal:
+                # It was closed while it was idle: that says nothing about the server.
+                if refusal.code != 503 or request.method not in _REPEATED:
+                    raise
+        limit = LONG_STREAM_BYTES if request.is_long else STREAM_BYTES
+        return await self._exchange(request, await self._connect(limit))
+
+    def _take(self, cluster: str) -> MessageStream | None:
+        all_kept = self._kept.get(cluster, [])
+        before = time.monotonic() - KEPT_S
+        while all_kept:
+            kept = all_kept.pop()
+            if kept.since >= before and not kept.stream.reader.at_eof():
+                return kept.stream
+            kept.stream.close()
+        return None
+
+    async def _connect(self, limit: int = STREAM_BYTES) -> MessageStream:
+        server = urlsplit(self._credentials.server)
+        tls = self._credentials.ssl_context if server.scheme == "https" else None
+        name = (self._credentials.server_hostname or server.hostname) if tls else None
+        port = server.port or (443 if tls else 80)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                reader, writer = await asyncio.open_connection(
+                    server.hostname, port, ssl=tls, server_hostname=name, limit=limit
+                )
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            _log.debug("Cannot connect to the host", extra={"reason": str(error)})
+            raise _unreachable() from error
+        keep_alive(writer.get_extra_info("socket"))
+        return MessageStream(h11.CLIENT, reader, writer)
+
+    async def _exchange(self, request: HostRequest, stream: MessageStream) -> HostAnswer:
+        is_patient = request.is_long or request.is_upgrade
+        silence_s = None if is_patient else self._answer_s
+        try:
+            async with asyncio.timeout(silence_s):
+                stream.write(self._head(request))
+                if request.body:
+                    stream.write(h11.Data(data=request.body))
+                await stream.send(h11.EndOfMessage())
+                head = await _answer_head(stream)
+        except BaseException as error:
+            stream.abort()
+            if isinstance(error, TimeoutError):
+                raise _too_late() from error
+            if isinstance(error, _BROKEN):
+                raise _unreachable() from error
+            raise
+        self.was_answered()
+        if head.status_code == 401:
+            self._suspect()
+        give_back = self._give_back_of(request)
+        return HostAnswer(head, stream, give_back, silence_s)
+
+    def _head(self, request: HostRequest) -> h11.Request:
+        server = urlsplit(self._credentials.server)
+        headers: Headers = [(b"host", server.netloc.encode())]
+        headers += [
+            (name.encode(), value.encode())
+            for name, value in self._credentials.authorization().items()
+        ]
+        headers += request.headers
+        if request.body or request.method in ("POST", "PUT", "PATCH"):
+            headers.append((b"content-length", str(len(request.body)).encode()))
+        target = server.path.rstrip("/") + request.target
+        return h11.Request(method=request.method, target=target, headers=headers)
+
+    def _give_back_of(self, request: HostRequest) -> Callable[[MessageStream], None]:
+        credentials = self._credentials
+
+        def give_back(stream: MessageStream) -> None:
+            is_current = credentials is self._credentials
+            all_kept = self._kept[request.cluster] if is_current else []
+            if request.is_long or request.is_upgrade or not is_current or len(all_kept) >= KEPT:
+                stream.close()
+                return
+            with suppress(h11.ProtocolError):
+                stream.state.start_next_cycle()
+                all_kept.append(_Kept(stream, time.monotonic()))
+
+        return give_back
+
+
+async def _answer_head(stream: MessageStream) -> h11.Response | h11.InformationalResponse:
+    """Return the head of an answer; what is only informational is not passed on, but a 101."""
+    while True:
+        event = await stream.next_event()
+        if isinstance(event, h11.Response):
+            return event
+        if isinstance(event, h11.InformationalResponse):
+            if event.status_code == 101:
+                return event
+            continue
+        raise h11.RemoteProtocolError("the connection was closed without an answer")
+
+
+def _unreachable() -> RefusalError:
+    return RefusalError(503, "the API server of the cluster does not answer", counted="host-away")
+
+
+def _too_late() -> RefusalError:
+    return RefusalError(
+        504, "the API server of the cluster did not answer in time", counted="host-late"
+    )

@@ -1,0 +1,157 @@
+"""Lists over all namespaces, joined from pages of the host (G-40).
+
+One page is held at a time. Where they are small, the next one is asked for meanwhile.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+from msgspec import Raw
+
+from karmada_vc_agent.features.gateway.mapping.exchange import PAGES_MAX, PAGES_MAX_S, Pages
+from karmada_vc_agent.features.gateway.server.host_requests import HostAnswer, TooLargeError
+from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
+from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
+from karmada_vc_agent.model.objects import Object
+
+PAGE_BYTES = 8 * 2**20
+"""A larger page is read again with fewer entries."""
+AHEAD_BYTES = 2**20
+"""After a smaller page, the host makes the next one while this one is mapped and sent."""
+
+Sent = Callable[[str], AbstractAsyncContextManager[HostAnswer]]
+
+
+class _FailedError(Exception):
+    """A page that the host refuses."""
+
+
+class JoinedAnswer:
+    """Sends one joined list. sent: sends the request for a page, by its query."""
+
+    def __init__(self, pages: Pages, sent: Sent, mapped: MappedAnswer) -> None:
+        self._pages = pages
+        self._sent = sent
+        self._mapped = mapped
+        self._content_type = JSON
+        self._ahead: tuple[str, asyncio.Task[bytes]] | None = None
+        self._held = 0
+        """The entries of the pages before the one that is read, in bytes."""
+
+    async def send(self, query: str) -> None:
+        """Send it. query: of the first page. Raises RefusalError, ClientGoneError."""
+        try:
+            await self._send(query)
+        finally:
+            await self._forget_ahead()
+
+    async def _send(self, query: str) -> None:
+        try:
+            following = await self._take(query, is_first=True)
+        except _FailedError:
+            return
+        if self._pages.is_whole:
+            headers = [("Content-Type", self._content_type)]
+            await self._mapped.send_parts(200, headers, self._parts(following))
+            return
+        entries = await self._some(following)
+        found = {**self._pages.answer(), self._pages.field: Raw(b"[" + entries + b"]")}
+        await self._mapped.send_object(200, found, self._content_type)
+
+    async def _some(self, query: str | None) -> bytes:
+        """Take further pages until there are enough; the rest is left to further requests.
+
+        Returns the entries, in JSON: those that are decoded hold the bytes of their page.
+        """
+        until = time.monotonic() + PAGES_MAX_S
+        found = [self._taken()]
+        for _ in range(PAGES_MAX - 1):
+            self._held = sum(map(len, found))
+            if query is None or time.monotonic() > until or self._held > PAGE_BYTES:
+                break
+            try:
+                query = await self._take(query)
+            except _FailedError:
+                break  # what there is so far says where to go on
+            found.append(self._taken())
+        return b",".join(filter(None, found))
+
+    def _taken(self) -> bytes:
+        """Return the JSON of the entries of the last page, without brackets."""
+        entries = self._pages.taken()
+        return self._mapped.sieve.encoded(entries)[1:-1] if entries else b""
+
+    async def _parts(self, query: str | None) -> AsyncIterator[bytes]:
+        """Yield the JSON of the whole list, page by page."""
+        opening = self._mapped.sieve.encoded(self._pages.opening())[:-1]
+        begun = opening + (b"," if len(opening) > 1 else b"")
+        yield begun + b'"' + self._pages.field.encode() + b'":['
+        comma = b""
+        while True:
+            if entries := self._taken():
+                yield comma + entries
+                comma = b","
+            if query is None:
+                break
+            try:
+                query = await self._take(query)
+            except _FailedError as error:
+                raise RefusalError(500, "a page of the list cannot be read") from error
+        yield b"]}"
+
+    async def _take(self, query: str, *, is_first: bool = False) -> str | None:
+        """Take one page; return the query of the next one. Raises _FailedError."""
+        while True:
+            try:
+                content = await self._content(query, is_first=is_first)
+            except TooLargeError:
+                fewer = self._pages.smaller()
+                if fewer is None:
+                    raise
+                query = fewer
+                continue
+            page = await self._mapped.decoded(self._mapped.sieve.answer, content)
+            await self._look_ahead(page, len(content))
+            following: str | None = await self._mapped.mapped(self._pages.add, page)
+            return following
+
+    async def _look_ahead(self, page: Object, size: int) -> None:
+        """Ask for the next page, if all there is was asked for, and there is room for it."""
+        query = self._pages.ahead(page)
+        if query is None or size > AHEAD_BYTES or not self._mapped.has_room:
+            return
+        self._ahead = query, asyncio.create_task(self._read(query, is_first=False))
+        await asyncio.sleep(0)  # for it to be sent
+        await self._mapped.turns.begin()
+
+    async def _forget_ahead(self) -> None:
+        if self._ahead is not None:
+            task = self._ahead[1]
+            self._ahead = None
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _content(self, query: str, *, is_first: bool) -> bytes:
+        """Return the next page, which may have been asked for, once it is the turn to compute."""
+        if self._ahead is not None and self._ahead[0] == query:
+            try:
+                content = await self._ahead[1]
+            finally:
+                await self._forget_ahead()
+        else:
+            await self._forget_ahead()
+            content = await self._read(query, is_first=is_first)
+        self._mapped.holds(self._held + len(content))
+        await self._mapped.turns.begin()
+        return content
+
+    async def _read(self, query: str, *, is_first: bool) -> bytes:
+        async with self._sent(query) as answer:
+            if answer.status >= 300:
+                if is_first:
+                    await self._mapped.send(answer)
+                raise _FailedError
+            self._content_type = answer.value(b"content-type") or JSON
+            return await answer.read(PAGE_BYTES, self._mapped.make_room)

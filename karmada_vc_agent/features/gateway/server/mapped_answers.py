@@ -1,0 +1,401 @@
+"""Answers of the host, mapped to what the virtual cluster sees, on their way to the client."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+import orjson
+
+from karmada_vc_agent.features.gateway.cluster_view import ClusterView
+from karmada_vc_agent.features.gateway.mapping.exchange import (
+    Forward,
+    Refused,
+    ResponseKind,
+    Unknown,
+)
+from karmada_vc_agent.features.gateway.mapping.sieves import Sieve, TooDeepError
+from karmada_vc_agent.features.gateway.server.connection import Exchange
+from karmada_vc_agent.features.gateway.server.heads import Head
+from karmada_vc_agent.features.gateway.server.host_headers import length_of, to_client
+from karmada_vc_agent.features.gateway.server.host_requests import BODY_BYTES, HostAnswer
+from karmada_vc_agent.features.gateway.server.large_lists import mapped_in_parts
+from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES, Place
+from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
+from karmada_vc_agent.features.gateway.server.turns import Turns
+from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.model.objects import Object, dig
+
+_log = logging.getLogger(__name__)
+
+STATUS_BYTES = 2**20
+LARGE_LINE_BYTES = 32 * 1024
+"""A larger event of a watch needs room from here on until its client took it."""
+PART_BYTES = 256 * 1024
+LINE_BYTES = 16 * 2**20
+"""The largest event of a watch."""
+_PLAIN = frozenset(chr(code) for code in range(32, 127)) - {'"', "\\"}
+_WARNING_LENGTH = 256
+READS = 4
+"""How often a value may name namespaces that nobody has told of yet."""
+_EXPIRED = {
+    "type": "ERROR",
+    "object": {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "the namespaces of the cluster changed; list again",
+        "reason": "Expired",
+        "code": 410,
+    },
+}
+EXPIRED = orjson.dumps(_EXPIRED) + b"\n"
+"""The last event of a watch once a namespace was adopted or released (G-41)."""
+
+ReadNamespace = Callable[[str], Awaitable[bool]]
+Map = Callable[[Object, ClusterView], Any]
+Out = TypeVar("Out")
+TakePlace = Callable[[], Awaitable[Place]]
+EventPlace = Callable[[], AbstractAsyncContextManager[Place]]
+
+
+class MappedAnswer:
+    """Sends one answer of the host on.
+
+    read_namespace: reads one, and returns whether it exists. turns: of the request. on_large:
+    waits for room for a large answer; on_large_event: for one large event of a watch.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        forward: Forward,
+        view: ClusterView,
+        read_namespace: ReadNamespace,
+        turns: Turns,
+        on_large: TakePlace,
+        on_large_event: EventPlace,
+    ) -> None:
+        self._exchange = exchange
+        self._forward = forward
+        self._view = view
+        self._read_namespace = read_namespace
+        self.turns = turns
+        self._on_large = on_large
+        self._on_large_event = on_large_event
+        self._place: Place | None = None
+        self.sieve: Sieve = forward.response.sieve(view)
+        """Decodes lists and events, and encodes what they became."""
+
+    async def send(self, answer: HostAnswer) -> None:
+        """Send it. Raises RefusalError before anything is sent, ClientGoneError."""
+        kind = self._forward.response.kind
+        if answer.status >= 300:
+            await self._send_failure(answer)
+        elif kind is ResponseKind.OPAQUE:
+            await self._send_bytes(answer)
+        elif kind is ResponseKind.WATCH:
+            await self._send_watch(answer)
+        elif kind is ResponseKind.LIST:
+            await self._send_list(answer, await self.read(answer))
+        else:
+            await self._send_object(answer, await self.read(answer))
+
+    async def read(self, answer: HostAnswer, limit: int = BODY_BYTES) -> bytes:
+        """Return the body of an answer, with room for it, and a turn to compute."""
+        content = await answer.read(limit, self.make_room)
+        self.holds(len(content))
+        await self.turns.begin()
+        return content
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there is room for a large answer."""
+        return self._place is not None
+
+    def holds(self, size: int) -> None:
+        """Take note of how much is held while the client reads, in bytes."""
+        if self._place is not None:
+            self._place.size = size
+            self._place.goes_on()
+
+    async def make_room(self) -> None:
+        """Wait for room for a large answer, once."""
+        if self._place is None:
+            self._place = await self._on_large()
+
+    async def decoded(self, decode: Callable[[bytes], Out], content: bytes) -> Out:
+        """Return what a function of the sieve makes of an answer. Raises RefusalError."""
+        try:
+            return await self._decoded(decode, content)
+        except ValueError as error:
+            raise _unreadable() from error
+
+    async def _decoded(self, decode: Callable[[bytes], Out], content: bytes) -> Out:
+        try:
+            return decode(content)
+        except TooDeepError:
+            flattening = self.sieve.flatten(content)
+            while flattening.step():
+                await self.turns.rest()
+            return decode(flattening.flat())
+
+    async def send_object(self, code: int, obj: Object, content_type: str = JSON) -> None:
+        """Send an object that is mapped already."""
+        await self._answer(code, [("Content-Type", content_type)], self.sieve.encoded(obj))
+
+    async def _answer(self, code: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        await self._exchange.begin(code, [*headers, ("Content-Length", str(len(body)))])
+        await self._give(body)
+        await self._exchange.end()
+
+    async def _give(self, content: bytes) -> None:
+        """Send a part, in small ones: what a client takes of it is progress."""
+        for start in range(0, len(content), PART_BYTES):
+            part = content[start : start + PART_BYTES]
+            if self._place is None:
+                await self._exchange.send(part)
+                continue
+            async with self._place.lent_if_slow():
+                await self._exchange.send(part)
+
+    async def mapped(self, function: Map, value: Object) -> Any:
+        """Map a value, once all namespaces that it lies in are known (G-41)."""
+        self._view.absent.clear()
+        for _ in range(READS):
+            found = function(value, self._view)
+            if not isinstance(found, Unknown):
+                return found
+            try:
+                for name in sorted(found.host_namespaces):
+                    if not await self._read_namespace(name):
+                        self._view.absent.add(name)
+            except KubeError as error:
+                text = "the namespaces of the cluster cannot be read"
+                raise RefusalError(503, text, counted="host-away") from error
+        raise RefusalError(503, "the namespaces of the cluster change; try again")
+
+    def _headers(self, answer: HostAnswer, *, is_mapped: bool) -> list[tuple[str, str]]:
+        response, view = self._forward.response, self._view
+        found = to_client(
+            answer.headers, lambda text: response.map_warning(text, view), is_mapped=is_mapped
+        )
+        return [*found, *(("Warning", _warning(text)) for text in self._forward.warnings)]
+
+    async def _send_failure(self, answer: HostAnswer) -> None:
+        body = await answer.read(STATUS_BYTES)
+        status = _status_in(body)
+        if answer.status == 404 and self._reads_one_object():
+            raise self._not_found(status)
+        if status is None:
+            headers = self._headers(answer, is_mapped=False)
+            await self._exchange.answer(answer.status, headers, body)
+            return
+        _refuse_own_fault(answer.status, status)
+        mapped = self._forward.response.map_status(status, self._view)
+        headers = self._headers(answer, is_mapped=True)
+        await self._exchange.answer(answer.status, headers, orjson.dumps(mapped))
+
+    def _reads_one_object(self) -> bool:
+        return self._forward.method == "GET" and self._forward.response.kind is ResponseKind.OBJECT
+
+    def _not_found(self, status: Object | None) -> RefusalError:
+        """Return the refusal for a 404; one that names no object, as a page, is an outage."""
+        if not dig(status, "details", "name"):
+            text = "the host does not serve this kind at the moment"
+            return RefusalError(503, text, counted="host-away")
+        # In the words for what is there, and of others: nobody can tell them apart.
+        return refusal_of(self._forward.response.not_found())
+
+    async def _send_bytes(self, answer: HostAnswer) -> None:
+        headers = self._headers(answer, is_mapped=False)
+        if length := length_of(answer.headers):
+            headers.append(("Content-Length", length))
+        await self._exchange.begin(answer.status, headers, is_long=self._forward.is_long)
+        async for part in answer.parts():
+            await self._exchange.send(part)
+            await self.turns.rest()
+        await self._exchange.end()
+
+    async def _send_object(self, answer: HostAnswer, content: bytes) -> None:
+        response = self._forward.response
+        found = await self.mapped(response.map_object, _decoded(content))
+        if found is None:
+            raise refusal_of(response.not_found())
+        body = orjson.dumps(found)
+        headers = self._headers(answer, is_mapped=True)
+        if response.kind is ResponseKind.DISCOVERY:
+            etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
+            headers += [("Etag", etag), ("Vary", "Accept")]
+            if _is_known(self._exchange.head, etag):
+                await self._exchange.begin(304, headers)
+                await self._exchange.end()
+                return
+        await self._exchange.answer(answer.status, headers, body)
+
+    async def _send_list(self, answer: HostAnswer, content: bytes) -> None:
+        map_list = self._forward.response.map_list
+        headers = self._headers(answer, is_mapped=True)
+        if len(content) < LARGE_BYTES:
+            found = await self.mapped(map_list, await self.decoded(self.sieve.answer, content))
+            await self._answer(answer.status, headers, self.sieve.encoded(found))
+            return
+
+        async def map_part(value: Object) -> Object:
+            mapped: Object = await self.mapped(map_list, value)
+            return mapped
+
+        split = await self.decoded(self.sieve.parts, content)
+        del content
+        parts = mapped_in_parts(self.sieve, split, map_part, self.turns)
+        await self.send_parts(answer.status, headers, parts)
+
+    async def send_parts(
+        self, status: int, headers: list[tuple[str, str]], parts: AsyncIterator[bytes]
+    ) -> None:
+        """Send a body in parts, of which the first one may fail."""
+        try:
+            first = await anext(parts)
+            await self._exchange.begin(status, headers)
+            await self._give(first)
+            async for part in parts:
+                await self._give(part)
+        except ValueError as error:
+            raise _unreadable() from error
+        await self._exchange.end()
+
+    async def _send_watch(self, answer: HostAnswer) -> None:
+        headers = self._headers(answer, is_mapped=True)
+        await self._exchange.begin(answer.status, headers, is_long=True)
+        await self._exchange.flush()
+        rest, parts = b"", answer.parts()
+        async for part in parts:
+            rest = await self._send_lines(rest + part)
+            if len(rest) > LARGE_LINE_BYTES:
+                rest = await self._send_large_line(rest, parts)
+        await self._exchange.end()
+
+    async def _send_lines(self, content: bytes) -> bytes:
+        """Send the events in what came; return the beginning of the next one."""
+        turns, mapped = self.turns, bytearray()
+        await turns.begin()
+        *lines, rest = content.split(b"\n")
+        for line in lines:
+            mapped += await self._mapped_line(line)
+            if turns.is_over:
+                await self._flush(mapped)
+                await turns.rest()
+        await self._flush(mapped)
+        return rest
+
+    async def _send_large_line(self, begun: bytes, parts: AsyncIterator[bytes]) -> bytes:
+        """Read a large event to its end, and send it, once there is room.
+
+        Returns the beginning of the next one.
+        """
+        async with self._on_large_event() as place:
+            self._place, found = place, bytearray(begun)
+            try:
+                async for part in parts:
+                    found += part
+                    place.size = len(found)
+                    if len(found) > LINE_BYTES:
+                        raise _unreadable()
+                    if b"\n" in part:
+                        break
+                return await self._send_lines(bytes(found))
+            finally:
+                self._place = None
+
+    async def _flush(self, mapped: bytearray) -> None:
+        if mapped:
+            await self._give(bytes(mapped))
+            mapped.clear()
+
+    async def _mapped_line(self, line: bytes) -> bytes:
+        if not line.strip():
+            return b""
+        event = await self.decoded(self.sieve.event, line)
+        # The namespace of what was deleted may be gone by now, and told of before it.
+        self._view.has_past = event.get("type") == "DELETED"
+        found = await self.mapped(self._forward.response.map_event, event)
+        encoded = b"" if found is None else self.sieve.encoded(found) + b"\n"
+        self.sieve.forget()
+        return encoded
+
+
+def _warning(text: str) -> str:
+    """Return the value of a header as clients of Kubernetes show it."""
+    quoted = "".join(each if each in _PLAIN else "?" for each in text)[:_WARNING_LENGTH]
+    return f'299 - "{quoted}"'
+
+
+def refusal_of(refused: Refused) -> RefusalError:
+    """Return what mapping refused as an answer."""
+    counted = f"refused-{refused.reason}" if refused.reason else "refused"
+    return RefusalError(
+        refused.code,
+        refused.message,
+        reason=refused.reason,
+        details=refused.details,
+        counted=counted,
+    )
+
+
+def _decoded(content: bytes) -> Object:
+    try:
+        found = orjson.loads(content)
+    except ValueError as error:
+        raise _unreadable() from error
+    if not isinstance(found, dict):
+        raise _unreadable()
+    return found
+
+
+def _unreadable() -> RefusalError:
+    return RefusalError(500, "the answer of the cluster cannot be read", counted="unreadable")
+
+
+def _status_in(body: bytes) -> Object | None:
+    """Return the Status of a failure, None if its body is another."""
+    try:
+        found = orjson.loads(body)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and found.get("kind") == "Status" else None
+
+
+def _refuse_own_fault(code: int, status: Object) -> None:
+    """Raise RefusalError where the host refused the gateway, not its client."""
+    if code == 401:
+        _log.error("The host does not know the gateway", extra={"reason": status.get("message")})
+        raise RefusalError(503, "the gateway is not known to the cluster", counted="own-rights")
+    if code == 403 and "cannot impersonate resource" in str(status.get("message")):
+        _log.error("The gateway lacks a right", extra={"reason": status.get("message")})
+        raise RefusalError(500, "the gateway lacks a right", counted="own-rights")
+
+
+def _is_known(head: Head, etag: str) -> bool:
+    known = head.value(b"if-none-match")
+    return any(each.strip().removeprefix("W/") == etag for each in known.split(","))
+
+
+async def first_of(main: Awaitable[None], *others: Awaitable[Any]) -> set[int]:
+    """Run until one ends, and cancel the others; return the numbers of those that did, 0 = main.
+
+    What main raises is raised.
+    """
+    tasks = [asyncio.ensure_future(each) for each in (main, *others)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        ended = {number for number, task in enumerate(tasks) if task.done()}
+        if 0 in ended:
+            tasks[0].result()
+        return ended
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,160 @@
+"""Room in memory for what is large: one thing of each virtual cluster, and a few of all.
+
+A gateway has 512 MiB. What is below LARGE_BYTES needs no room: of it, a virtual cluster has as many
+as it may have requests.
+
+Whoever waits for a client that reads slowly lends its place to others meanwhile, so that slow
+clients of some keep nobody else out. What is held by those who lent theirs is bounded, too: where
+it becomes too much, the one whose client took nothing for the longest time is cut.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError
+
+LARGE_BYTES = 256 * 1024
+LARGE_AT_ONCE = 3
+"""Of all virtual clusters. Each has one that waits at most, so they take turns."""
+WAIT_S = 20.0
+"""How long to wait for room, then 429."""
+HELD_S = 60.0
+"""How long to have it without any progress: what goes to a client that reads nothing ends then."""
+SLOW_S = 1.0
+"""How long a client may keep others waiting."""
+LENT_BYTES = 64 * 2**20
+"""What those hold that lent their places."""
+_PARTS = bytes(range(32)) + b"{[,:"
+"""What begins a value in JSON or YAML, or is short in protobuf."""
+_PART_BYTES = 80
+
+
+def held_bytes(body: bytes) -> int:
+    """Return about what a body takes once it is read; tiny maps take 30 times their JSON."""
+    return len(body) + _PART_BYTES * (len(body) - len(body.translate(None, _PARTS)))
+
+
+class Place:
+    """The room of one large thing. size: what it holds, in bytes.
+
+    bound: when it ends.
+    """
+
+    def __init__(self, room: "Room", bound: asyncio.Timeout) -> None:
+        self._room = room
+        self._bound = bound
+        self._is_lent = False
+        self.size = LARGE_BYTES
+
+    def goes_on(self) -> None:
+        """Take note of progress: there is time for more."""
+        until = asyncio.get_running_loop().time() + self._room.held_s
+        if self._bound.when() is not None and not self._bound.expired():
+            self._bound.reschedule(until)
+
+    def end(self) -> None:
+        """Have it end at once."""
+        if not self._bound.expired():
+            self._bound.reschedule(asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def lent_if_slow(self) -> AsyncIterator[None]:
+        """Wait for a client; others may have the place if that takes long.
+
+        Raises RefusalError: 429 where it is not to be had again.
+        """
+        timer = asyncio.get_running_loop().call_later(self._room.slow_s, self._lend)
+        try:
+            yield
+        finally:
+            timer.cancel()
+        self.goes_on()
+        if self._is_lent:
+            await self._room.take()
+            self._is_lent = False
+            self._room.lent.remove(self)
+
+    def leave(self) -> None:
+        """Give it back."""
+        if self._is_lent:
+            self._room.lent.remove(self)
+        else:
+            self._room.give()
+
+    def _lend(self) -> None:
+        self._is_lent = True
+        self._room.lent.append(self)
+        self._room.give()
+        self._room.bound_lent()
+
+
+class Room:
+    """Lets large things in, one after the other. lent: places that are lent, the oldest first."""
+
+    def __init__(
+        self,
+        at_once: int = LARGE_AT_ONCE,
+        wait_s: float = WAIT_S,
+        held_s: float = HELD_S,
+        slow_s: float = SLOW_S,
+        lent_bytes: int = LENT_BYTES,
+    ) -> None:
+        self._wait_s = wait_s
+        self.held_s = held_s
+        self.slow_s = slow_s
+        self._lent_bytes = lent_bytes
+        self._of_all = asyncio.Semaphore(at_once)
+        self._of_cluster: dict[str, asyncio.Lock] = {}
+        self.lent: list[Place] = []
+
+    @asynccontextmanager
+    async def taken(self, cluster: str) -> AsyncIterator[Place]:
+        """Have room for one large thing. Raises RefusalError: 429; 504 if it was had too long."""
+        own = self._of_cluster.setdefault(cluster, asyncio.Lock())
+        await _patient(own, self._wait_s)
+        try:
+            await self.take()
+            bound = asyncio.timeout(self.held_s)
+            place = Place(self, bound)
+            try:
+                async with bound:
+                    yield place
+            except TimeoutError as error:
+                text = "what is large was not sent or read in time"
+                raise RefusalError(504, text, counted="large-late") from error
+            finally:
+                place.leave()
+        finally:
+            own.release()
+
+    async def take(self) -> None:
+        """Take one of the places of all. Raises RefusalError: 429."""
+        await _patient(self._of_all, self._wait_s)
+
+    def give(self) -> None:
+        """Give one of the places of all back."""
+        self._of_all.release()
+
+    def bound_lent(self) -> None:
+        """End those who lent their places for the longest time, if all hold too much."""
+        held = sum(place.size for place in self.lent)
+        for place in self.lent:
+            if held <= self._lent_bytes:
+                return
+            place.end()
+            held -= place.size
+
+    def forget(self, cluster: str) -> None:
+        """Let go of a virtual cluster that is no longer served."""
+        if (own := self._of_cluster.get(cluster)) is not None and not own.locked():
+            del self._of_cluster[cluster]
+
+
+async def _patient(lock: asyncio.Lock | asyncio.Semaphore, wait_s: float) -> None:
+    try:
+        async with asyncio.timeout(wait_s):
+            await lock.acquire()
+    except TimeoutError as error:
+        text = "too many large requests at once; try again"
+        raise RefusalError(429, text, counted="too-many-large") from error

@@ -1,0 +1,188 @@
+"""Makes the tokens of virtual clusters: the tokens on the hub, their sums on the host (G-10)."""
+
+import logging
+import secrets
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from karmada_vc_agent.features.gateway.secret import (
+    KEY_BYTES,
+    KINDS,
+    SEALING_KEY,
+    TOKEN_BYTES,
+    TokenKind,
+    TokenSum,
+    definition_key,
+    definition_text,
+    digest,
+    hub_secret_name,
+    keys_of,
+    matching,
+    sealing_key_of,
+    secret_name,
+    sums_of,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL, CLUSTER_LABEL
+from karmada_vc_agent.model.domain import HOST_ANNOTATION as HOST
+from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, SYSTEM_LABEL
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+_log = logging.getLogger(__name__)
+
+SECRETS_PATH = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets"
+_TOKEN, _AUTHORITIES = "token", "caBundle"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenOwner:
+    """Whose Secrets on the hub these are. agent: its name; id: `<namespace>/<name>`; host: its id.
+
+    namespace: of the agent on the host.
+    """
+
+    agent: str
+    namespace: str
+    id: str
+    host: str
+
+
+class GatewayTokens:
+    """Sole writer of the gateway's Secret on the host, and of those of Clusters on the hub."""
+
+    def __init__(
+        self, hub: ApiClient, host: ApiClient, owner: TokenOwner, now: Callable[[], str]
+    ) -> None:
+        self._hub = hub
+        self._host = host
+        self._owner = owner
+        self._now = now
+        name = secret_name(owner.agent)
+        self._path = f"/api/v1/namespaces/{owner.namespace}/secrets/{name}"
+
+    async def ensure(self, vc: VirtualCluster, authorities: bytes) -> str:
+        """Return the token of kind access; both kinds are valid, and on the hub.
+
+        authorities: PEM, for the hub. A token that the hub lost is replaced; the sum of the old
+        one stays valid until somebody removes it. Raises RetryError, KubeError.
+        """
+        try:
+            secret = await self._host.get(self._path)
+        except NotFoundError as error:
+            told = f"Secret {self._path.rpartition('/')[2]} of the gateway is missing"
+            raise RetryError(f"{told}: run karmada-vc-agent join") from error
+        found = {kind: await self._on_hub(vc.name, kind) for kind in KINDS}
+        sums, values = sums_of(secret), self._settings(secret, vc)
+        tokens: dict[TokenKind, str] = {}
+        for kind, live in found.items():
+            token = _text(live, _TOKEN)
+            known = matching(sums, token) if token else None
+            if known is None or (known.cluster, known.kind) != (vc.name, kind):
+                token = secrets.token_urlsafe(TOKEN_BYTES)
+                made = TokenSum(kind, vc.name, self._now(), digest(token))
+                values[made.key] = made.text.encode()
+                _log.info("Creating token", extra={"virtual_cluster": vc.name, "kind": kind})
+            tokens[kind] = token
+        if values:
+            # Before the hub has the tokens: whoever uses one is known then.
+            await self._patch({key: b64encode(value).decode() for key, value in values.items()})
+        for kind, live in found.items():
+            await self._put(
+                vc.name, kind, live, {_TOKEN: tokens[kind].encode(), **_more(kind, authorities)}
+            )
+        return tokens["access"]
+
+    async def revoke(self, cluster: str) -> None:
+        """Make all tokens of a virtual cluster invalid, then delete them on the hub (G-4).
+
+        Raises KubeError.
+        """
+        try:
+            secret = await self._host.get(self._path)
+        except NotFoundError:
+            secret = {}
+        keys = {*keys_of(secret, cluster), definition_key(cluster)} & set(dig(secret, "data") or ())
+        if keys:
+            _log.info("Revoking tokens", extra={"virtual_cluster": cluster})
+            await self._patch(dict.fromkeys(keys))
+        for kind in KINDS:
+            path = f"{SECRETS_PATH}/{hub_secret_name(cluster, kind)}"
+            try:
+                if self._is_ours(await self._hub.get(path), cluster):
+                    await self._hub.delete(path)
+            except NotFoundError:
+                continue
+
+    def _settings(self, secret: Object, vc: VirtualCluster) -> dict[str, bytes]:
+        """Return what of the Secret beside tokens is to be written."""
+        values = {}
+        key, text = definition_key(vc.name), definition_text(vc)
+        if _text(secret, key) != text:
+            values[key] = text.encode()
+        if sealing_key_of(secret) is None:
+            values[SEALING_KEY] = secrets.token_bytes(KEY_BYTES)
+        return values
+
+    async def _patch(self, data: Mapping[str, str | None]) -> None:
+        await self._host.merge_patch(self._path, {"data": data})
+
+    async def _on_hub(self, cluster: str, kind: TokenKind) -> Object | None:
+        """Return a Secret of the hub. Raises RetryError for one of somebody else."""
+        name = hub_secret_name(cluster, kind)
+        try:
+            live = await self._hub.get(f"{SECRETS_PATH}/{name}")
+        except NotFoundError:
+            return None
+        if not self._is_ours(live, cluster):
+            told = f"Secret {LEASE_NAMESPACE}/{name} on the hub belongs to somebody else"
+            raise RetryError(f"{told}; delete it if nobody needs it")
+        return live
+
+    async def _put(
+        self, cluster: str, kind: TokenKind, live: Object | None, wanted: Mapping[str, bytes]
+    ) -> None:
+        data = {key: b64encode(value).decode() for key, value in wanted.items()}
+        if live is not None:
+            if any(dig(live, "data", key) != value for key, value in data.items()):
+                path = f"{SECRETS_PATH}/{live['metadata']['name']}"
+                await self._hub.merge_patch(path, {"data": data})
+            return
+        metadata = {
+            "name": hub_secret_name(cluster, kind),
+            "namespace": LEASE_NAMESPACE,
+            "labels": self._labels(cluster) | {SYSTEM_LABEL: "true"},
+            "annotations": self._annotations(),
+        }
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        try:
+            await self._hub.create(SECRETS_PATH, secret)
+        except AlreadyExistsError as error:
+            raise RetryError(f"Secret {metadata['name']} was created meanwhile") from error
+
+    def _is_ours(self, live: Object, cluster: str) -> bool:
+        return (
+            self._labels(cluster).items() <= labels_of(live).items()
+            and self._annotations().items() <= annotations_of(live).items()
+        )
+
+    def _labels(self, cluster: str) -> dict[str, str]:
+        return {AGENT_LABEL: self._owner.agent, CLUSTER_LABEL: cluster}
+
+    def _annotations(self) -> dict[str, str]:
+        return {AGENT_ANNOTATION: self._owner.id, HOST: self._owner.host}
+
+
+def _more(kind: TokenKind, authorities: bytes) -> dict[str, bytes]:
+    return {_AUTHORITIES: authorities} if kind == "access" else {}
+
+
+def _text(secret: Object | None, key: str) -> str:
+    try:
+        return b64decode(dig(secret, "data", key) or "", validate=True).decode()
+    except (Base64Error, ValueError, TypeError):
+        return ""

@@ -1,0 +1,336 @@
+"""Mirrors the host's warnings about objects of Works as events on Work and template (ADR 36).
+
+An event of the host may have been written by a tenant. It counts only in a claimed namespace, and
+only about an object that a manifest made, or that is made for such a one. It reaches the Work and
+the template of this manifest, and nothing else. One virtual cluster's events cost the others
+nothing: it has a budget, and a bound for what waits.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from cachetools import LRUCache
+
+from karmada_vc_agent.cluster.claims import Claim, Claims
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.features.host_events.event import HostEvent
+from karmada_vc_agent.features.host_events.event_tallies import Tallies, series_name
+from karmada_vc_agent.features.host_events.events import (
+    EVENTS_PATH,
+    WARNINGS,
+    PassingStore,
+    WantedCodec,
+)
+from karmada_vc_agent.features.host_events.foreign_names import ForeignNames
+from karmada_vc_agent.features.host_events.texts import (
+    Surroundings,
+    cause_of,
+    hub_text,
+    is_over_quota,
+    is_reason,
+)
+from karmada_vc_agent.features.quota.quota_condition import QuotaCondition
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.events import Series
+from karmada_vc_agent.kube.permissions import FORBIDDEN_S
+from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.karmada import TEMPLATE_UID_ANNOTATION
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    ObjectKey,
+    annotations_of,
+    key_of,
+    parse_api_version,
+)
+from karmada_vc_agent.model.switches import HOST_EVENTS
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.common import Clock
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS, first
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.restore import names_of
+from karmada_vc_agent.work.owners import Origin, Owners, Place, manifest_of
+from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.works import Works, id_of_work
+
+SETTLES_S = 0.5
+"""What says the same of several pods comes in bursts."""
+TAKEN_BURST, TAKEN_QPS = 1000, 20.0
+"""Events of one virtual cluster that are decoded; the others are dropped."""
+LOOKS_BURST, LOOKS_QPS = 100, 1.0
+"""Those whose object is looked up; the others wait. As many are told."""
+WAITS_S = 5.0
+UNSYNCED_S = 0.2
+REFUSED_S = 60.0
+"""An object that had its burst may have one more event in five minutes."""
+QUOTAS_OF_ONE = 100
+QUOTA_STALLED = "QuotaStalled"
+
+
+class EventKey(NamedTuple):
+    """An Event of the host; without a name: the quota of the virtual cluster."""
+
+    cluster: str
+    namespace: str = ""
+    name: str = ""
+
+
+class Target(NamedTuple):
+    """A Work and a manifest of it, which are told what the host says."""
+
+    work: Object
+    manifest: Object
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What the names of its Events follow from; a template made anew is another one."""
+        uid = annotations_of(self.manifest).get(TEMPLATE_UID_ANNOTATION)
+        (group, _, kind), namespace, name = key_of(self.manifest)
+        return id_of_work(self.work), group, kind, namespace, name, str(uid or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the virtual clusters and of what they have on the host.
+
+    resource: where the host serves a kind. context: of a virtual cluster and one of its Works.
+    """
+
+    virtual_clusters: Mapping[str, VirtualCluster]
+    claims: Claims
+    membership: Membership
+    foreign: ForeignNames
+    works: Works
+    owners: Owners
+    quota: QuotaCondition
+    resource: Callable[[GroupVersionKind], Awaitable[Resource | None]]
+    context: Callable[[VirtualCluster, str], TranslationContext]
+
+
+@dataclass(slots=True)
+class _Share:
+    """What is kept of one virtual cluster: its budgets, its counts, and who waits for its quota.
+
+    stalled: names of the Events that said that it stalls.
+    """
+
+    taken: TokenBucket
+    looks: TokenBucket
+    tells: TokenBucket
+    tallies: Tallies = field(default_factory=Tallies)
+    over_quota: LRUCache[ObjectKey, Origin] = field(default_factory=lambda: LRUCache(QUOTAS_OF_ONE))
+    stalled: set[str] = field(default_factory=set)
+
+
+class HostEvents:
+    """Its keys are events that wait; how often what was told is remembered for a while."""
+
+    def __init__(self, known: Known, events: WorkEvents, clock: Clock) -> None:
+        self._known = known
+        self._events = events
+        self._clock = clock
+        self._shares: defaultdict[str, _Share] = defaultdict(self._new_share)
+
+    def _new_share(self) -> _Share:
+        clock = self._clock.monotonic
+        looks, tells = (TokenBucket(LOOKS_QPS, LOOKS_BURST, clock) for _ in range(2))
+        return _Share(TokenBucket(TAKEN_QPS, TAKEN_BURST, clock), looks, tells)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget a virtual cluster that is not served any more."""
+        self._shares.pop(cluster, None)
+
+    # --- what comes up ------------------------------------------------------------------------
+
+    def wants(self, event: HostEvent) -> bool:
+        """Whether to look at an event at all; called once for each that comes."""
+        claim = self._claim_on(event.metadata.namespace)
+        if claim is None or event.type != "Warning" or not is_reason(event.reason):
+            return False
+        if not event.involved_object.is_sound:
+            return False
+        return self._shares[claim.cluster].taken.try_take()
+
+    def keys_of_event(self, _old: HostEvent | None, new: HostEvent | None) -> Iterator[EventKey]:
+        """Yield the key of an event that occurred, and have it wait."""
+        claim = self._claim_on(new.metadata.namespace) if new is not None else None
+        if new is not None and claim is not None and self._shares[claim.cluster].tallies.add(new):
+            yield EventKey(claim.cluster, new.metadata.namespace, new.metadata.name)
+
+    def keys_of_quota(self, cluster: str) -> Iterable[EventKey]:
+        """Yield the key of a quota that may stall, where workloads wait for it."""
+        share = self._shares.get(cluster)
+        return (EventKey(cluster),) if share is not None and share.over_quota else ()
+
+    def _claim_on(self, namespace: str) -> Claim | None:
+        claim = self._known.claims.holder_of(namespace)
+        return claim if claim and claim.cluster in self._known.virtual_clusters else None
+
+    # --- what is told -------------------------------------------------------------------------
+
+    async def reconcile(self, key: EventKey) -> Requeue | None:
+        """Tell the hub of an event that waits. Raises KubeError."""
+        vc = self._known.virtual_clusters.get(key.cluster)
+        if vc is None:
+            self.forget_cluster(key.cluster)
+            return None
+        if not key.name:
+            self._tell_of_quota(vc)
+            return None
+        tallies = self._shares[vc.name].tallies
+        event = tallies.waiting((key.namespace, key.name))
+        if event is None:
+            return None
+        wait_s = self._wait_s(vc.name, event)
+        if wait_s:
+            return Requeue(wait_s)
+        again = await self._tell(vc, event)
+        if again is None:
+            tallies.done(event)
+        return again
+
+    def _wait_s(self, cluster: str, event: HostEvent) -> float:
+        """Return how long an event has to wait: for its Work, for its turn, or for others."""
+        works = self._known.works.store(cluster)
+        if works is not None and not works.is_synced:
+            return WAITS_S
+        share = self._shares[cluster]
+        tally = share.tallies.of_event(event)
+        if tally is not None:
+            return tally.wait_s(self._clock.monotonic())
+        return 0.0 if share.looks.try_take() else WAITS_S
+
+    async def _tell(self, vc: VirtualCluster, event: HostEvent) -> Requeue | None:
+        origin = await self._origin(vc.name, event)
+        target = self._target(vc.name, origin)
+        if origin is None or target is None:
+            return None
+        share = self._shares[vc.name]
+        if is_over_quota(event.message):
+            share.over_quota[key_of(origin.root)] = origin
+            self._tell_of_quota(vc)
+        involved = event.involved_object
+        cause = cause_of(event.message, involved.name, key_of(origin.root).name)
+        now_s = self._clock.monotonic()
+        tally = share.tallies.of(now_s, *target.identity, event.reason, cause)
+        share.tallies.count(tally, event, self._clock.now())
+        series, wait_s = tally.series, tally.wait_s(now_s)
+        if series.count == tally.told:
+            return None
+        if wait_s or not share.tells.try_take():
+            return Requeue(wait_s or WAITS_S)
+        text = hub_text(event.message, self._around(vc, target.work, origin.root))
+        if involved.kind != origin.root["kind"]:
+            text = f"{involved.kind} {involved.name}: {text}"
+        if not self._record(vc.name, target, event.reason, text, series):
+            return Requeue(REFUSED_S)
+        tally.told, tally.told_at_s = series.count, now_s
+        return None
+
+    def _tell_of_quota(self, vc: VirtualCluster) -> None:
+        """Tell those that wait for a quota, once, that it stalls."""
+        share, stalled = self._shares[vc.name], self._known.quota.stalled(vc)
+        if stalled is None:
+            share.stalled.clear()
+            return
+        now = self._clock.now()
+        for origin in list(share.over_quota.values()):
+            target = self._target(vc.name, origin)
+            if target is None:
+                continue
+            name = series_name(*target.identity, QUOTA_STALLED)
+            if name in share.stalled:
+                continue
+            text = hub_text(stalled, self._around(vc, target.work, origin.root))
+            if self._record(vc.name, target, QUOTA_STALLED, text, Series(name, 1, now, now)):
+                share.stalled.add(name)
+
+    def _record(self, cluster: str, target: Target, reason: str, text: str, series: Series) -> bool:
+        text = f"cluster {cluster}: {text}"
+        return self._events.seen_on_host(
+            target.work, target.manifest, cluster, reason, text, series
+        )
+
+    async def _origin(self, cluster: str, event: HostEvent) -> Origin | None:
+        """Return the origin of what an event is about; it lies where the event does."""
+        involved = event.involved_object
+        gvk = parse_api_version(involved.api_version, involved.kind)
+        resource = await self._known.resource(gvk)
+        claim = self._claim_on(event.metadata.namespace)
+        if resource is None or not resource.namespaced:
+            return None
+        if claim is None or claim.cluster != cluster:
+            return None
+        place = Place(cluster, event.metadata.namespace, claim.namespace)
+        return await self._known.owners.origin(place, resource, involved.name, involved.uid)
+
+    def _target(self, cluster: str, origin: Origin | None) -> Target | None:
+        """Return the Work of an origin and the manifest that its root was made from, if any."""
+        work = self._known.works.get(cluster, origin.work) if origin else None
+        claim = self._claim_on(key_of(origin.root).namespace) if origin else None
+        if origin is None or work is None or claim is None:
+            return None
+        manifest = manifest_of(work, origin.root, claim.namespace)
+        return Target(work, manifest) if manifest is not None else None
+
+    def _around(self, vc: VirtualCluster, work: Object, root: Object) -> Surroundings:
+        nodes = self._known.membership.nodes_of(vc.name)
+        return Surroundings(
+            names=names_of(root, self._known.context(vc, id_of_work(work))),
+            nodes=len(nodes),
+            taints={(taint.key, taint.value) for node in nodes for taint in node.spec.taints},
+            is_foreign=partial(self._known.foreign.is_foreign, vc.name),
+        )
+
+
+def setup(parts: Parts) -> ControllerSpec[EventKey]:
+    """Declare the controller."""
+    common, stores, works = parts.common, parts.common.stores, parts.works
+    clients, vcs, host = common.clients, common.virtual_clusters, common.discoveries.host
+    mirror = HostEvents(
+        Known(
+            virtual_clusters=vcs,
+            claims=stores.claims,
+            membership=stores.membership,
+            foreign=ForeignNames(stores.claims, stores.nodes, stores.membership, vcs),
+            works=works.watches.works,
+            owners=Owners(clients.host_events, host, works.watches.works),
+            quota=QuotaCondition(common.divisions, stores.claims),
+            resource=host.find,
+            context=works.contexts.context_for,
+        ),
+        works.events,
+        common.clock,
+    )
+    works.registered.gone.subscribe(mirror.forget_cluster)
+    store = PassingStore(WantedCodec(mirror.wants))
+    reflector = Reflector(
+        clients.host, EVENTS_PATH, store.codec, store, WARNINGS, forbidden_s=FORBIDDEN_S
+    )
+
+    async def follow() -> None:
+        # Whose a namespace is decides what is taken.
+        while not stores.namespaces.is_synced:  # noqa: ASYNC110 - once, at the start
+            await asyncio.sleep(UNSYNCED_S)
+        await reflector.run()
+
+    return ControllerSpec(
+        "host-events",
+        common.queues.by_cluster(first),
+        mirror.reconcile,
+        FEW_WORKERS,
+        switch=HOST_EVENTS,
+        sources=(
+            Enqueues(store.add_handler, mirror.keys_of_event, SETTLES_S),
+            Enqueues(common.signals.status_due.subscribe, mirror.keys_of_quota, SETTLES_S),
+        ),
+        runs={"host events": follow},
+    )

@@ -1,0 +1,116 @@
+"""What an event of the host says on the hub: in the hub's names, and of no other tenant.
+
+Whoever may create Events in a namespace may have written its texts. Names of nodes stay; those of
+other virtual clusters' nodes and namespaces, and how many nodes the host has, are left out.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from karmada_vc_agent.features.host_events.event import TEXT_AT_MOST
+from karmada_vc_agent.model.texts import cut_words, one_line
+from karmada_vc_agent.translation.names import Names
+from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
+from karmada_vc_agent.translation.restore import restore_text
+
+HIDDEN = "..."
+
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
+_WORD = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
+_DNS_NAMESPACE = re.compile(r"[A-Za-z0-9-]+(?=\.(?:svc|pod)(?![A-Za-z0-9-]))")
+_UNSCHEDULABLE = re.compile(r"0/(\d+) nodes are available: (.*)")
+_COUNTED = re.compile(r"(\d+) (.+?)(?=, \d+ |$)")
+_TAINT = re.compile(r"\{([^}:]*)(?:: ([^}]*))?\}")
+_OUTSIDE = ("node affinity/selector", "untolerated taint(s)")
+"""Reasons that hold for nodes outside of the group: its selector, and taints without names."""
+_HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{12,}\b")
+_COMBINED = "(combined from similar events): "
+"""Reporters write so of what they tell often."""
+_NUMBER = re.compile(r"\d+")
+_OVER_QUOTA = re.compile(rf"exceeded quota: {QUOTA_NAME},")
+
+Taint = tuple[str, str]
+"""(key, value)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known around an event of a virtual cluster.
+
+    nodes: how many the virtual cluster has. taints: of these. is_foreign: whether a word is the
+    name of something of another virtual cluster.
+    """
+
+    names: Names
+    nodes: int
+    taints: Collection[Taint]
+    is_foreign: Callable[[str], bool]
+
+
+def is_reason(reason: str) -> bool:
+    """Whether a reason is one, and not a text."""
+    return _REASON.fullmatch(reason) is not None
+
+
+def is_over_quota(message: str) -> bool:
+    """Whether an event says that the quota of the virtual cluster is used up."""
+    return _OVER_QUOTA.search(message) is not None
+
+
+def hub_text(message: str, around: Surroundings) -> str:
+    """Return the message of an event of the host as a virtual cluster may read it, on one line."""
+    text = cut_words(one_line(message[:TEXT_AT_MOST]))
+    found = _UNSCHEDULABLE.fullmatch(text)
+    if found:
+        text = _unschedulable(int(found[1]), found[2], around)
+    text = _WORD.sub(lambda word: _shown(word[0], around.is_foreign), text)
+    return restore_text(text, around.names)
+
+
+def _shown(word: str, is_foreign: Callable[[str], bool]) -> str:
+    """Return a word without what is foreign: it, or the namespace in the DNS name of a Service."""
+    if is_foreign(word):
+        return HIDDEN
+    return _DNS_NAMESPACE.sub(lambda part: HIDDEN if is_foreign(part[0]) else part[0], word)
+
+
+def _unschedulable(total: int, text: str, around: Surroundings) -> str:
+    """Return why a pod fits on no node, counted over the nodes of the virtual cluster.
+
+    What follows the counts is about preemption, over all nodes of the host.
+    """
+    text = text.partition(". ")[0].removesuffix(".")
+    counted = _COUNTED.findall(text) if text[:1].isdigit() else []
+    others = max(0, total - around.nodes)
+    kept = []
+    for number, why in counted:
+        count = int(number)
+        if _is_of_others(why, around.taints):
+            others -= min(count, others)
+            continue
+        if any(mark in why for mark in _OUTSIDE):
+            hidden = min(count, others)
+            count, others = count - hidden, others - hidden
+        if count:
+            kept.append(f"{min(count, around.nodes)} {why}")
+    reasons = ", ".join(kept) if counted else text
+    return f"0/{around.nodes} nodes are available{': ' * bool(reasons)}{reasons}."
+
+
+def _is_of_others(why: str, taints: Collection[Taint]) -> bool:
+    """Whether a reason is a taint that no node of the virtual cluster has."""
+    found = _TAINT.search(why)
+    return "taint" in why and found is not None and (found[1], found[2] or "") not in taints
+
+
+def cause_of(message: str, *names: str) -> str:
+    """Return what the messages about one cause have in common, as a digest.
+
+    names: of objects; pods made for them have names that begin so.
+    """
+    text = _HEX.sub("", message[:TEXT_AT_MOST].removeprefix(_COMBINED))
+    for name in filter(None, names):
+        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?:-[a-z0-9]+)*(?![A-Za-z0-9-])", "", text)
+    return hashlib.sha256(_NUMBER.sub("", text).encode()).hexdigest()[:12]

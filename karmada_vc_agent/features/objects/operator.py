@@ -1,0 +1,212 @@
+"""kopf watches VirtualCluster objects, in a thread and a loop of its own.
+
+It lists and watches, puts the finalizer on and takes it off. It keeps nothing on the objects, so
+what was seen before a restart is seen again: whoever is told compares. Nothing else is written by
+it; the status is written beside it, from what the rest of the agent knows (status_writer.py).
+
+Imported only where objects are on: kopf costs 20 MB.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import aiohttp
+import kopf
+
+from karmada_vc_agent.features.objects.object_names import OBJECTS, VERSION, finalizer, is_for
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.connections import keepalive_socket
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.model.domain import DOMAIN
+from karmada_vc_agent.model.objects import Object
+
+_log = logging.getLogger(__name__)
+# They tell of each event that was handled, and of OS signals, which are not for a thread.
+logging.getLogger("kopf").setLevel(logging.WARNING)
+logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+
+T = TypeVar("T")
+
+DRAIN_PAUSE_S = 1.0
+DRAIN_PAUSE_MAX_S = 5.0
+"""Between two steps of one that waits for the same as before: many may go at once."""
+FAILED_PAUSE_S = 10.0
+STOP_S = 5.0
+"""How long it may take to end; it has nothing to bring to an end that cannot be repeated."""
+
+Seen = Callable[[str | None, Object], Coroutine[Any, Any, None]]
+Step = Callable[[str], Coroutine[Any, Any, str]]
+
+
+class Operator:
+    """Tells of objects in the loop that runs it, from the thread of kopf.
+
+    agent: name of the agent. credentials: of the host, as they are now. seen: told of each object
+    in a list, and of each event. step: takes the next step of a deletion; returns what it waits
+    for, "" once it may go.
+    """
+
+    def __init__(
+        self, agent: str, credentials: Callable[[], Credentials], seen: Seen, step: Step
+    ) -> None:
+        self._agent = agent
+        self._credentials = credentials
+        self._seen = seen
+        self._step = step
+        self._main: asyncio.AbstractEventLoop | None = None
+
+    async def run(self) -> None:
+        """Watch until cancelled; raises RuntimeError where kopf ends by itself."""
+        self._main = asyncio.get_running_loop()
+        stop = threading.Event()
+        ended = asyncio.Event()
+        thread = threading.Thread(
+            target=self._run, args=(stop, ended), name="virtual cluster objects", daemon=True
+        )
+        thread.start()
+        try:
+            await ended.wait()
+        finally:
+            stop.set()
+            async with asyncio.timeout(STOP_S):
+                await ended.wait()
+        raise RuntimeError("kopf ended by itself")
+
+    def _run(self, stop: threading.Event, ended: asyncio.Event) -> None:
+        try:
+            asyncio.run(self._operate(stop))
+        except Exception:  # noqa: BLE001 - the thread ends; who runs it is told
+            _log.exception("Failed to watch VirtualCluster objects")
+        finally:
+            if self._main is not None and not self._main.is_closed():
+                self._main.call_soon_threadsafe(ended.set)
+
+    async def _operate(self, stop: threading.Event) -> None:
+        await kopf.operator(
+            registry=self._registry(),
+            settings=_settings(self._agent),
+            clusterwide=True,
+            standalone=True,
+            stop_flag=stop,
+        )
+
+    def _registry(self) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+        where = (DOMAIN, VERSION, OBJECTS)
+        kopf.on.login(registry=registry)(self.login)
+        kopf.on.event(*where, registry=registry)(self._event)
+        kopf.on.delete(*where, registry=registry, when=self._is_ours)(self._deleted)
+        return registry
+
+    def _is_ours(self, meta: Any, **_: Any) -> bool:
+        return is_for(self._agent, meta)
+
+    async def login(self, **_: Any) -> kopf.AiohttpSession:
+        """Return how kopf reaches the host; asked again when that rejects it."""
+        credentials = self._credentials()
+        session = aiohttp.ClientSession(
+            # Each object has one request in progress: none waits for a connection of another one.
+            connector=aiohttp.TCPConnector(
+                limit=0, ssl=credentials.ssl_context or True, socket_factory=keepalive_socket
+            ),
+            headers=credentials.authorization(),
+            proxy=credentials.proxy,
+            request_class=_requests_that_expect(credentials.server_hostname),
+        )
+        return kopf.AiohttpSession(server=credentials.server, aiohttp_session=session)
+
+    async def _event(self, event: Any, name: str | None, **_: Any) -> None:
+        """Tell of what a list or a watch says; a fault with one object costs no other."""
+        try:
+            obj = cast("Object", dict(event["object"]))
+            await self._in_main(name or "", partial(self._seen, event["type"], obj))
+        except Exception:  # noqa: BLE001 - one object must not cost the others
+            _log.exception("Failed to handle a VirtualCluster object")
+
+    async def _deleted(self, name: str | None, **_: Any) -> None:
+        """Wait until nothing is left of what is deleted; the finalizer goes after that.
+
+        One that fails for a bug is tried again here, for kopf would have to keep a mark on the
+        object to do so.
+        """
+        before, pause_s = "", DRAIN_PAUSE_S
+        while True:
+            try:
+                text = await self._in_main(name or "", partial(self._step, name or ""))
+                if not text:
+                    return
+                pause_s = pause_after(pause_s) if text == before else DRAIN_PAUSE_S
+                before = text
+            except Exception:  # noqa: BLE001 - it is tried again
+                _log.exception("Failed to remove a virtual cluster")
+                pause_s = FAILED_PAUSE_S
+            await asyncio.sleep(pause_s)
+
+    async def _in_main(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of work for one object in the loop of the agent."""
+        assert self._main is not None  # noqa: S101 - it is set before the thread starts
+        future = asyncio.run_coroutine_threadsafe(flows.run(name, work), self._main)
+        return await cast("Awaitable[T]", asyncio.wrap_future(future))
+
+
+def pause_after(pause_s: float) -> float:
+    """Return the pause after one that brought nothing new, in seconds."""
+    return min(pause_s * 1.25, DRAIN_PAUSE_MAX_S)
+
+
+def _requests_that_expect(name: str | None) -> type[aiohttp.ClientRequest]:
+    """Return requests to a server whose certificate is for this name, None = that of its URL.
+
+    kopf, which makes them, does not know a kubeconfig's tls-server-name.
+    """
+
+    class Request(aiohttp.ClientRequest):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **{**options, "server_hostname": name})
+
+    return Request
+
+
+def _settings(agent: str) -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.persistence.finalizer = finalizer(agent)
+    settings.persistence.progress_storage = _NoProgress()
+    settings.persistence.diffbase_storage = _NoDifferences()
+    settings.posting.enabled = False
+    settings.watching.server_timeout = 300
+    settings.watching.client_timeout = 330
+    settings.queueing.idle_timeout = 1.0
+    return settings
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Keeps no mark of how far a handler is: ours are told all anew."""
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+    def purge(self, **_: Any) -> None:
+        pass
+
+    def touch(self, **_: Any) -> None:
+        pass
+
+    def clear(self, *, essence: Any) -> Any:
+        return essence
+
+
+class _NoDifferences(kopf.DiffBaseStorage):
+    """Keeps no copy of an object on the object."""
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass

@@ -1,0 +1,116 @@
+"""Puts together what serves VirtualCluster objects, and declares the writer of their status."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from karmada_vc_agent.cluster.group_trust import group_trust
+from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
+from karmada_vc_agent.features.objects.definitions import Definitions
+from karmada_vc_agent.features.objects.drain import Drain
+from karmada_vc_agent.features.objects.facts import Facts, Seen
+from karmada_vc_agent.features.objects.object_names import is_for
+from karmada_vc_agent.features.objects.operator import Operator
+from karmada_vc_agent.features.objects.reading import Reader
+from karmada_vc_agent.features.objects.status_writer import StatusWriter
+from karmada_vc_agent.features.objects.work_tally import WorkTally
+from karmada_vc_agent.features.quota.quota_condition import QuotaCondition
+from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.kube.first_lists import wait_all_synced
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.keys import first_of, itself, same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.permitted import check_permitted
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+from karmada_vc_agent.runner.removal import removal_of
+
+SETTLES_S = 0.2
+"""What changes comes in groups; one write is enough for those of this time."""
+WORKS_SETTLE_S = 2.0
+
+
+def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
+    """Declare the controller. source: what objects feed."""
+    common, stores, config = parts.common, parts.common.stores, parts.common.config
+    queue = common.queues.by_name()
+    definitions = Definitions(
+        source,
+        Reader(common.live),
+        partial(check_permitted, common),
+        partial(queue.add_after, delay_s=SETTLES_S),
+        partial(is_for, config.agent_name),
+    )
+    common.live.changed.subscribe(definitions.settings_changed)
+    tally = WorkTally(common.signals.work)
+    parts.works.registered.gone.subscribe(tally.forget)
+    for name in common.preserved:
+        if source.rival(name) is None:  # else its Works are those of who has the name
+            parts.works.finalizer.preserve(name, is_on=True)
+    host = common.clients.host
+    drain = Drain(host, definitions, removal_of(parts))
+    operator = Operator(config.agent_name, lambda: host.credentials, definitions.seen, drain.step)
+
+    async def operate() -> None:
+        # What is deleted is taken for gone where it is not in a store.
+        await wait_all_synced(stores.reflectors, config.cluster_cache_sync_timeout)
+        await operator.run()
+
+    facts = Facts(definitions, _seen(parts, tally))
+    writer = StatusWriter(common.clients.host, definitions, facts.status)
+    return ControllerSpec(
+        "virtual-cluster-objects",
+        queue,
+        writer.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(stores.membership.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.judgements.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.contact.changed.subscribe, itself, SETTLES_S),
+            Enqueues(parts.reachable.changed.subscribe, itself, SETTLES_S),
+            Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
+            Enqueues(tally.changed.subscribe, itself, WORKS_SETTLE_S),
+            Enqueues(parts.placement.changed.subscribe, parts.names, SETTLES_S),
+            Enqueues(parts.works.kept.changed.subscribe, itself, SETTLES_S),
+            Enqueues(parts.works.owned.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.openings.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.held.changed.subscribe, first_of, SETTLES_S),
+        ),
+        resync_keys=same,
+        runs={"virtual cluster objects": operate},
+    )
+
+
+def _seen(parts: Parts, tally: WorkTally) -> Seen:
+    common, stores = parts.common, parts.common.stores
+
+    def trust(vc: VirtualCluster, _live: Object) -> list[Condition]:
+        return [group_trust(vc, stores.trust, common.origins)]
+
+    def placement(vc: VirtualCluster, _live: Object) -> list[Condition]:
+        return parts.placement_of(vc.name)
+
+    return Seen(
+        clusters=stores.clusters,
+        membership=stores.membership,
+        works=tally,
+        judgements=common.judgements,
+        reachable=parts.reachable,
+        contact=common.contact,
+        trouble=common.registrations.trouble,
+        stays_away=common.registrations.stays_away,
+        tell=(
+            trust,
+            placement,
+            QuotaCondition(common.divisions, stores.claims).condition,
+            parts.missing_rights.condition,
+            parts.adoption,
+            parts.changes,
+        ),
+    )
+
+
+def _name_of(old: Object | None, new: Object | None) -> Iterable[str]:
+    cluster = new or old
+    return (cluster["metadata"]["name"],) if cluster is not None else ()

@@ -1,0 +1,138 @@
+"""The status of a VirtualCluster object: conditions, counts, and when it is worth a write."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition, set_condition
+from karmada_vc_agent.cluster.rules.nodes_reachable import NodeCounts
+from karmada_vc_agent.cluster.rules.readiness import READY
+from karmada_vc_agent.model.objects import Object, maps_at
+from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.work.rules.work_status import applied_of
+
+REGISTERED = "Registered"
+HUB_REACHABLE = "HubReachable"
+WORKS_APPLIED = "WorksApplied"
+
+APPLIED, FAILED, PENDING = "applied", "failed", "pending"
+NAMED = 3
+"""How many Works a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkCounts:
+    """Works of a virtual cluster by Applied: True, False, not said yet; failing: names."""
+
+    applied: int = 0
+    failed: int = 0
+    pending: int = 0
+    failing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedObject:
+    """What the status is to say; last_contact: RFC 3339, or "" where there was none."""
+
+    generation: int
+    phase: str
+    nodes: NodeCounts
+    works: WorkCounts
+    conditions: Sequence[Condition]
+    last_contact: str = ""
+
+
+def compose_status(live: Object, observed: ObservedObject, now: str) -> Object:
+    """Return the status to write; equal to `live` where nothing is worth it.
+
+    A contact with the hub alone is not: HubReachable says that there is contact, and once there
+    is none, that is a change. Conditions that are not observed any more go.
+    """
+    conditions: list[Condition] = []
+    known = [
+        cast("Condition", c) for c in maps_at(live, "conditions") if {"type", "status"} <= c.keys()
+    ]
+    for condition in observed.conditions:
+        before = find_condition(known, condition["type"])
+        conditions += set_condition([before] if before else [], condition, now)
+    nodes, works = observed.nodes, observed.works
+    status: Object = {
+        "observedGeneration": observed.generation,
+        "phase": observed.phase,
+        "nodes": {"total": nodes.total, "ready": nodes.ready},
+        "works": {"applied": works.applied, "failed": works.failed, "pending": works.pending},
+        "conditions": conditions,
+    }
+    shown = live.get("lastHubContact") or ""
+    if shown:
+        status["lastHubContact"] = shown
+    if observed.last_contact and status != live:
+        status["lastHubContact"] = observed.last_contact
+    return status
+
+
+def applied_state(work: Object) -> str:
+    """Return APPLIED, FAILED or PENDING, as the hub has it of a Work."""
+    applied = applied_of(work.get("status"))
+    status = applied["status"] if applied is not None else ""
+    return {"True": APPLIED, "False": FAILED}.get(status, PENDING)
+
+
+def works_applied(counts: WorkCounts) -> Condition:
+    """Return the condition WorksApplied."""
+    if counts.failed:
+        names = listed(counts.failing, NAMED, counts.failed)
+        return _false(WORKS_APPLIED, "WorksFailed", f"not applied: {names}")
+    if counts.pending:
+        text = f"{counts.pending} {_works(counts.pending)} to be applied"
+        return _false(WORKS_APPLIED, "WorksPending", text)
+    if not counts.applied:
+        return _true(WORKS_APPLIED, "NoWorks", "the virtual cluster has no Works")
+    text = f"{counts.applied} {_works(counts.applied)} applied"
+    return _true(WORKS_APPLIED, "AllApplied", text)
+
+
+def hub_reachable(trouble: str | None, *, is_known: bool) -> Condition:
+    """Return the condition HubReachable; trouble: what the hub does not accept, None = all.
+
+    is_known: whether anything was sent to it yet.
+    """
+    if trouble is not None:
+        return _false(HUB_REACHABLE, "NotAccepted", trouble)
+    if not is_known:
+        return _unknown(
+            HUB_REACHABLE, "NothingSent", "the agent has reported nothing to the hub yet"
+        )
+    return _true(HUB_REACHABLE, "Accepted", "the hub accepts what the agent reports")
+
+
+def ready(judged: Condition | None) -> Condition:
+    """Return the condition Ready, as the Cluster on the hub has it."""
+    if judged is None:
+        return _unknown(READY, "NotJudged", "the agent has not checked the Cluster yet")
+    return Condition(
+        type=READY, status=judged["status"], reason=judged["reason"], message=judged["message"]
+    )
+
+
+def registered(reason: str, message: str, *, is_registered: bool) -> Condition:
+    """Return the condition Registered."""
+    if is_registered:
+        return _true(REGISTERED, reason, message)
+    return _false(REGISTERED, reason, message)
+
+
+def _works(count: int) -> str:
+    return "Work is" if count == 1 else "Works are"
+
+
+def _true(kind: str, reason: str, message: str) -> Condition:
+    return Condition(type=kind, status="True", reason=reason, message=message)
+
+
+def _false(kind: str, reason: str, message: str) -> Condition:
+    return Condition(type=kind, status="False", reason=reason, message=message)
+
+
+def _unknown(kind: str, reason: str, message: str) -> Condition:
+    return Condition(type=kind, status="Unknown", reason=reason, message=message)

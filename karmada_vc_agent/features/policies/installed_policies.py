@@ -1,0 +1,81 @@
+"""The admission policies of an agent: which a host should have, compared with what is there."""
+
+from collections.abc import Iterator, Mapping
+
+from karmada_vc_agent.features.policies.guards import (
+    group_labels,
+    guard_policies,
+    renames_of,
+)
+from karmada_vc_agent.features.policies.objects import (
+    ANY_CLUSTER,
+    GROUP,
+    MUTATING,
+    VERSIONS,
+    PolicyOwner,
+)
+from karmada_vc_agent.features.policies.policies import (
+    mutating_policies,
+    policies_about_claims,
+    policies_about_pods,
+)
+from karmada_vc_agent.features.policies.strict import about, allowances, holds
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+
+def served_versions(served: ServedApis) -> dict[str, str]:
+    """Return the version to use of each kind of policy that the host serves."""
+    found = {}
+    for kind, versions in VERSIONS.items():
+        for version in versions:
+            if GroupVersionKind(GROUP, version, kind) in served.by_kind:
+                found[kind] = version
+                break
+    return found
+
+
+def wanted_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Object]:
+    """Return all policies and bindings for a host, in the order in which to write them."""
+    changing = mutating_policies(owner, versions[MUTATING]) if MUTATING in versions else []
+    guards = guard_policies(owner)
+    return [*guards, *policies_about_claims(owner), *policies_about_pods(owner), *changing]
+
+
+def unknown_to(
+    owner: PolicyOwner, user: str, clusters: Mapping[str, VirtualCluster], tenancy: str
+) -> Iterator[str]:
+    """Say what policies do not know yet of who the agent is, what it serves and allows."""
+    if owner.user != user:
+        yield f"hold {owner.user}, but the agent is {user} on the host"
+    names = [name for name in clusters if name not in owner.clusters]
+    if names and ANY_CLUSTER not in owner.clusters:
+        yield f"do not know {', '.join(names)}"
+    renames = {pair for vc in clusters.values() for pair in renames_of(vc)}
+    if (unknown := sorted(renames.difference(owner.renames))) and ANY_CLUSTER not in owner.clusters:
+        yield f"do not know the former names in {', '.join(unknown)}"
+    keys = {key for vc in clusters.values() for key in group_labels(vc)}
+    if unguarded := sorted(keys.difference(owner.group_labels)):
+        yield f"leave Node label {', '.join(unguarded)} to the nodes"
+    loose, tight = [], []
+    for name, vc in clusters.items():
+        held, wanted = about(owner.held, name), holds(vc, tenancy)
+        allowed, may = about(owner.allowed, name), allowances(vc, tenancy)
+        if wanted - held or allowed - may:
+            loose.append(name)
+        if held - wanted or may - allowed:
+            tight.append(name)
+    if loose:
+        yield f"let tenants of {', '.join(loose)} write what their Works are refused"
+    if tight:
+        yield f"refuse tenants of {', '.join(tight)} what the settings allow"
+
+
+def resource_of(served: ServedApis, policy: Object) -> Resource:
+    """Return where a policy or binding lives; a server that has the one has the other."""
+    gvk = gvk_of(policy)
+    plural = f"{gvk.kind.removesuffix('y').lower()}ies"
+    if gvk.kind.endswith("Binding"):
+        plural = f"{gvk.kind.lower()}s"
+    return served.by_kind.get(gvk) or Resource(gvk, plural, namespaced=False)

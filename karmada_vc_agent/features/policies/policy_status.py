@@ -1,0 +1,357 @@
+"""Reads the admission policies, and reports whether they are in effect (rewriting-rules 3.5).
+
+    read    what the host serves, our user name there, the policies that `join` installed
+    probe   dry runs (policy_probes.py): whether the server enforces them, and whether
+            PodNodeSelector is enabled
+
+The agent must not write the policies that confine itself: an administrator does. There is a
+single key. The results are the conditions PlacementEnforced and RightsConfined of each Cluster,
+a line in the log and an event.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from karmada_vc_agent.cluster.claims import Claims, claim_of
+from karmada_vc_agent.features.policies.guards import is_about_placement
+from karmada_vc_agent.features.policies.installed_policies import (
+    resource_of,
+    served_versions,
+    unknown_to,
+    wanted_policies,
+)
+from karmada_vc_agent.features.policies.objects import (
+    GROUP,
+    VALIDATING,
+    PolicyOwner,
+    is_as_wanted,
+    owner_of,
+)
+from karmada_vc_agent.features.policies.placement_enforced import (
+    POD_NODE_SELECTOR,
+    Enforcement,
+    PolicyProblem,
+    placement_enforced,
+)
+from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
+from karmada_vc_agent.features.policies.policy_probes import PolicyProbes
+from karmada_vc_agent.features.policies.rights_confined import rights_confined
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
+from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.identity import user_name
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
+from karmada_vc_agent.model.rbac_rule import Rule
+from karmada_vc_agent.model.tenancy import SHARED
+from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.parts import Parts
+
+_log = logging.getLogger(__name__)
+
+EVERYTHING = "placement"
+"""The only key."""
+ASK_AGAIN_S = 0.25
+UNDECIDED_S = 10.0
+"""A new namespace may lack its ServiceAccount still, and then rejects every pod."""
+PROBLEM_S, LOOK_AGAIN_S = 10.0, 300.0
+"""Rights and flags of the host change without an event."""
+DISCOVERY_MAX_AGE_S = 30.0
+
+NEEDED_RULE = Rule(
+    (GROUP,),
+    (
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    ),
+    ("get", "list", "watch"),
+)
+_POLICY = GroupVersionKind(GROUP, "v1", VALIDATING)
+_JOIN = JOIN_OF_THIS_VERSION
+
+_DISABLED = PolicyProblem(
+    "InstallationDisabled",
+    f"installPolicies is false, so karmada-vc-agent join installs none: set it to true and {_JOIN}",
+)
+_NOT_SERVED = PolicyProblem(
+    "PoliciesNotServed",
+    "the host does not serve ValidatingAdmissionPolicy, which needs Kubernetes 1.30 or newer: "
+    "upgrade it, or enable the admission plugin PodNodeSelector of its kube-apiserver",
+)
+_FORBIDDEN = PolicyProblem(
+    "ReadingForbidden",
+    f"the agent may not read admission policies: {_JOIN}, or add to its ClusterRole {NEEDED_RULE}",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """Names of the agent, whether join is to install policies, and the profile."""
+
+    agent_name: str
+    agent_namespace: str
+    install: bool
+    tenancy: str = SHARED
+
+
+@dataclass(slots=True)
+class _Finding:
+    """The result of one check. layers: those in effect. by_policy: (policy, problem)."""
+
+    layers: set[str] = field(default_factory=set)
+    everywhere: list[PolicyProblem] = field(default_factory=list)
+    by_policy: list[tuple[str, PolicyProblem]] = field(default_factory=list)
+    is_confined: bool = False
+
+    def problems(self, *, about_placement: bool) -> tuple[PolicyProblem, ...]:
+        """Return the problems about pods and claims, or all others, each text once."""
+        found = [
+            problem
+            for name, problem in self.by_policy
+            if is_about_placement(name) is about_placement
+        ]
+        return tuple(dict.fromkeys((*self.everywhere, *found)))
+
+
+class PolicyStatusController:
+    """Reads the agent's admission policies, which are the administrator's, and says what holds.
+
+    is_needed: whether there is anything to protect, or will be. watch: asked to follow the
+    policies of one kind; changes bring `EVERYTHING` up again. state: told
+    what was found. on_problem: told once of each thing that is wrong.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        discovery: Discovery,
+        claims: Claims,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        settings: PolicySettings,
+        state: PlacementState,
+        *,
+        is_needed: Callable[[], bool],
+        watch: Callable[[Resource], object],
+        on_problem: Callable[[PolicyProblem], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._host = host
+        self._discovery = discovery
+        self._claims = claims
+        self._virtual_clusters = virtual_clusters
+        self._settings = settings
+        self._state = state
+        self._is_needed = is_needed
+        self._watch = watch
+        self._on_problem = on_problem
+        self._clock = clock
+        self._seen: frozenset[str] | None = None
+        self._changed_at = float("-inf")
+        self._told: frozenset[PolicyProblem] = frozenset()
+        self._probes = PolicyProbes(host, claims, virtual_clusters)
+        self._is_plugin_on: bool | None = None
+
+    def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[str]:
+        """Yield the key if a new claim allows a better check, or the last claim is gone.
+
+        PodNodeSelector shows in a claimed namespace only; without claims, policies may be removed.
+        """
+        before, after = (claim_of(obj) if obj is not None else None for obj in (old, new))
+        is_last = before is not None and self._claims.is_empty()
+        is_telling = before != after and new is not None and self.is_undecided()
+        if is_last or is_telling:
+            yield EVERYTHING
+
+    def is_undecided(self) -> bool:
+        """Whether it is still unknown if the API server has the plugin PodNodeSelector."""
+        return self._is_plugin_on is None
+
+    async def reconcile(self, _: str) -> Requeue:
+        """Read the policies and check which are in effect. Raises KubeError, RetryError."""
+        served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
+        versions = served_versions(served)
+        if not self._is_needed():
+            self._state.settle()
+            return Requeue(LOOK_AGAIN_S)
+        found = _Finding()
+        if VALIDATING not in versions:
+            if not self._discovery.tells(_POLICY):
+                raise RetryError(f"the host does not say whether it serves {GROUP}")
+            found.everywhere.append(_NOT_SERVED)
+        else:
+            is_complete = await self._compare(served, versions, found)
+            effect = await self._probes.effect(self._owner(), versions)
+            found.layers |= effect.layers
+            found.is_confined = effect.is_confined
+            is_recent = self._clock() - self._changed_at < IN_EFFECT_WITHIN_S
+            if is_recent and (effect.problems if is_complete else found.layers):
+                return Requeue(ASK_AGAIN_S)
+            if is_complete:
+                found.by_policy += effect.problems
+        is_plugin_on = await self._probes.is_plugin_on()
+        if is_plugin_on is not None:
+            self._is_plugin_on = is_plugin_on
+        if self._is_plugin_on:
+            found.layers.add(POD_NODE_SELECTOR)
+        self._report(found)
+        return Requeue(self._pause_s(found))
+
+    def _owner(self) -> PolicyOwner:
+        return PolicyOwner(self._settings.agent_name, self._settings.agent_namespace, "")
+
+    def _pause_s(self, found: _Finding) -> float:
+        if self.is_undecided() and self._probes.namespaces():
+            return UNDECIDED_S
+        return PROBLEM_S if found.everywhere or found.by_policy else LOOK_AGAIN_S
+
+    def _report(self, found: _Finding) -> None:
+        about_placement = found.problems(about_placement=True)
+        about_rights = found.problems(about_placement=False)
+        placement = placement_enforced(Enforcement(frozenset(found.layers), about_placement))
+        confinement = rights_confined(about_rights, is_confined=found.is_confined)
+        self._state.report(placement, confinement)
+        problems = frozenset((*about_placement, *about_rights))
+        new = [each for each in (*about_placement, *about_rights) if each not in self._told]
+        for problem in new:
+            self._on_problem(problem)
+        for reason in sorted({each.reason for each in new}):
+            first, *others = (each.text for each in new if each.reason == reason)
+            extra = {"reason": reason, "detail": first}
+            if others:
+                extra["others"] = str(len(others))
+            _log.warning("Admission policies need attention", extra=extra)
+        self._told = problems
+        self._state.settle()
+
+    # --- policies ---------------------------------------------------------------------------
+
+    async def _compare(
+        self, served: ServedApis, versions: Mapping[str, str], found: _Finding
+    ) -> bool:
+        """Compare the policies with those that join would create; return whether there are any."""
+        try:
+            live = await self._read(served, versions)
+        except ForbiddenError:
+            found.everywhere.append(_FORBIDDEN)
+            return False
+        seen = frozenset(
+            f"{path} {obj['metadata']['resourceVersion']}" for path, obj in live.items()
+        )
+        if seen != self._seen:
+            self._seen, self._changed_at = seen, self._clock()
+        confines = resource_of(served, wanted_policies(self._owner(), versions)[0]).path(
+            name=self._owner().confines_policy
+        )
+        owner = owner_of(live.get(confines) or {})
+        if not live and not self._settings.install:
+            found.everywhere.append(_DISABLED)
+            return False
+        wanted = wanted_policies(owner or self._owner(), versions)
+        for policy in wanted:
+            name = policy["metadata"]["name"]
+            there = live.get(resource_of(served, policy).path(name=name))
+            problem = _difference(policy, there)
+            if problem is not None:
+                found.by_policy.append((name, problem))
+        if owner is not None:
+            found.by_policy += await self._outdated(owner)
+        return bool(live)
+
+    async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:
+        """Return the live policies by path, and follow them."""
+        live = {}
+        anybody = replace(self._owner(), gateway="somebody")  # for the name of its policy, too
+        for policy in wanted_policies(anybody, versions):
+            resource = resource_of(served, policy)
+            path = resource.path(name=policy["metadata"]["name"])
+            try:
+                live[path] = await self._host.get(path)
+            except NotFoundError:
+                continue
+            finally:
+                self._watch(resource)
+        return live
+
+    async def _outdated(self, owner: PolicyOwner) -> list[tuple[str, PolicyProblem]]:
+        """Return what the policies do not cover yet of our user name and our virtual clusters."""
+        user = await user_name(self._host)
+        lacking = unknown_to(owner, user, self._virtual_clusters, self._settings.tenancy)
+        return [
+            (
+                owner.confines_policy,
+                PolicyProblem("PoliciesOutdated", f"the policies {what}: {_JOIN}"),
+            )
+            for what in lacking
+        ]
+
+
+def _difference(wanted: Object, live: Object | None) -> PolicyProblem | None:
+    """Return what is wrong with one policy or binding, None if it is as join creates it."""
+    said = f"{wanted['kind']} {wanted['metadata']['name']}"
+    if live is None:
+        return PolicyProblem("PolicyMissing", f"{said} does not exist: {_JOIN}")
+    if labels_of(live).get(AGENT_LABEL) != labels_of(wanted)[AGENT_LABEL]:
+        return PolicyProblem(
+            "ForeignPolicy", f"{said} was not created by join: delete it, and {_JOIN}"
+        )
+    if not is_as_wanted(wanted, live):
+        return PolicyProblem("PolicyChanged", f"{said} was changed and may be weaker: {_JOIN}")
+    return None
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; it has one key."""
+    common, config = parts.common, parts.common.config
+    claims, vcs = common.stores.claims, common.virtual_clusters
+    host, stays_away = common.clients.host, common.registrations.stays_away
+    changed: Signal[[Object | None, Object | None]] = Signal()
+    informers = InformerSet(
+        host,
+        {"labelSelector": f"{AGENT_LABEL}={config.agent_name}"},
+        changed.emit,
+        supervisor=common.supervisor,
+    )
+    guard = PolicyStatusController(
+        host,
+        common.discoveries.host,
+        claims,
+        vcs,
+        PolicySettings(
+            config.agent_name, config.agent_namespace, config.install_policies, config.tenancy
+        ),
+        parts.placement,
+        is_needed=lambda: not claims.is_empty() or not all(map(stays_away, vcs)),
+        watch=informers.store,
+        on_problem=partial(_report_problem, parts),
+    )
+    return ControllerSpec(
+        "policy-status",
+        common.queues.by_name(),
+        guard.reconcile,
+        by_cluster=False,
+        initial_keys=lambda: (EVERYTHING,),
+        sources=(
+            Enqueues(changed.subscribe, lambda *_: (EVERYTHING,)),
+            Enqueues(parts.works.registered.gone.subscribe, lambda _: (EVERYTHING,)),
+            Enqueues(common.stores.namespaces.add_handler, guard.keys_of_namespace),
+        ),
+        resync_keys=lambda _: (EVERYTHING,),
+        runs={"policies": informers.run},
+    )
+
+
+def _report_problem(parts: Parts, problem: PolicyProblem) -> None:
+    for name in parts.names():
+        cluster = parts.common.stores.clusters.ours(name)
+        if cluster is not None:
+            parts.works.events.policy_wrong(cluster, problem.reason, problem.text)

@@ -1,0 +1,250 @@
+"""The quota of a virtual cluster, divided among its namespaces (ADR 14).
+
+One reconcile reads all its ResourceQuotas and takes one step: it lowers what is too much, and
+raises what the server has confirmed to be free. That confirmation, a change of a quota's status,
+enqueues the next step. The share of a namespace that is held, or ends, stays; the others divide
+the rest.
+"""
+
+import logging
+from collections.abc import Callable, Container, Iterator, Mapping
+from functools import partial
+
+from karmada_vc_agent.cluster.claims import Claims, Phase, claims_in
+from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.features.quota.divisions import STALLED_AFTER_S, Divisions
+from karmada_vc_agent.features.quota.shares import (
+    POD_COUNTS,
+    Pending,
+    Share,
+    amounts_of,
+    divide,
+    left_of,
+    next_hard,
+    pending,
+    quantities_of,
+    share_of,
+    wanted_by,
+)
+from karmada_vc_agent.features.windows.held_namespaces import hold_of
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.for_each import for_each
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.kinds import plural
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.keys import same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
+from karmada_vc_agent.work.namespaces.default_objects import QUOTAS
+
+_log = logging.getLogger(__name__)
+
+_WATCHED = frozenset(("list", "watch"))
+WORKLOADS = tuple(
+    Resource(GroupVersionKind(kind.group, "v1", kind.kind), plural(kind), True, _WATCHED)
+    for kind in POD_COUNTS
+)
+"""Kinds that declare their number of pods."""
+_KINDS = frozenset((QUOTAS.gvk, *(resource.gvk for resource in WORKLOADS)))
+SETTLES_S = 0.05
+"""Changes of quotas and workloads come in bursts, but pods wait for the result."""
+
+
+_ByNamespace = dict[str, dict[str, int]]
+
+
+def keys_of_object(
+    virtual_clusters: Mapping[str, VirtualCluster], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual cluster of a changed quota or workload, if it has a quota."""
+    obj = new or old or {}
+    cluster = labels_of(obj).get(CLUSTER_LABEL, "")
+    vc = virtual_clusters.get(cluster)
+    if vc is not None and vc.quota and gvk_of(obj) in _KINDS:
+        yield cluster
+
+
+def keys_of_namespace(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual clusters of a changed namespace."""
+    for claim in claims_in(old, new):
+        if claim.cluster in virtual_clusters:
+            yield claim.cluster
+
+
+class QuotaController:
+    """Fills the quotas of the namespaces; the key is the virtual cluster."""
+
+    def __init__(
+        self,
+        host: ApiClient,
+        store_of: Callable[[Resource], Store[Object] | None],
+        claims: Claims,
+        membership: Membership,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        divisions: Divisions,
+        on_change: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._host = host
+        self._store_of = store_of
+        self._claims = claims
+        self._membership = membership
+        self._virtual_clusters = virtual_clusters
+        self._divisions = divisions
+        self._on_change = on_change
+        self._stalled: dict[str, Pending] = {}
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Take the next step towards the wanted division. Raises KubeError, RetryError."""
+        vc = self._virtual_clusters.get(name)
+        if vc is None or not vc.quota:
+            self._divisions.forget(name)
+            self._stalled.pop(name, None)
+            return None
+        try:
+            waits_for = await self._step(name, vc)
+        except KubeError as error:
+            self._note(name, Pending("NotWritten", str(error)))
+            raise
+        except RetryError as error:
+            self._note(name, Pending("NotKnown", str(error)))
+            raise
+        self._note(name, waits_for)
+        return Requeue(STALLED_AFTER_S) if waits_for is not None else None
+
+    def _note(self, name: str, waits_for: Pending | None) -> None:
+        """Record what the division waits for; log once that it stalls, and that it continues."""
+        self._divisions.note(name, waits_for)
+        stalled = self._divisions.stalled(name)
+        before = self._stalled.pop(name, None)
+        if stalled is not None:
+            self._stalled[name] = stalled
+        if stalled == before:
+            return
+        extra = {"virtual_cluster": name}
+        if stalled is not None:
+            namespaces = ",".join(stalled.namespaces)
+            extra |= {
+                "reason": stalled.reason,
+                "problem": stalled.problem,
+                "namespaces": namespaces,
+            }
+            _log.warning("Not dividing the quota", extra=extra)
+        else:
+            _log.info("Dividing the quota again", extra=extra)
+        self._on_change(name)
+
+    async def _step(self, name: str, vc: VirtualCluster) -> Pending | None:
+        """Write the next step; return what the division then waits for."""
+        quotas = {
+            quota["metadata"]["namespace"]: quota
+            for quota in self._labelled(name, QUOTAS)
+            if quota["metadata"]["name"] == QUOTA_NAME  # there may be others in addition
+            and self._claims.cluster_on(quota["metadata"]["namespace"]) == name
+        }
+        wanted, rolling = self._wanted(vc)
+        shares = {
+            ns: share_of(quota, wanted.get(ns, {}), rolling.get(ns, {}))
+            for ns, quota in quotas.items()
+        }
+        missing = self._namespaces(name) - shares.keys()
+        kept = [namespace for namespace in shares if not self._may_write(namespace)]
+        total = left_of(amounts_of(vc.quota), [shares.pop(namespace) for namespace in kept])
+        targets = divide(total, shares)
+        step = next_hard(total, shares, targets, may_raise=not missing)
+        changed = [namespace for namespace in step if step[namespace] != shares[namespace].hard]
+
+        async def write(namespace: str) -> None:
+            await self._write(vc, quotas[namespace], step[namespace])
+
+        await for_each(sorted(changed, key=lambda ns: _raises(step[ns], shares[ns])), write)
+        return pending(total, shares, targets, step, missing)
+
+    def _namespaces(self, cluster: str) -> set[str]:
+        """Return the host namespaces that are claimed, and neither released nor being deleted."""
+        claimed = self._claims.of(cluster).values()
+        return {name for name in claimed if self._claims.phase(name) is Phase.CLAIMED}
+
+    def _may_write(self, namespace: str) -> bool:
+        """Whether the share of a namespace may change: it is claimed, and not held."""
+        is_held = hold_of(self._claims.store.get("", namespace)) is not None
+        return self._claims.phase(namespace) is Phase.CLAIMED and not is_held
+
+    async def _write(self, vc: VirtualCluster, quota: Object, hard: Mapping[str, int]) -> None:
+        namespace = quota["metadata"]["namespace"]
+        quantities = quantities_of(hard)
+        extra = {"virtual_cluster": vc.name, "namespace": namespace, "hard": str(quantities)}
+        _log.debug("Writing quota", extra=extra)
+        spec = {**(quota.get("spec") or {}), "hard": quantities}
+        try:
+            answer = await self._host.replace(
+                QUOTAS.path(namespace, QUOTA_NAME), {**quota, "spec": spec}
+            )
+        except NotFoundError:
+            return  # the namespaces controller recreates it
+        store = self._store_of(QUOTAS)
+        if store is not None:
+            store.observe(answer)
+
+    def _wanted(self, vc: VirtualCluster) -> tuple[_ByNamespace, _ByNamespace]:
+        """Return the requests of the workloads in each host namespace, normally and in rollouts."""
+        nodes = len(self._membership.nodes_of(vc.name))
+        sums: tuple[_ByNamespace, _ByNamespace] = ({}, {})
+        for workload in self._labelled(vc.name, *WORKLOADS):
+            namespace = workload["metadata"]["namespace"]
+            for by_namespace, amounts in zip(
+                sums, wanted_by(workload, vc.limits, nodes), strict=True
+            ):
+                total = by_namespace.setdefault(namespace, {})
+                for name, amount in amounts.items():
+                    total[name] = total.get(name, 0) + amount
+        return sums
+
+    def _labelled(self, cluster: str, *resources: Resource) -> list[Object]:
+        """Return the objects of a virtual cluster, of all these resources."""
+        stores = [(resource, self._store_of(resource)) for resource in resources]
+        for resource, store in stores:
+            if store is None or not store.is_synced:
+                raise RetryError(f"{resource.plural} of the host are not listed yet")
+        found = (store.by_index(CLUSTER_INDEX, cluster) for _, store in stores if store)
+        return [obj for objects in found for obj in objects]
+
+
+def _raises(hard: Mapping[str, int], share: Share) -> bool:
+    """Whether a write raises anything; those that only lower come first."""
+    return any(amount > share.hard.get(name, 0) for name, amount in hard.items())
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller."""
+    common, vcs = parts.common, parts.common.virtual_clusters
+    controller = QuotaController(
+        common.clients.host,
+        parts.works.store_of,
+        common.stores.claims,
+        common.stores.membership,
+        vcs,
+        common.divisions,
+        on_change=common.signals.status_due.emit,
+    )
+    objects, namespaces = common.signals.own_object.subscribe, common.stores.namespaces.add_handler
+    return ControllerSpec(
+        "quotas",
+        common.queues.by_name(),
+        controller.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(objects, partial(keys_of_object, vcs), SETTLES_S),
+            Enqueues(namespaces, partial(keys_of_namespace, vcs), SETTLES_S),
+        ),
+        resync_keys=same,
+    )

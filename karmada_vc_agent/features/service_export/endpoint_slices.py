@@ -1,0 +1,317 @@
+"""Reports EndpointSlices of exported Services to the hub (contract 8.1, 8.2).
+
+A key is a Service of a virtual cluster. Whatever changed, one reconcile compares the slices of
+that Service on the host with the Works that report them: so nothing is lost by a restart.
+
+    who asks   a ServiceExport on the host, or a Work with a MultiClusterService
+    read       the slices in the host namespace that is claimed for the Service's
+    write      Works in the execution namespace, with virtual names, never dispatched
+
+The host is watched only while some Work asks for it, or is a report that may be outdated.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from karmada_vc_agent.cluster.claims import Claims, claim_of, claims_in
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.features.service_export import endpoint_slice_work as rules
+from karmada_vc_agent.features.service_export.endpoint_slice_work import (
+    SERVICE_NAME_LABEL,
+    Reporter,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.namespaced_watches import WatchScope
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.karmada import MADE_BY_KARMADA, execution_namespace, work_name
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
+from karmada_vc_agent.model.switches import (
+    ENDPOINT_SLICE_COLLECT,
+    MULTI_CLUSTER_SERVICE,
+)
+from karmada_vc_agent.model.switches import SERVICE_EXPORT as SERVICE_EXPORT_SWITCH
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.well_known import SLICE_MANAGED_BY_LABEL
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS, first
+from karmada_vc_agent.runner.retry_sources import retries
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.restore import restore
+from karmada_vc_agent.work.rules.prune import prune
+from karmada_vc_agent.work.works import Works, is_applied, is_trimmed, work_path
+
+ServiceKey = tuple[str, VirtualNamespace, str]
+"""Virtual cluster, virtual namespace and name of a Service."""
+
+ENDPOINT_SLICE = GroupVersionKind("discovery.k8s.io", "v1", "EndpointSlice")
+SERVICE_EXPORT = GroupVersionKind("multicluster.x-k8s.io", "v1alpha1", "ServiceExport")
+BY_SERVICE = "host namespace and Service"
+SELECTOR = f"{SERVICE_NAME_LABEL},{SLICE_MANAGED_BY_LABEL} notin ({','.join(MADE_BY_KARMADA)})"
+"""Slices of Services, except those from the hub."""
+
+SYNCING = Requeue(0.5)
+"""Until the first list of the host is complete; before it, nothing is known to be absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collaborators:
+    """The collaborators of this controller; `setup` passes them in."""
+
+    hub: ApiClient
+    host: ApiClient
+    clusters: HubClusters
+    works: Works
+    claims: Claims
+    find_on_host: Callable[[GroupVersionKind], Awaitable[Resource | None]]
+    context_for: Callable[[VirtualCluster, str], TranslationContext]
+    enqueue: Callable[[ServiceKey], None]
+    scope: WatchScope | None = None
+
+
+class EndpointSliceController:
+    """Maintains the Works that report EndpointSlices; their sole writer here.
+
+    reporters: those whose part it does. Labels of the others are left alone.
+    """
+
+    def __init__(
+        self,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        reporters: Collection[Reporter],
+        others: Collaborators,
+    ) -> None:
+        self._virtual_clusters = virtual_clusters
+        self._reporters = reporters
+        self._o = others
+        index = {BY_SERVICE: _service_of}
+        self._slices = InformerSet(
+            others.host, {"labelSelector": SELECTOR}, self._changed, index, scope=others.scope
+        )
+        self._exports = InformerSet(others.host, {}, self._changed, scope=others.scope)
+
+    async def run(self) -> None:
+        """Watch what was requested, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informers in (self._slices, self._exports):
+                group.create_task(informers.run(), name="informers of endpoint slices")
+
+    # --- changes ------------------------------------------------------------------------
+
+    def keys_of_work(
+        self, cluster: str, old: Object | None, new: Object | None
+    ) -> Iterator[ServiceKey]:
+        """Yield the Services that a Work of a virtual cluster exports, or reports.
+
+        Our own writes count: a ServiceExport becomes applied by one.
+        """
+        for work in (old, new):
+            if work is not None:
+                for namespace, name in self._services_of(work):
+                    yield cluster, VirtualNamespace(namespace), name
+
+    def all_keys(self, clusters: Iterable[str]) -> Iterator[ServiceKey]:
+        """Yield the Services that Works of some virtual clusters export, or report."""
+        for cluster in clusters:
+            for work in self._o.works.of(cluster):
+                yield from self.keys_of_work(cluster, None, work)
+
+    def _services_of(self, work: Object) -> set[tuple[str, str]]:
+        found = rules.reported_services(work) | rules.multi_cluster_services(work)
+        # Before it is applied there is nothing of it on the host.
+        return found | (rules.exported_services(work) if is_applied(work) else set())
+
+    def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[ServiceKey]:
+        """Yield all Services of a virtual namespace that was added, moved or deleted."""
+        if old is not None and new is not None and claim_of(old) == claim_of(new):
+            return
+        for claim in claims_in(old, new):
+            for work in self._o.works.using_namespace(claim.cluster, claim.namespace):
+                yield from self.keys_of_work(claim.cluster, None, work)
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        """Enqueue the Service that a slice or a ServiceExport of the host belongs to."""
+        for obj in (old, new):
+            if obj is None:
+                continue
+            # Informers see the whole host: the namespace identifies the virtual cluster (trap 40).
+            claim = self._o.claims.holder_of(obj["metadata"]["namespace"])
+            is_slice = gvk_of(obj) == ENDPOINT_SLICE
+            name = labels_of(obj).get(SERVICE_NAME_LABEL) if is_slice else obj["metadata"]["name"]
+            if claim is not None and claim.cluster in self._virtual_clusters and name:
+                self._o.enqueue((claim.cluster, claim.namespace, name))
+
+    # --- one Service --------------------------------------------------------------------
+
+    async def reconcile(self, key: ServiceKey) -> Requeue | None:
+        """Align the reports of one Service with its slices."""
+        cluster, namespace, service = key
+        vc = self._virtual_clusters.get(cluster)
+        if vc is None or self._o.clusters.ours(cluster) is None:
+            return None
+        if self._o.clusters.is_deleting(cluster):
+            return None  # its Works go with the execution namespace, and the hub finalises them
+        if not self._o.clusters.is_ready(cluster):
+            raise NotReadyError(f"cluster({cluster}) not ready")
+        if self._o.host.history.is_in_doubt:
+            return SYNCING  # what it lacks now may appear when it is listed again
+        slices = await self._store(self._slices, ENDPOINT_SLICE)
+        exports = None
+        if rules.SERVICE_EXPORT in self._reporters:
+            exports = await self._store(self._exports, SERVICE_EXPORT)
+        if not self._is_known(cluster, slices, exports):
+            return SYNCING
+        place = self._o.claims.of(cluster).get(namespace)
+        asking = self._asking(key, place, exports)
+        found = slices.by_index(BY_SERVICE, f"{place}/{service}") if asking and slices else []
+        reports = {work["metadata"]["name"]: work for work in self._reports(key)}
+        for endpoint_slice in found:
+            if not rules.is_made_by_karmada(endpoint_slice):
+                name = await self._report(vc, endpoint_slice, asking)
+                reports.pop(name, None)
+        for work in reports.values():
+            await self._write(work, rules.without_reporters(work, self._reporters))
+        return None
+
+    def _is_known(self, cluster: str, *host_stores: Store[Object] | None) -> bool:
+        """Whether all lists are complete; what the host does not serve is known to be absent."""
+        works = self._o.works.store(cluster)
+        is_host_known = all(store is None or store.is_synced for store in host_stores)
+        return is_host_known and works is not None and works.is_synced
+
+    def _asking(
+        self, key: ServiceKey, place: HostNamespace | None, exports: Store[Object] | None
+    ) -> list[Reporter]:
+        """Return who requests reports of the slices of a Service."""
+        cluster, namespace, service = key
+        asking = {
+            rules.SERVICE_EXPORT: bool(place and exports and exports.get(place, service)),
+            rules.MULTI_CLUSTER_SERVICE: any(
+                (namespace, service) in rules.multi_cluster_services(work)
+                for work in self._o.works.using_namespace(cluster, namespace)
+            ),
+        }
+        return [reporter for reporter in self._reporters if asking[reporter]]
+
+    def _reports(self, key: ServiceKey) -> list[Object]:
+        """Return the Works that report slices of a Service."""
+        cluster, namespace, service = key
+        return [
+            work
+            for work in self._o.works.using_namespace(cluster, namespace)
+            if (namespace, service) in rules.reported_services(work)
+        ]
+
+    async def _report(
+        self, vc: VirtualCluster, endpoint_slice: Object, asking: Collection[Reporter]
+    ) -> str:
+        """Write the report of one slice; return its name."""
+        virtual = prune(restore(endpoint_slice, self._o.context_for(vc, "")))
+        meta = virtual["metadata"]
+        name = work_name("EndpointSlice", meta["name"], meta["namespace"])
+        existing = self._o.works.get(vc.name, name)
+        if existing is not None and not rules.is_report(existing):
+            return name  # a Work that contains a slice of this name; Karmada would break it
+        uid = endpoint_slice["metadata"]["uid"]
+        work = rules.report(virtual, uid, execution_namespace(vc.name), existing, asking)
+        silent = [reporter for reporter in self._reporters if reporter not in asking]
+        await self._write(existing, rules.without_reporters(work, silent))
+        return name
+
+    # --- writing ------------------------------------------------------------------------
+
+    async def _write(self, existing: Object | None, work: Object | None) -> None:
+        """Create, replace or delete a Work; one that is being deleted is left alone."""
+        if work == existing or (existing and existing["metadata"].get("deletionTimestamp")):
+            return
+        if existing is not None and is_trimmed(existing):
+            return  # over a bound: only part of it is in memory
+        if existing is None:
+            assert work is not None  # noqa: S101 - equal to existing otherwise
+            path = work_path(work["metadata"]["namespace"])
+            self._accept(await self._o.hub.create(path, work))
+            return
+        metadata = existing["metadata"]
+        path = work_path(metadata["namespace"], metadata["name"])
+        try:
+            if work is not None:
+                self._accept(await self._o.hub.replace(path, work))
+            else:
+                await self._o.hub.delete_same(path, existing)
+        except NotFoundError:
+            return  # the watch will report it and enqueue the Service again
+
+    def _accept(self, work: Object) -> None:
+        """Store a written Work and notify immediately: execution has a condition to write."""
+        work["metadata"].pop("managedFields", None)
+        store = self._o.works.store_of_namespace(work["metadata"]["namespace"])
+        if store is not None:
+            store.accept(work)
+
+    async def _store(self, informers: InformerSet, gvk: GroupVersionKind) -> Store[Object] | None:
+        """Return what the host has of a kind; None if it does not serve that kind."""
+        resource = await self._o.find_on_host(gvk)
+        return informers.store(resource) if resource is not None else None
+
+
+def _service_of(endpoint_slice: Object) -> Iterable[str]:
+    name = labels_of(endpoint_slice).get(SERVICE_NAME_LABEL)
+    return (f"{endpoint_slice['metadata']['namespace']}/{name}",) if name else ()
+
+
+def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
+    """Declare the controller, by Karmada's name; None where both its switches are off."""
+    common, works = parts.common, parts.works
+    reporters = _reporters(parts)
+    if not reporters:
+        return None
+    queue = common.queues.by_cluster(first)
+    controller = EndpointSliceController(
+        common.virtual_clusters,
+        reporters,
+        Collaborators(
+            hub=common.clients.hub,
+            host=common.clients.host,
+            clusters=common.stores.clusters,
+            works=works.watches.works,
+            claims=common.stores.claims,
+            find_on_host=common.discoveries.host.find,
+            context_for=works.contexts.context_for,
+            enqueue=queue.add,
+            scope=works.scope,
+        ),
+    )
+    return ControllerSpec(
+        "service-export",
+        queue,
+        controller.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(common.signals.work.subscribe, controller.keys_of_work),
+            Enqueues(common.stores.namespaces.add_handler, controller.keys_of_namespace),
+            *retries(parts),
+        ),
+        resync_keys=controller.all_keys,
+        runs={"slices": controller.run},
+    )
+
+
+def _reporters(parts: Parts) -> list[Reporter]:
+    common = parts.common
+    switches = {
+        SERVICE_EXPORT_SWITCH: (rules.SERVICE_EXPORT, True),
+        ENDPOINT_SLICE_COLLECT: (
+            rules.MULTI_CLUSTER_SERVICE,
+            common.gates[MULTI_CLUSTER_SERVICE],
+        ),
+    }
+    return [
+        reporter
+        for name, (reporter, is_open) in switches.items()
+        if name in common.switches and is_open
+    ]

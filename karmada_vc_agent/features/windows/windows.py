@@ -1,0 +1,124 @@
+"""Which manifests wait for a maintenance window, and what is kept as it is until then (ADR 43).
+
+What was applied is known by a digest on its object, which outlives this process, and by its
+manifest as long as this process runs. An object goes on being corrected by the manifest that was
+applied; one of which that is not known is left alone until the window opens.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from karmada_vc_agent.cluster.hub_clusters import digest
+from karmada_vc_agent.features.windows.openings import Openings
+from karmada_vc_agent.model.domain import APPLIED_ANNOTATION
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.kind_patterns import matches_any
+from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, gvk_of, key_of
+from karmada_vc_agent.model.windows import Opening
+from karmada_vc_agent.translation.translate import HostObject
+from karmada_vc_agent.work.failure import Failure
+from karmada_vc_agent.work.host_objects import Applied, HostObjects
+from karmada_vc_agent.work.target import Target, WorkManifest
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A manifest that waits for a window; kept: the result of what was applied before, if known."""
+
+    opening: Opening
+    kept: Applied | Failure | None = None
+
+
+class Windows:
+    """Decides what waits; remembers the manifests that were applied.
+
+    may_hold: whether a host namespace may hold an object; in others the agent may not even read.
+    """
+
+    def __init__(
+        self,
+        openings: Openings,
+        host_objects: HostObjects,
+        may_hold: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self._openings = openings
+        self._host_objects = host_objects
+        self._may_hold = may_hold
+        self._applied: dict[str, dict[ObjectKey, Object]] = {}
+
+    def marked(self, target: Target) -> Target:
+        """Return a target whose object says which manifest it is from, if that may ever wait."""
+        if not may_wait(target):
+            return target
+        mark = digest(target.manifest)
+        return replace(target, objects=tuple(_with_mark(each, mark) for each in target.objects))
+
+    async def closed_for(self, target: Target, *, is_known: bool) -> Opening | None:
+        """Return the window that a manifest waits for; None if it may be applied now.
+
+        is_known: whether the hub has that all of this generation was applied. Raises KubeError and
+        what the rules raise.
+        """
+        if not may_wait(target):
+            return None
+        found = self._openings.of(target.vc)
+        if found.is_open or await self._was_applied(target, is_known=is_known):
+            return None
+        return found
+
+    def note(self, item: WorkManifest) -> None:
+        """Remember that a manifest was applied."""
+        if item.vc.window:
+            self._applied.setdefault(item.work, {})[key_of(item.manifest)] = item.manifest
+
+    def former(self, item: WorkManifest) -> WorkManifest | None:
+        """Return the manifest that was applied for the same object; None if it is not known."""
+        manifest = self._applied.get(item.work, {}).get(key_of(item.manifest))
+        return None if manifest is None else WorkManifest(item.vc, manifest, item.work)
+
+    def forget(self, item: WorkManifest) -> None:
+        """Forget a manifest whose object is removed."""
+        self._applied.get(item.work, {}).pop(key_of(item.manifest), None)
+
+    def forget_work(self, work: str) -> None:
+        """Forget a Work that is gone, as `<execution namespace>/<name>`."""
+        self._applied.pop(work, None)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        own = f"{execution_namespace(cluster)}/"
+        self._applied = {k: found for k, found in self._applied.items() if not k.startswith(own)}
+
+    async def _was_applied(self, target: Target, *, is_known: bool) -> bool:
+        """Whether the object is from this very manifest, or was until somebody changed it."""
+        key, desired = target.object.host_key, target.object.obj
+        live = None
+        if not key.namespace or await self._may_hold(key.namespace):
+            live = await self._host_objects.live(target.resource, key.namespace, key.name)
+        mark = annotations_of(live or {}).get(APPLIED_ANNOTATION)
+        if mark is not None:
+            return mark == annotations_of(desired).get(APPLIED_ANNOTATION)
+        if is_known or self._host_objects.wrote(desired) or self._is_noted(target):
+            return True
+        # Written before there was a window, by another process.
+        check = target.check_of(target.object)
+        return live is not None and not await self._host_objects.differs(desired, live, check)
+
+    def _is_noted(self, target: Target) -> bool:
+        noted = self._applied.get(target.work, {}).get(key_of(target.manifest))
+        return noted is not None and digest(noted) == digest(target.manifest)
+
+
+def may_wait(target: Target) -> bool:
+    """Whether a manifest waits for a window whenever that is closed."""
+    if not target.vc.window or not target.strategy.waits_for_window:
+        return False
+    gvk = gvk_of(target.manifest)
+    return not matches_any(target.vc.window_passes, gvk.group, gvk.kind)
+
+
+def _with_mark(translated: HostObject, mark: str) -> HostObject:
+    metadata = translated.obj["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), APPLIED_ANNOTATION: mark}
+    obj = {**translated.obj, "metadata": {**metadata, "annotations": annotations}}
+    return replace(translated, obj=obj)

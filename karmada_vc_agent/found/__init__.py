@@ -1,1 +1,0 @@
-"""Virtual clusters that are found on the host: by NodeGroups, and by a label of nodes."""

@@ -1,1 +1,0 @@
-"""What controllers are made from: clients, stores, signals, and what reads and applies Works."""

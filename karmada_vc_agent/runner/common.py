@@ -1,0 +1,169 @@
+"""What all parts of the service are made from."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from karmada_vc_agent.cluster.agent_node import AgentNode
+from karmada_vc_agent.cluster.judgements import HubContact, Judgements
+from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.registrations import Registrations
+from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSource
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.certificate.hub_certificate import is_agents_own
+from karmada_vc_agent.features.checkpoint.reader import Checkpoint
+from karmada_vc_agent.features.found.origins import Origins
+from karmada_vc_agent.features.quota.divisions import Divisions
+from karmada_vc_agent.features.windows.held_namespaces import HeldNamespaces
+from karmada_vc_agent.features.windows.openings import Openings
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.model.objects import GroupVersionKind
+from karmada_vc_agent.model.switches import (
+    CERT_ROTATION,
+    CLUSTER_STATUS,
+    enabled_controllers,
+    feature_gates,
+)
+from karmada_vc_agent.model.timestamps import timestamp
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.runner.clients import Clients
+from karmada_vc_agent.runner.hub_identity import HubIdentity
+from karmada_vc_agent.runner.lead import Lead
+from karmada_vc_agent.runner.queues import Queues
+from karmada_vc_agent.runner.signals import Signals
+from karmada_vc_agent.runner.stores import Stores
+from karmada_vc_agent.runner.translation_contexts import translation_settings
+from karmada_vc_agent.telemetry.metrics import Metrics
+from karmada_vc_agent.translation.context import TranslationSettings
+from karmada_vc_agent.work.held_changes import HeldChanges
+
+UNKNOWN_ON_HUB_FOR_S = 30.0
+"""It only says more of kinds that the host does not serve, and it is far away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What time it is: monotonic seconds, and the time as Kubernetes writes it."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], str] = lambda: timestamp(datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class Discoveries:
+    """What both API servers serve."""
+
+    hub: Discovery
+    host: Discovery
+
+    def known(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return where the host serves a kind, as far as is known; costs no request."""
+        return self.host.served.by_kind.get(gvk)
+
+    async def find(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return where a kind lives: as the host serves it, else as the hub does (trap 34)."""
+        return await self.host.find(gvk) or await self.hub.find(gvk)
+
+    async def find_on_host(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return where the host serves a kind, at whatever version."""
+        return await self.host.find_any(gvk)
+
+    def doubt(self, gvk: GroupVersionKind) -> None:
+        """Have the host asked again for a kind that is not served where it said."""
+        self.host.doubt(gvk)
+
+    def tells(self, gvk: GroupVersionKind) -> bool:
+        """Whether the host would tell of a kind if it served it."""
+        return self.host.tells(gvk)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What one process is given to serve with.
+
+    live: those of the settings that change. host_uid: of the host's namespace kube-system.
+    reregister: virtual clusters to register again although their Clusters were deleted. node: name
+    of the agent's own node, "" = not known. objects: what VirtualCluster objects feed, None where
+    they are off. preserved: those whose removal an earlier process may have begun, and of which all
+    that Works made stays. found: what is found feeds, None = nothing is looked for. checkpoint:
+    where it is kept what the hub said, None = nowhere. hub: which one it is.
+    """
+
+    config: AgentConfig
+    live: LiveSettings
+    clients: Clients
+    state: AgentState
+    host_uid: str
+    virtual_clusters: VirtualClusters
+    lead: Lead
+    metrics: Metrics
+    reregister: frozenset[str] = frozenset()
+    node: str = ""
+    objects: VirtualClusterSource | None = None
+    preserved: frozenset[str] = frozenset()
+    found: FoundSources | None = None
+    checkpoint: Checkpoint | None = None
+    hub: HubIdentity = field(default_factory=HubIdentity)
+    clock: Clock = field(default_factory=Clock)
+
+
+class Common:
+    """Settings, stores and signals of one process.
+
+    switches: names of the enabled controllers of Karmada's. contact: what the hub accepts of what
+    judgements say, and of Leases. Who tells others of a change of a store or of the registry is
+    made before who reads them, so its handlers run first.
+    """
+
+    def __init__(self, process: Process) -> None:
+        config, clients = process.config, process.clients
+        self.config, self.clients, self.state = config, clients, process.state
+        self.lead, self.metrics, self.clock = process.lead, process.metrics, process.clock
+        self.virtual_clusters, self.objects = process.virtual_clusters, process.objects
+        self.node, self.found, self.live = process.node, process.found, process.live
+        self.preserved = process.preserved
+        self.checkpoint, self.hub = process.checkpoint, process.hub
+        self.origins = Origins()
+        self.settings: TranslationSettings = translation_settings(config)
+        self.switches: frozenset[str] = enabled_controllers(
+            config.controllers, _also_enabled(config, clients)
+        )
+        self.gates: Mapping[str, bool] = feature_gates(config.feature_gates)
+        self.signals = Signals()
+        self.judgements = Judgements()
+        self.stores = Stores(
+            config,
+            process.virtual_clusters,
+            clients,
+            process.host_uid,
+            self.judgements if CLUSTER_STATUS in self.switches else None,
+            process.state.clusters,
+        )
+        self.queues = Queues(process.virtual_clusters, config.rate_limiter_base_delay)
+        self.registrations = Registrations(
+            process.state, self.stores.clusters, process.virtual_clusters, process.reregister
+        )
+        self.held_changes = HeldChanges(self.signals.work_due.emit)
+        self.discoveries = Discoveries(
+            hub=Discovery(clients.hub, self.clock.monotonic, UNKNOWN_ON_HUB_FOR_S),
+            host=Discovery(clients.host_urgent, self.clock.monotonic),
+        )
+        self.contact = HubContact(config.cluster_lease_duration)
+        self.divisions = Divisions(process.clock.monotonic)
+        self.agent_node = AgentNode(process.node, self.stores.nodes, self.stores.membership)
+        self.held = HeldNamespaces(self.stores.claims)
+        for client in clients.of_host():
+            client.held = self.held.by_path
+        self.openings = Openings(
+            process.virtual_clusters, lambda: datetime.fromisoformat(process.clock.now())
+        )
+        self.supervisor = Supervisor(process.metrics.part_restarted)
+
+
+def _also_enabled(config: AgentConfig, clients: Clients) -> tuple[str, ...]:
+    """Return the controllers that are on by default for this agent only."""
+    owns_certificate = is_agents_own(clients.hub.credentials.certificate, config.agent_name)
+    return (CERT_ROTATION,) if owns_certificate else ()

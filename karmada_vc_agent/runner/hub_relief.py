@@ -1,0 +1,55 @@
+"""When a leader without the hub hands the lead over to a standby that reaches it.
+
+Both must have lasted, by the clock of each process alone, so that an uplink which comes and goes
+does not make the lead do so.
+"""
+
+import time
+from collections.abc import Callable
+
+from karmada_vc_agent.kube.hand_over import HandOver
+from karmada_vc_agent.model.domain import LACKS_HUB_ANNOTATION, OFFERS_HUB_ANNOTATION
+from karmada_vc_agent.runner.hub_presence import ASK_S, HubPresence
+
+AWAY_S = 10.0
+"""How long the leader lacks the hub before it says so: less than the 40 s after which Karmada takes
+the Clusters for lost."""
+LED_S = 60.0
+"""How long a process leads at least before it hands over."""
+STEADY_S = 2 * ASK_S
+"""For how long a standby has had good answers only: three in a row. A hub that is just back has
+answered the leader, too, by then."""
+
+
+class HubAway:
+    """Whether the hub is away from the leader for long; looked at with each renewal."""
+
+    def __init__(
+        self, is_away: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._is_away = is_away
+        self._clock = clock
+        self._led_since: float | None = None
+        self._since: float | None = None
+
+    def lasts(self) -> bool:
+        """Whether it is time to hand the lead over."""
+        now = self._clock()
+        if self._led_since is None:
+            self._led_since = now
+        if not self._is_away():
+            self._since = None
+            return False
+        if self._since is None:
+            self._since = now
+        return now - self._since >= AWAY_S and now - self._led_since >= LED_S
+
+
+def hub_relief(is_away: Callable[[], bool], presence: HubPresence) -> HandOver:
+    """Return how the lead is handed over. is_away: whether the hub is, from the leader."""
+    return HandOver(
+        LACKS_HUB_ANNOTATION,
+        OFFERS_HUB_ANNOTATION,
+        HubAway(is_away).lasts,
+        lambda: presence.answers_for_s() >= STEADY_S,
+    )

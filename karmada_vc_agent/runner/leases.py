@@ -1,0 +1,47 @@
+"""Which Leases are renewed, and when each was last attempted."""
+
+from collections.abc import Awaitable, Callable
+
+from karmada_vc_agent.cluster.progress import Progress
+from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.signal import Signal
+
+Reconcile = Callable[[str], Awaitable[Requeue | None]]
+
+
+class Leases:
+    """Renewed from the first time a Cluster was Ready; its progress tells whether it is stuck.
+
+    due: a virtual cluster whose Lease is to be renewed from now on.
+    """
+
+    def __init__(self) -> None:
+        self._renewed: set[str] = set()
+        self.due: Signal[[str]] = Signal()
+        self.progress = Progress()
+
+    def start(self, name: str) -> None:
+        """Renew the Lease of a virtual cluster from now on."""
+        if name not in self._renewed:
+            self._renewed.add(name)
+            self.progress.note(name)
+            self.due.emit(name)
+
+    def forget(self, name: str) -> None:
+        """Expect no more of a virtual cluster whose Cluster is not ours."""
+        self._renewed.discard(name)
+        self.progress.forget(name)
+
+    def tracked(self, reconcile: Reconcile) -> Reconcile:
+        """Return `reconcile` such that its attempts count as progress."""
+
+        async def noted(name: str) -> Requeue | None:
+            try:
+                outcome = await reconcile(name)
+            finally:
+                self.progress.note(name)
+            if outcome is None:
+                self.progress.forget(name)
+            return outcome
+
+        return noted

@@ -1,0 +1,343 @@
+"""What runs while this process leads, in one task group."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from karmada_vc_agent.cluster.progress import vital_checks
+from karmada_vc_agent.cluster.virtual_clusters import name_of_change
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.checkpoint.offline_serving import OfflineServing
+from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.first_lists import not_listed, unlisted, wait_all_synced
+from karmada_vc_agent.model.switches import EXECUTION
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.clients import warn_of_few_files
+from karmada_vc_agent.runner.collector import HUB
+from karmada_vc_agent.runner.common import Process
+from karmada_vc_agent.runner.controllers import all_controllers
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.resync import resync
+from karmada_vc_agent.runner.waiting_writes import WaitingWrites
+from karmada_vc_agent.telemetry.health import Remark
+
+_log = logging.getLogger(__name__)
+
+FINISH_S = 3.0
+"""What is being done may end within this time when the agent is told to stop."""
+LAST_EVENTS_S = 0.5
+FOLLOW_PATIENCE_S = 3.0
+"""How long a list may fail before /readyz says so: a load balancer may switch over."""
+END_S = FINISH_S + LAST_EVENTS_S + 0.5
+"""What it may take in all to end."""
+_SHOWN = 5
+
+
+class Service:
+    """Everything that runs while this process leads."""
+
+    def __init__(self, process: Process) -> None:
+        self._parts = parts = Parts(process)
+        self._common = common = parts.common
+        self._tasks: list[asyncio.Task[None]] = []
+        self._changed: dict[str, None] = {}
+        self._controllers: list[Controller[Any]] = all_controllers(parts)
+        parts.controllers += self._controllers
+        self._waiting_writes = self._waiting(parts)
+        for client in (common.clients.hub, common.clients.host):
+            client.on_recovery(self.retry_failed)
+            client.on_return(self.retry_failed)
+            client.history.on_settled(self.retry_failed)
+            client.history.on_settled(self._resync)
+        if parts.checkpoint is not None:
+            parts.checkpoint.offline.on_known = self.retry_failed
+            common.metrics.add_source(parts.checkpoint.samples)
+        common.clients.host.history.on_back(parts.works.host_went_back)
+        common.held.changed.subscribe(self._hold_changed)
+        common.metrics.add_source(parts.collector.samples)
+        common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)
+
+    # --- what others ask ----------------------------------------------------------------
+
+    def unlisted(self) -> list[str]:
+        """Return the paths whose first list has not come yet."""
+        stores = self._common.stores
+        return unlisted(stores.of_host if self.is_offline() else stores.reflectors)
+
+    def is_offline(self) -> bool:
+        """Whether the hub has not told its Clusters yet, and they are those of the checkpoint."""
+        return self._parts.checkpoint is not None and self._parts.checkpoint.offline.is_fencing
+
+    def not_followed(self, server: str) -> str | None:
+        """Return what of hub or host is not listed for a while, and why, None if nothing is."""
+        stores = self._common.stores
+        for lists in (stores.of_hub,) if server == HUB else stores.of_host:
+            trouble = lists.trouble
+            if trouble is not None and trouble.lasts_s() >= FOLLOW_PATIENCE_S:
+                return not_listed(lists.path, trouble.reason)
+        return None
+
+    def serves_from_checkpoint(self) -> bool:
+        """Whether any virtual cluster is served as the hub said before this process began."""
+        return self._parts.checkpoint is not None and self._parts.checkpoint.is_served_from()
+
+    def writes_nothing(self) -> str | None:
+        """Return which virtual clusters nothing is written of, and why; a Remark."""
+        waiting = self._waiting_writes.reasons if self._waiting_writes is not None else {}
+        return (
+            Remark("; ".join(_first([f"{name}: {why}" for name, why in waiting.items()]))) or None
+        )
+
+    def _waiting(self, parts: Parts) -> WaitingWrites | None:
+        """Return what says why no Works are written, None where none are ever."""
+        common = parts.common
+        for controller in self._controllers:
+            if controller.name == EXECUTION:
+                return WaitingWrites(
+                    common.virtual_clusters,
+                    common.stores.clusters,
+                    common.judgements,
+                    parts.works.watches.works,
+                    common.lead.is_certain,
+                    controller,
+                )
+        return None
+
+    def hub_known(self, hub: str) -> None:
+        """Take which hub it is that answers. hub: uid of its kube-system, "" = it does not tell."""
+        if self._parts.checkpoint is not None:
+            self._parts.checkpoint.offline.hub_known(hub)
+
+    def checkpoint_remark(self) -> str | None:
+        """Return what is served from the checkpoint, or why something of it is not used."""
+        return self._parts.checkpoint.remark() if self._parts.checkpoint is not None else None
+
+    def stepped_back(self) -> list[str]:
+        """Return which virtual clusters are not served here since another agent does."""
+        clusters = self._common.stores.clusters
+        return [
+            f"Cluster {name} is served by agent {other}"
+            for name in self._common.virtual_clusters
+            if (other := clusters.other_agent(name))
+        ]
+
+    def not_served(self) -> list[str]:
+        """Return why what was found on the host is not served, the first few of many."""
+        return _first(self._common.origins.refusals())
+
+    def not_accepted(self) -> str | None:
+        """Return what the hub has not accepted for as long as it waits for a Lease, or None.
+
+        A Remark while it accepts what is reported of others, or would yet.
+        """
+        if self._parts.lease_namespace.problem:
+            return self._parts.lease_namespace.problem
+        contact = self._common.contact
+        problem = contact.problem() or self._parts.credential.problem
+        accepts = not contact.problem() or contact.accepts_others()
+        return Remark(problem) if problem and accepts else problem or None
+
+    def missing_rights(self) -> str | None:
+        """Return which rights are missing; a Remark where that is not for all, None = none."""
+        missing = self._parts.missing_rights
+        return missing.of_all() or Remark("; ".join(_first(missing.remarks()))) or None
+
+    def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
+        """Return the liveness checks of what runs here: name -> None or what is wrong.
+
+        hub_answers_since: monotonic time, infinite while it does not.
+        """
+        late_after_s = stuck_after_s(self._common.config)
+        progress = self._parts.leases.progress
+        return vital_checks(self._tasks, progress, late_after_s, hub_answers_since)
+
+    def retry_failed(self) -> None:
+        """After an outage try what failed at once, not when its back-off ends (trap 35).
+
+        What is only done now and then waits for its time: a server that is just back has enough
+        to do, the more so with many virtual clusters.
+        """
+        for controller in self._controllers:
+            controller.queue.retry_failed()
+
+    def _hold_changed(self, _cluster: str, _namespace: str, reason: str | None) -> None:
+        if reason is None:
+            self.retry_failed()
+
+    def lead_regained(self) -> None:
+        """Once the lead is certain again, try what failed and report what was not reported."""
+        self.retry_failed()
+        self._common.signals.lead_regained.emit()
+
+    def _resync(self) -> None:
+        """Enqueue all there is: an API server went back in time, and nothing is as it was told."""
+        self._enqueue_all_of(self._common.virtual_clusters)
+
+    def _enqueue_all_of(self, virtual_clusters: Iterable[str]) -> None:
+        for controller in self._controllers:
+            controller.resync(virtual_clusters)
+
+    def _virtual_cluster_changed(
+        self, old: VirtualCluster | None, new: VirtualCluster | None
+    ) -> None:
+        """Have every controller do what there is to do for one that came, changed or went."""
+        name = name_of_change(old, new)
+        if old is None:
+            _log.info("Serving another virtual cluster", extra={"virtual_cluster": name})
+            warn_of_few_files(len(self._common.virtual_clusters))
+        elif new is None and self._common.stores.clusters.store.get("", name) is None:
+            _log.info("No longer serving a virtual cluster", extra={"virtual_cluster": name})
+        elif new is None:
+            self._report_unserved(name)
+        else:
+            _log.info("Using changed settings", extra={"virtual_cluster": name})
+        if not self._changed:
+            # Once for all of a change: what is looked through is looked through once.
+            asyncio.get_running_loop().call_soon(self._enqueue_changed)
+        self._changed[name] = None
+
+    def _enqueue_changed(self) -> None:
+        names, self._changed = tuple(self._changed), {}
+        self._enqueue_all_of(names)
+
+    # --- running ------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop`, then let what is being done end."""
+        async with asyncio.TaskGroup() as group:
+            readers = self._start_reading(group)
+            stopped = group.create_task(stop.wait(), name="stop")
+            synced = group.create_task(self._wait_synced(), name="sync")
+            self._tasks += readers
+            readers += self._start_serving_offline(group)
+            await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
+            workers: list[asyncio.Task[None]] = []
+            if synced.done():
+                workers = self._start_controllers(group)
+                keeping = self._start_keeping(group)
+                self._tasks += workers + keeping
+                readers += keeping
+                readers += self._start_resync(group)
+                await stopped
+            self._tasks.clear()
+            await self._finish(workers)
+            await self._parts.works.interpreting.scripts.close()
+            await self._parts.works.interpreting.rules.close()
+            for task in (*readers, *workers, synced):
+                task.cancel()
+
+    def _start_reading(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Start what reads and what tells; nothing here changes hub or host but events."""
+        works, stores, state = self._parts.works, self._common.stores, self._common.state
+        running = {**works.runs(), "node trust": stores.trust.run, "state": state.follow_time}
+        for controller in self._controllers:
+            running |= controller.spec.runs
+        start = self._common.supervisor.start
+        return [
+            start(group, "reflector", reflector.run, f"reflector {reflector.path}")
+            for reflector in stores.reflectors
+        ] + [start(group, name, run) for name, run in running.items()]
+
+    def _start_serving_offline(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Start what ends by itself, once the hub has told everything: it is not vital."""
+        checkpoint = self._parts.checkpoint
+        if checkpoint is None:
+            return []
+        return [self._common.supervisor.start(group, "offline", checkpoint.offline.run)]
+
+    async def _wait_synced(self) -> None:
+        timeout_s = self._common.config.cluster_cache_sync_timeout
+        stores, checkpoint = self._common.stores, self._parts.checkpoint
+        if checkpoint is not None:
+            await self._wait_told_or_offline(checkpoint.offline)
+        if self.is_offline():
+            return
+        await wait_all_synced(stores.reflectors, timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._parts.works.interpreting.rules.wait_answered()
+        except TimeoutError:
+            _log.warning("Serving without the interpreter rules: the hub has not sent them yet")
+
+    async def _wait_told_or_offline(self, offline: OfflineServing) -> None:
+        """Wait for all first lists; for those of the host only if the hub's are served offline."""
+        stores, timeout_s = self._common.stores, self._common.config.cluster_cache_sync_timeout
+        told = asyncio.ensure_future(wait_all_synced(stores.reflectors, timeout_s))
+        begun = asyncio.ensure_future(offline.has_begun.wait())
+        try:
+            await asyncio.wait((told, begun), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+            begun.cancel()
+            await asyncio.gather(told, begun, return_exceptions=True)
+        await wait_all_synced(stores.of_host, timeout_s)
+
+    def _start_controllers(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        common = self._common
+        for name in common.state.clusters():
+            if common.stores.clusters.store.get("", name) is not None:
+                self._report_unserved(name)
+        names = ",".join(common.virtual_clusters)
+        _log.info("Serving", extra={"virtual_clusters": names})
+        for controller in self._controllers:
+            controller.enqueue_initial()
+        start = common.supervisor.start
+        return [start(group, "controller", each.run, each.name) for each in self._controllers]
+
+    def _start_keeping(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Start what never ends by itself: the end of the service does not wait for it."""
+        keeping: list[asyncio.Task[None]] = []
+        start, checkpoint = self._common.supervisor.start, self._parts.checkpoint
+        if self._waiting_writes is not None:
+            keeping.append(start(group, "waiting writes", self._waiting_writes.run))
+        if checkpoint is not None:
+            keeping.append(start(group, "checkpoint", checkpoint.writer.run))
+        return keeping
+
+    def _start_resync(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        common = self._common
+        if not common.config.resync_period:
+            return []
+        again = partial(
+            resync,
+            common.config.resync_period,
+            common.virtual_clusters,
+            self._parts.works.watches.works,
+            common.signals.work_due.emit,
+        )
+        return [common.supervisor.start(group, "resync", again)]
+
+    def _report_unserved(self, name: str) -> None:
+        """Warn of a virtual cluster that left the settings."""
+        if name not in self._common.virtual_clusters:
+            _log.warning(
+                "Not serving a virtual cluster that is no longer in the settings; nothing of "
+                "it is deleted. To remove it run karmada-vc-agent leave",
+                extra={"virtual_cluster": name},
+            )
+
+    async def _finish(self, workers: list[asyncio.Task[None]]) -> None:
+        _log.info("Stopping")
+        for controller in self._controllers:
+            controller.queue.close()
+        if workers:
+            await asyncio.wait(workers, timeout=FINISH_S)
+        await self._parts.works.recorder.drain(LAST_EVENTS_S)
+
+
+def _first(texts: list[str]) -> list[str]:
+    """Return the first few of many texts, and how many there are more."""
+    more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
+    return [*texts[:_SHOWN], *more]
+
+
+def stuck_after_s(config: AgentConfig) -> float:
+    """Return after how long without an attempt at a Lease something must be wrong here.
+
+    Longer than one attempt can take with a slow hub, which is a read and a write of up to
+    30 s each: two minutes, or six times the pause between two attempts.
+    """
+    interval_s = config.cluster_lease_duration * config.cluster_lease_renew_interval_fraction
+    return max(120.0, 6 * interval_s)

@@ -1,0 +1,200 @@
+"""What writes for Works: host objects, namespaces, and the status and events of Works."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from karmada_vc_agent.cluster.virtual_clusters import former_names
+from karmada_vc_agent.config.presets import WARNINGS
+from karmada_vc_agent.features.adoption.adoptions import Adoptions
+from karmada_vc_agent.features.windows.windows import Windows
+from karmada_vc_agent.interpretation.interpreter import Interpreter
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import tenancy
+from karmada_vc_agent.model.domain import SHARED_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.switches import WORK_STATUS
+from karmada_vc_agent.model.tenancy import SHARED, Guard
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.work_readers import WorkReaders
+from karmada_vc_agent.work.host_objects import HostObjects
+from karmada_vc_agent.work.hub_works import HubWorks
+from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.namespaces.default_objects import DefaultObjects
+from karmada_vc_agent.work.namespaces.namespace_rights import NamespaceRights
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.noted_objects import NotedObjects
+from karmada_vc_agent.work.reflection import WorkStatus
+from karmada_vc_agent.work.shared_names import NameHolders, SharedNames
+from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.work_finalizer import WorkFinalizer
+from karmada_vc_agent.work.works import WorkKey
+
+
+class WorkWriters:
+    """The writers, by what they write.
+
+    is_busy: whether so much waits that events are held back.
+    """
+
+    def __init__(
+        self,
+        common: Common,
+        readers: WorkReaders,
+        interpreter: Interpreter,
+        is_busy: Callable[[], bool],
+    ) -> None:
+        self._common = common
+        self._readers = readers
+        clients = common.clients
+        self.recorder = EventRecorder(
+            clients.hub_events, is_busy, only_warnings=common.config.hub_events == WARNINGS
+        )
+        self.events = WorkEvents(self.recorder)
+        common.signals.bound_met.subscribe(self._bound_met)
+        common.stores.kept.over.subscribe(self._kept_less)
+        common.held.changed.subscribe(self._hold_changed)
+        former = partial(former_names, common.virtual_clusters)
+        self.kept, self.owned = NotedObjects(), NotedObjects()
+        self._adoptions = Adoptions(
+            clients.host,
+            self.kept,
+            lambda cluster, node: common.stores.membership.owner_of(node) == cluster,
+        )
+        self.shared_objects = SharedObjects(
+            clients.host,
+            self._shared_store_of,
+            common.signals.work_affected.emit,
+            interpreter,
+            former,
+        )
+        self.shared_informers = InformerSet(
+            clients.host,
+            {"labelSelector": SHARED_LABEL},
+            self.shared_objects.follow,
+            supervisor=common.supervisor,
+        )
+        self.host_objects = HostObjects(
+            clients.host,
+            readers.store_of,
+            interpreter,
+            is_strict=common.config.tenancy == tenancy.STRICT,
+            former_names=former,
+            adoptions=self._adoptions,
+        )
+        self.shared_names = SharedNames(
+            NameHolders(readers.informers, common.discoveries.host),
+            common.signals.work_affected.emit,
+            self._refuses_shared_hosts,
+            former,
+        )
+        self.namespace_writer = self._namespace_writer()
+        self.manifests = Manifests(
+            self.host_objects,
+            self.shared_objects,
+            self.namespace_writer,
+            common.discoveries,
+            readers.contexts.context_for,
+            common.stores.membership.lost_node,
+            self.shared_names,
+            Windows(common.openings, self.host_objects, self.namespace_writer.may_hold),
+            self.owned,
+        )
+        self.finalizer = WorkFinalizer(
+            clients.hub,
+            clients.host,
+            common.stores.clusters,
+            readers.watches.works,
+            self.manifests,
+            common.signals.status_due.emit,
+            common.signals.work_affected.emit,
+            self.events.sync_failed,
+        )
+        self.hub_works = HubWorks(
+            clients.hub,
+            readers.watches.works,
+            readers.bounds,
+            common.held_changes,
+        )
+        self.work_status = (
+            WorkStatus(self._object_changed, self.events, interpreter)
+            if WORK_STATUS in common.switches
+            else None
+        )
+
+    def _namespace_writer(self) -> NamespaceWriter:
+        common, host, store_of = self._common, self._common.clients.host, self._readers.store_of
+        return NamespaceWriter(
+            host,
+            common.stores.claims,
+            self.host_objects,
+            common.settings,
+            DefaultObjects(host, store_of, common.settings),
+            NamespaceRights(
+                host,
+                store_of,
+                common.config.agent_name,
+                follows_kinds=common.config.tenancy == SHARED,
+                clock=common.clock.monotonic,
+            ),
+            common.virtual_clusters,
+        )
+
+    def _refuses_shared_hosts(self, cluster: str) -> bool:
+        """Whether a virtual cluster may not have a host that another one has."""
+        config, vc = self._common.config, self._common.virtual_clusters.get(cluster)
+        profile = tenancy.STRICT if config.refuse_shared_hosts else config.tenancy
+        return vc is not None and tenancy.refuses(profile, vc.allow, Guard.SHARED_HOSTS)
+
+    def _shared_store_of(self, resource: Resource) -> Store[Object] | None:
+        return self.shared_informers.store(resource)
+
+    def _object_changed(self, key: WorkKey, obj: Object | None) -> None:
+        if key[0] in self._common.virtual_clusters:
+            self._common.held_changes.changed(key, obj)
+
+    def _bound_met(self, cluster: str, text: str) -> None:
+        """Tell of a virtual cluster that has more than it may have."""
+        found = self._common.stores.clusters.ours(cluster)
+        if found is not None:
+            self.events.bound_met(found, text)
+
+    def _kept_less(self, cluster: str, text: str) -> None:
+        """Tell of a virtual cluster that has more on the host than is kept in memory."""
+        found = self._common.stores.clusters.ours(cluster)
+        if found is not None:
+            self.events.kept_less(found, text)
+
+    def _hold_changed(self, cluster: str, namespace: str, reason: str | None) -> None:
+        """Tell of a namespace that an administrator holds, or holds no more."""
+        found = self._common.stores.clusters.ours(cluster)
+        if found is not None:
+            self.events.namespace_held(found, namespace, reason)
+
+    def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what they need running: name -> coroutine; nothing of it writes but events."""
+        return {
+            "informers of shared objects": self.shared_informers.run,
+            "events": self.recorder.run,
+        }
+
+    def host_went_back(self) -> None:
+        """Forget what was known to be on the host; none of it may be there."""
+        self.host_objects.forget_all()
+        self.namespace_writer.forget_all()
+
+    def forgetting(self) -> tuple[Callable[[str], None], ...]:
+        """Return what drops all that is remembered of a Cluster that is gone."""
+        keepers = (
+            self.finalizer,
+            self.host_objects,
+            self.manifests,
+            self.namespace_writer,
+            self.shared_objects,
+            self.shared_names,
+            self._adoptions,
+        )
+        return tuple(keeper.forget_cluster for keeper in keepers)

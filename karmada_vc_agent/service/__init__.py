@@ -1,1 +1,0 @@
-"""Runs what there is while this process leads, and lists the controllers."""

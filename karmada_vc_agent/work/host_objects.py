@@ -1,0 +1,349 @@
+"""The host side of a manifest: the live object, and the write that aligns it.
+
+    live -> merge -> retain -> assert placement -> decide -> write
+
+One order, whatever is decided; only retaining and writing wait for anybody. Reads come from an
+informer of our own labelled objects where it is synced, otherwise from the server. What was
+written, and in which version the server answered, is remembered, so that an event about an
+object that is as we left it costs no write; a mark on the object tells the next process (ADR 49).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
+from functools import partial
+
+from cachetools import LRUCache
+
+from karmada_vc_agent.cluster.hub_clusters import digest
+from karmada_vc_agent.features.adoption.adoptions import Adoptions
+from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    HeldError,
+)
+from karmada_vc_agent.kube.retries import retry_on_conflict
+from karmada_vc_agent.model.domain import (
+    APPLIED_ANNOTATION,
+    CLUSTER_LABEL,
+    WORK_ANNOTATION,
+    is_ours,
+)
+from karmada_vc_agent.model.objects import (
+    Object,
+    ObjectKey,
+    annotations_of,
+    drop,
+    key_of,
+    labels_of,
+    uid_of,
+)
+from karmada_vc_agent.translation.notices import Notice
+from karmada_vc_agent.work.live_objects import LiveObjects, StoreOf
+from karmada_vc_agent.work.namespaces.bound_roles import BoundRoles
+from karmada_vc_agent.work.rules import apply_plan
+from karmada_vc_agent.work.rules.apply_plan import (
+    Create,
+    Foreign,
+    Keep,
+    Replace,
+    needs_update,
+    version_of,
+)
+from karmada_vc_agent.work.rules.ownership import may_delete
+
+REMEMBERED = 50_000
+"""Writes of one virtual cluster, 590 bytes each: as many as its default bounds let it have
+manifests of 1.3 KB. An object that is forgotten is compared as after a start."""
+
+Check = Callable[[Object, Object | None], Object]
+"""(retained object, live) -> the object to write; asserts the rules once more after Retain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The current host object; was_written: it was created or changed just now.
+
+    notices: what a user should know. is_settled: it was written as its manifest says; else it is
+    looked at again whenever it changes. taken_from: the other Work of the same virtual cluster that
+    wrote it before, "" if none.
+    """
+
+    live: Object
+    was_written: bool
+    was_recreated: bool = False
+    notices: tuple[Notice, ...] = ()
+    is_settled: bool = True
+    taken_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """What was written last; it says nothing of another object under the same name.
+
+    The generation of that one starts at 1 again, so the version alone would look unchanged.
+    """
+
+    desired: str
+    uid: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The digest to mark an object with; is_trusted: whether the one that it has is believed."""
+
+    digest: str
+    is_trusted: bool
+
+
+class RecreationError(Exception):
+    """An object that somebody deleted could not be recreated; has the host's error."""
+
+
+class HostObjects:
+    """Reads and writes host objects.
+
+    store_of: the informer store of a resource, or None if it has none. is_strict: whether the
+    profile is Strict. former_names: earlier names of a virtual cluster, whose objects are its own.
+    adoptions: which workloads keep their placement; None = none.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        store_of: StoreOf,
+        interpreter: Interpreter = BUILT_IN,
+        *,
+        is_strict: bool = False,
+        former_names: Callable[[str], Container[str]] = lambda _: (),
+        adoptions: Adoptions | None = None,
+    ) -> None:
+        self._former_names = former_names
+        self._adoptions = adoptions
+        self._host = host
+        self._objects = LiveObjects(host, store_of)
+        self._bound_roles = BoundRoles(host, is_strict=is_strict)
+        self._interpreter = interpreter
+        self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = defaultdict(
+            lambda: LRUCache(REMEMBERED)
+        )
+
+    async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return the live object, from the informer if it has it, otherwise from the server."""
+        return await self._objects.live(resource, namespace, name)
+
+    def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return the live object if the informer has it whole; sends no request."""
+        return self._objects.cached(resource, namespace, name)
+
+    async def known(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return the live object; what a synced informer lacks does not exist, or is not ours."""
+        return await self._objects.known(resource, namespace, name)
+
+    async def apply(
+        self, resource: Resource, desired: Object, check: Check, as_user: str = ""
+    ) -> Applied | Foreign:
+        """Align the live object with the manifest.
+
+        desired: the rewritten manifest. as_user: whose rights to use; "" = the agent's. Raises
+        KubeError, RetryError, RecreationError, InterpretationError, and whatever `check` raises.
+        """
+        key = key_of(desired)
+        live = await self._objects.known(resource, key.namespace, key.name)
+        wanted = _content(desired)
+        memory = self._memory[_cluster_of(desired)]
+        known = memory.get(key)
+        was_there = known is not None
+        is_as_left = (
+            live is not None
+            and known is not None
+            and known.desired == wanted
+            and known.uid == uid_of(live)
+            and not needs_update(desired, live, known.version)
+            and _has_our_marks(desired, live)
+        )
+        if live is not None and is_as_left:
+            return Applied(live, was_written=False)
+
+        async def write(live: Object | None) -> Applied | Foreign:
+            is_recreation = live is None and was_there
+            try:
+                mark = _Mark(wanted, is_trusted=known is None)
+                answer = await self._sync(resource, desired, live, check, as_user, mark)
+            except (AlreadyExistsError, ConflictError, HeldError):
+                raise
+            except ApiError as error:
+                if is_recreation:
+                    raise RecreationError(str(error)) from error
+                raise
+            if isinstance(answer, Foreign):
+                return answer
+            if answer.is_settled:
+                memory[key] = _Memory(wanted, uid_of(answer.live), version_of(answer.live))
+            else:
+                memory.pop(key, None)
+            return replace(answer, was_recreated=is_recreation)
+
+        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        return await retry_on_conflict(live, write, fresh)
+
+    def wrote(self, desired: Object) -> bool:
+        """Whether this process wrote just this, or found it there, when it last looked."""
+        known = self._memory[_cluster_of(desired)].get(key_of(desired))
+        return known is not None and known.desired == _content(desired)
+
+    async def differs(self, desired: Object, live: Object, check: Check) -> bool:
+        """Whether applying would change more than the mark of the manifest; nothing is written.
+
+        Raises InterpretationError, and whatever `check` raises.
+        """
+        merged = apply_plan.merge(desired, live, self._former_names(_cluster_of(desired)))
+        if isinstance(merged, Foreign):
+            return False
+        wanted = check(await self._retain(merged, live), live)
+        return not isinstance(apply_plan.decide(_unmarked(wanted), _unmarked(live)), Keep)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget what was written for a Cluster that is gone."""
+        self._memory.pop(cluster, None)
+
+    def forget_all(self) -> None:
+        """Forget what was written: the host went back in time, so generations start over."""
+        self._memory.clear()
+
+    async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
+        """Delete the live object in the background, if it is ours.
+
+        Its marks say so and not its uid: what was recreated since it was read is ours as well.
+        Raises KubeError, of which NotServedError says nothing of the object.
+        """
+        key = key_of(desired)
+        path = resource.path(key.namespace, key.name)
+
+        async def delete(live: Object | None) -> None:
+            if live is not None and may_delete(desired, live):
+                await self._host.delete_same(path, live, as_user)
+
+        live = await self.live(resource, key.namespace, key.name)
+        self._forget(desired)
+        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        await retry_on_conflict(live, delete, fresh)
+
+    async def other_work(self, resource: Resource, desired: Object) -> str:
+        """Return the Work that the live object names, if another of its virtual cluster, or "".
+
+        Raises KubeError.
+        """
+        key = key_of(desired)
+        return _other_work(desired, await self._objects.known(resource, key.namespace, key.name))
+
+    async def release(
+        self, resource: Resource, desired: Object, as_user: str = ""
+    ) -> Foreign | None:
+        """Remove our and Karmada's labels and annotations from the live object, and keep it.
+
+        A missing object is fine, while Karmada would block forever (contract 5.8). Raises
+        KubeError, InterpretationError.
+        """
+        key = key_of(desired)
+
+        async def write(live: Object | None) -> Foreign | None:
+            if live is None:
+                return None
+            merged = apply_plan.merge_released(desired, live)
+            if isinstance(merged, Foreign):
+                return merged
+            match apply_plan.decide_released(await self._retain(merged, live), live):
+                case Replace(obj):
+                    path = resource.path(key.namespace, key.name)
+                    put = partial(self._host.replace, path, obj, as_user)
+                    await self._bound_roles.writing(live, as_user, put)
+                case Keep():
+                    pass
+            self._forget(desired)
+            return None
+
+        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        return await retry_on_conflict(await fresh(), write, fresh)
+
+    def _forget(self, desired: Object) -> None:
+        if self._adoptions is not None:
+            self._adoptions.gone(desired)
+        cluster = _cluster_of(desired)
+        memory = self._memory.get(cluster)
+        if memory is None:
+            return
+        memory.pop(key_of(desired), None)
+        if not memory:
+            del self._memory[cluster]
+
+    async def _sync(
+        self,
+        resource: Resource,
+        desired: Object,
+        live: Object | None,
+        check: Check,
+        as_user: str,
+        mark: _Mark,
+    ) -> Applied | Foreign:
+        """Write once, if anything needs to be written."""
+        former = self._former_names(_cluster_of(desired))
+        merged = apply_plan.merge(desired, live, former)
+        if isinstance(merged, Foreign):
+            return merged
+        retained = merged if live is None else await self._retain(merged, live)
+        wanted, is_kept = check(retained, live), False
+        if live is not None and self._adoptions is not None:
+            wanted, is_kept = await self._adoptions.settle(resource, wanted, live, as_user)
+        noted = "" if is_kept else mark.digest
+        match apply_plan.decide(wanted, live, noted, trusts_mark=mark.is_trusted):
+            case Create(obj):
+                path = resource.path(desired["metadata"].get("namespace") or "")
+                write = partial(self._host.create, path, obj, as_user)
+            case Replace(obj):
+                key = key_of(desired)
+                path = resource.path(key.namespace, key.name)
+                write = partial(self._host.replace, path, obj, as_user)
+            case Keep():
+                assert live is not None  # noqa: S101 - only a live object can be kept
+                return Applied(live, was_written=False, is_settled=not is_kept)
+        answer = await self._bound_roles.writing(wanted, as_user, write)
+        self._objects.observe(resource, answer)
+        taken_from = _other_work(desired, live)
+        return Applied(answer, was_written=True, is_settled=not is_kept, taken_from=taken_from)
+
+    async def _retain(self, merged: Object, live: Object) -> Object:
+        return await self._interpreter.retain(_cluster_of(merged), merged, live)
+
+
+def _cluster_of(desired: Object) -> str:
+    return labels_of(desired).get(CLUSTER_LABEL, "")
+
+
+def _other_work(desired: Object, live: Object | None) -> str:
+    """Return the Work that a live object names, if another of the same virtual cluster, or ""."""
+    names = (annotations_of(obj or {}).get(WORK_ANNOTATION, "") for obj in (desired, live))
+    ours, theirs = names
+    is_other = ours != theirs and ours.partition("/")[0] == theirs.partition("/")[0]
+    return theirs if is_other else ""
+
+
+def _content(desired: Object) -> str:
+    """Return a digest of what is wanted, whether or not it says from which manifest it is."""
+    return digest(_unmarked(desired))
+
+
+def _unmarked(obj: Object) -> Object:
+    return drop(obj, "metadata", "annotations", APPLIED_ANNOTATION)
+
+
+def _has_our_marks(desired: Object, live: Object) -> bool:
+    """Whether our annotations are unmodified; they affect neither generation nor labels."""
+    found = annotations_of(live)
+    wanted = annotations_of(desired).items()
+    return all(found.get(key) == value for key, value in wanted if is_ours(key))

@@ -1,0 +1,176 @@
+"""Interpreter customizations of users on the hub, watched: scripts, webhooks, their Services.
+
+A change applies at once, and the Works with objects of the affected kinds are enqueued. Without the
+rights to read them the agent runs without them and logs the missing rule.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+
+from karmada_vc_agent.cluster.shapes import ServiceShape, WebhooksShape
+from karmada_vc_agent.interpretation import customizations, webhook
+from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, RunScript
+from karmada_vc_agent.interpretation.hook_errors import (
+    HookError,
+    OverrunError,
+    UnreachableHookError,
+)
+from karmada_vc_agent.interpretation.hooks import HookLevel
+from karmada_vc_agent.interpretation.webhook import ServiceReference, Webhook, WebhookLevel
+from karmada_vc_agent.kube.absence import is_absent
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
+from karmada_vc_agent.kube.webhook_client import (
+    Endpoint,
+    WebhookClient,
+    WebhookError,
+    WebhookTimeoutError,
+    WebhookUnreachableError,
+)
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.rbac_rule import Rule
+
+_log = logging.getLogger(__name__)
+
+Concerns = Callable[[GroupVersionKind], bool]
+"""Whether a change concerns a kind."""
+
+_GROUP = "config.karmada.io"
+_CUSTOMIZATIONS = "resourceinterpretercustomizations"
+_WEBHOOKS = "resourceinterpreterwebhookconfigurations"
+
+
+class InterpreterRules:
+    """Feeds the interpreter levels with hooks of users.
+
+    on_change: called with the kinds whose interpretation changed. client: calls webhooks.
+    were_seen: whether the hub had rules for an earlier process, so that it serves their kinds.
+    """
+
+    were_seen = False
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        run_script: RunScript,
+        on_change: Callable[[Concerns], None],
+        supervisor: Supervisor = ALONE,
+        client: WebhookClient | None = None,
+    ) -> None:
+        self._supervisor = supervisor
+        self._on_change = on_change
+        self._declarative = DeclarativeLevel(run_script)
+        self._webhooks = WebhookLevel(self._call, lambda: str(uuid.uuid4()))
+        plain, hooks = RawCodec(), RawCodec(WebhooksShape)
+        self._customizations = _store(plain, self._customizations_changed)
+        self._configurations = _store(hooks, self._configurations_changed)
+        self._reflectors = [
+            self._reflector(hub, _CUSTOMIZATIONS, plain, self._customizations),
+            self._reflector(hub, _WEBHOOKS, hooks, self._configurations),
+        ]
+        self._client = client or WebhookClient()
+        codec = RawCodec(ServiceShape)
+        self._services: Store[Object] = Store(codec)
+        self._service_reflector = Reflector(hub, "/api/v1/services", codec, self._services)
+        self._wants_services = asyncio.Event()
+        self.levels: list[HookLevel] = [self._declarative, self._webhooks]
+
+    @property
+    def stores(self) -> tuple[Store[Object], ...]:
+        """Return what was said of customizations and webhook configurations."""
+        return self._customizations, self._configurations
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        start = self._supervisor.start
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                start(group, "reflector", reflector.run, f"reflector {reflector.path}")
+            await self._wants_services.wait()
+            start(group, "reflector", self._service_reflector.run, "reflector services")
+            if not await self._service_reflector.wait_answered():
+                _warn_of_missing_right("", "services", ("list", "watch"))
+
+    async def close(self) -> None:
+        """Close the connections to webhooks."""
+        await self._client.close()
+
+    async def wait_answered(self) -> None:
+        """Wait until everything is known, or known to be forbidden."""
+        for reflector in self._reflectors:
+            if not await reflector.wait_answered():
+                resource = reflector.path.rpartition("/")[2]
+                _warn_of_missing_right(_GROUP, resource, ("get", "list", "watch"))
+
+    def _reflector(
+        self, hub: ApiClient, resource: str, codec: RawCodec, store: Store[Object]
+    ) -> Reflector[Object]:
+        path = f"/apis/{_GROUP}/v1alpha1/{resource}"
+
+        async def absent() -> bool:
+            """Whether the hub never served the kind, and does not now."""
+            return not (store.is_synced or self.were_seen) and await is_absent(hub, path)
+
+        return Reflector(hub, path, codec, store, is_absent=absent)
+
+    def _customizations_changed(self, _old: Object | None, _new: Object | None) -> None:
+        before = self._declarative.scripts
+        self._declarative.scripts = customizations.index_scripts(self._customizations)
+        kinds = customizations.changed_kinds(before, self._declarative.scripts)
+        if kinds:
+            self._on_change(lambda kind: kind in kinds)
+
+    def _configurations_changed(self, _old: Object | None, _new: Object | None) -> None:
+        before = self._webhooks.webhooks
+        self._webhooks.webhooks = webhook.webhooks_of(self._configurations)
+        changed = webhook.changed(before, self._webhooks.webhooks)
+        if any(isinstance(hook.target, ServiceReference) for hook in self._webhooks.webhooks):
+            self._wants_services.set()
+        if changed:
+            self._on_change(lambda kind: any(hook.concerns(kind) for hook in changed))
+
+    async def _call(self, hook: Webhook, body: bytes) -> bytes:
+        try:
+            return await self._client.post(await self._endpoint(hook), body, hook.timeout_s)
+        except WebhookTimeoutError as error:
+            raise OverrunError(str(error)) from error
+        except WebhookUnreachableError as error:
+            raise UnreachableHookError(str(error)) from error
+        except WebhookError as error:
+            raise HookError(str(error)) from error
+
+    async def _endpoint(self, hook: Webhook) -> Endpoint:
+        target = hook.target
+        if isinstance(target, str):
+            return Endpoint(target, hook.ca_bundle)
+        if not await self._service_reflector.wait_answered():
+            raise UnreachableHookError(
+                "it refers to a Service, and the agent may not read Services of the hub"
+            )
+        service = self._services.get(target.namespace, target.name)
+        try:
+            url = webhook.service_url(target, service)
+        except HookError as error:
+            raise UnreachableHookError(str(error)) from error
+        return Endpoint(url, hook.ca_bundle, target.host)
+
+
+def _store(
+    codec: RawCodec, on_change: Callable[[Object | None, Object | None], None]
+) -> Store[Object]:
+    store: Store[Object] = Store(codec)
+    store.add_handler(on_change)
+    return store
+
+
+def _warn_of_missing_right(group: str, resource: str, verbs: tuple[str, ...]) -> None:
+    _log.warning(
+        "Serving without interpreter rules: the agent may not read them on the hub. Run "
+        "karmada-vc-agent join, or add the rule to its ClusterRole there",
+        extra={"rule": str(Rule((group,), (resource,), verbs))},
+    )

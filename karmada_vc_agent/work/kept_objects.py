@@ -1,0 +1,197 @@
+"""What is kept in memory of host objects: whole ones within the bound of their virtual cluster.
+
+Of all others only the identity is kept; who needs more of them reads them (live_objects.py). So a
+tenant who makes objects by the thousand, whatever marks it gives them, slows down only itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from karmada_vc_agent.features.quota.shares import POD_COUNTS
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model.bounds import HOST_BYTES, Bounds
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.model.memory import bytes_of
+from karmada_vc_agent.model.objects import (
+    NAMESPACE,
+    Object,
+    annotations_of,
+    gvk_of,
+    labels_of,
+    uid_of,
+)
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.translation.host_wide_names import HOLDERS
+from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS, POD_SECURITY_LABEL
+
+SMALL = 16 * 2**10
+"""Kinds that the agent adds to namespaces are kept whole up to this size, over any bound."""
+_METADATA = (
+    *("name", "namespace", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp"),
+)
+_MARKS = frozenset(
+    (
+        *domain.MARKS,
+        domain.NODE_SELECTOR_ANNOTATION,
+        karmada.MANAGED_LABEL,
+        karmada.MANAGED_LABELS_ANNOTATION,
+        POD_SECURITY_LABEL,
+    )
+)
+"""Labels and annotations by which the agent finds and judges objects."""
+_MARK_LENGTH = 4096
+_OWN_KINDS = frozenset(gvk.group_kind for gvk in DEFAULT_KINDS)
+_READ_KINDS = _OWN_KINDS | HOLDERS.keys() | POD_COUNTS.keys() | {NAMESPACE.group_kind}
+"""Kinds whose content is read whoever made an object; of others if a Work has it."""
+
+_Key = tuple[str, str]
+"""API version and uid: informers of two versions of a kind keep an object each."""
+
+
+@dataclass(slots=True, weakref_slot=True)
+class Account:
+    """What is kept for one virtual cluster: bytes of whole objects, number of those over it.
+
+    A new copy of an object is taken while a store still has the old one: the larger one counts.
+    """
+
+    used: int = 0
+    over: int = 0
+    _copies: defaultdict[_Key, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def used_with(self, key: _Key, size: int) -> int:
+        """Return the bytes once this copy of an object has replaced the others."""
+        return self.used - self._counted(key) + size
+
+    def add(self, key: _Key, size: int) -> None:
+        """Count a copy of an object."""
+        counted = self._counted(key)
+        self._copies[key].append(size)
+        self.used += max(size - counted, 0)
+
+    def drop(self, key: _Key, size: int) -> None:
+        """Count a copy of an object no more."""
+        counted = self._counted(key)
+        self._copies[key].remove(size)
+        left = self._counted(key)
+        self.used -= counted - left
+        if not left:
+            del self._copies[key]
+
+    def _counted(self, key: _Key) -> int:
+        return max(self._copies.get(key, ()), default=0)
+
+
+class Whole(dict[str, Any]):
+    """A complete object, which counts for as long as it is in memory."""
+
+    __slots__ = ("_account", "_counted")
+
+    def __init__(self, obj: Object, account: Account, size: int) -> None:
+        super().__init__(obj)
+        self._account, self._counted = account, (_key(obj), size)
+        account.add(*self._counted)
+
+    def __del__(self) -> None:
+        """Count it no more."""
+        self._account.drop(*self._counted)
+
+
+class Identity(dict[str, Any]):
+    """What is kept of an object that has to be read before its content is judged.
+
+    account: of a virtual cluster that has more than is kept.
+    """
+
+    __slots__ = ("_account",)
+
+    def __init__(self, obj: Object, account: Account | None = None) -> None:
+        metadata = obj["metadata"]
+        super().__init__({key: obj[key] for key in ("apiVersion", "kind") if key in obj})
+        self["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
+        self["metadata"]["labels"] = _marks(labels_of(obj))
+        self["metadata"]["annotations"] = _marks(annotations_of(obj))
+        self._account = account or Account()
+        self._account.over += 1
+
+    def __del__(self) -> None:
+        """Count it no more."""
+        self._account.over -= 1
+
+
+class KeptObjects:
+    """Decides what is kept of host objects.
+
+    cluster_on: returns the virtual cluster that has a host namespace, "" if none: what lies there
+    counts for it, whatever its label says. over: a virtual cluster that has more than is kept, and
+    the bound in words, once each time that begins.
+    """
+
+    def __init__(
+        self, virtual_clusters: Mapping[str, VirtualCluster], cluster_on: Callable[[str], str]
+    ) -> None:
+        self._virtual_clusters = virtual_clusters
+        self._cluster_on = cluster_on
+        # An account exists for as long as anything counts on it.
+        self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
+        self.over: Signal[[str, str]] = Signal()
+
+    def take(self, obj: Object) -> Object:
+        """Return what is kept of an object."""
+        label = labels_of(obj).get(CLUSTER_LABEL)
+        if label is None or isinstance(obj, Whole | Identity):
+            return obj
+        kind = gvk_of(obj).group_kind
+        if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
+            return Identity(obj)
+        cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
+        vc = self._virtual_clusters.get(cluster)
+        bounds = vc.bounds if vc is not None else Bounds()
+        account = self._accounts.setdefault(cluster if vc is not None else "", Account())
+        size = bytes_of(obj)
+        is_within = not bounds.bytes or account.used_with(_key(obj), size) <= bounds.bytes
+        if is_within or (size <= SMALL and kind in _OWN_KINDS):
+            return Whole(obj, account, size)
+        if not account.over:
+            self.over.emit(cluster, text_of(bounds))
+        return Identity(obj, account)
+
+    def met(self) -> Iterable[tuple[str, str]]:
+        """Return (virtual cluster, bound) of those that have more than is kept."""
+        for cluster, account in self._accounts.items():
+            if cluster in self._virtual_clusters and account.over:
+                yield cluster, HOST_BYTES
+
+
+class HostCodec(RawCodec):
+    """Objects of the host, of which only so much is kept."""
+
+    def __init__(self, kept: KeptObjects) -> None:
+        super().__init__()
+        self._kept = kept
+
+    def trim(self, obj: Object) -> Object:
+        """Return what is kept of an object."""
+        return self._kept.take(super().trim(obj))
+
+
+def text_of(bounds: Bounds) -> str:
+    """Return the bound in words."""
+    return (
+        f"the agent keeps {bounds.bytes} bytes of its objects on the host in memory "
+        "(bounds.bytes), and reads the others each time it needs them"
+    )
+
+
+def _key(obj: Object) -> _Key:
+    return str(obj.get("apiVersion")), uid_of(obj)
+
+
+def _marks(texts: Mapping[str, str]) -> dict[str, str]:
+    return {key: text[:_MARK_LENGTH] for key, text in texts.items() if key in _MARKS}

@@ -1,0 +1,286 @@
+"""One manifest of a Work on the host: apply it, read its object, remove it.
+
+    translate once -> its strategy -> live -> merge -> retain -> assert placement -> decide -> write
+
+The result of the translation selects one of apply/strategies; the steps between `live` and
+`write` are the same for all (host_objects.py).
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from karmada_vc_agent.features.adoption.adoption_complete import owners_of
+from karmada_vc_agent.features.windows.windows import Waiting, Windows
+from karmada_vc_agent.interpretation.hook_errors import InterpretationError
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import (
+    ApiError,
+    HeldError,
+    NotServedError,
+    UnreadableError,
+    UnwritableError,
+)
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, key_of
+from karmada_vc_agent.model.windows import Opening
+from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
+from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.translate import HostObject
+from karmada_vc_agent.work import causes
+from karmada_vc_agent.work.causes import Cause
+from karmada_vc_agent.work.contested import Contested
+from karmada_vc_agent.work.failure import Failure, conflict, refused
+from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.noted_objects import NotedObjects
+from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.shared_names import SharedNames
+from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.strategies.choice import Strategies
+from karmada_vc_agent.work.target import Target, WorkManifest
+from karmada_vc_agent.work.translator import ContextFor, Translator
+
+R = TypeVar("R")
+_Apply = Callable[[Target, WorkManifest], Awaitable[R]]
+
+_FAILURES = (
+    *(ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError),
+    *(RefusedError, RecreationError),
+)
+"""Errors that concern one manifest; no response at all is an outage and no failure."""
+
+
+class Kinds(Protocol):
+    """What the host serves, as far as is known."""
+
+    async def find(self, gvk: GroupVersionKind, /) -> Resource | None:
+        """Return where a kind lives; None = nowhere. Raises KubeError."""
+
+    async def find_on_host(self, gvk: GroupVersionKind, /) -> Resource | None:
+        """Return where the host serves a kind, at whatever version; None = nowhere."""
+
+    def doubt(self, gvk: GroupVersionKind, /) -> None:
+        """Have the next `find` ask for a kind that is not where it was said to be."""
+
+    def tells(self, gvk: GroupVersionKind, /) -> bool:
+        """Whether None means that a kind is not served, not that its API group does not answer."""
+
+
+class Manifests:
+    """Applies and removes single manifests.
+
+    lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
+    windows: decides what waits. owned: told of adopted objects that something else owns.
+    """
+
+    def __init__(
+        self,
+        host_objects: HostObjects,
+        shared_objects: SharedObjects,
+        namespaces: NamespaceWriter,
+        kinds: Kinds,
+        context_for: ContextFor,
+        lost_node: Callable[[str], str | None],
+        shared_names: SharedNames,
+        windows: Windows,
+        owned: NotedObjects | None = None,
+    ) -> None:
+        self._namespaces = namespaces
+        self._host_objects = host_objects
+        strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
+        self._translator = Translator(kinds.find, context_for, strategies.of)
+        self._kinds = kinds
+        self.context_for = context_for
+        self._shared_names = shared_names
+        self._depending_on_claims: set[str] = set()
+        self._windows = windows
+        self._owned = owned or NotedObjects()
+        self._contested = Contested()
+
+    def depending_on_claims(self, cluster: str) -> list[str]:
+        """Return the Works of a virtual cluster to sync again when its claims change."""
+        own = f"{execution_namespace(cluster)}/"
+        return [work for work in self._depending_on_claims if work.startswith(own)]
+
+    def forget_work(self, work: str) -> None:
+        """Forget a Work that is gone, as `<execution namespace>/<name>`."""
+        self._depending_on_claims.discard(work)
+        self._windows.forget_work(work)
+        self._shared_names.forget_work(work)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        self._owned.forget_cluster(cluster)
+        self._contested.forget_cluster(cluster)
+        self._windows.forget_cluster(cluster)
+        self._depending_on_claims.difference_update(self.depending_on_claims(cluster))
+
+    async def apply(self, item: WorkManifest) -> Applied | Failure | Waiting | None:
+        """Apply one manifest; None if it counts as applied without an object.
+
+        While its window is closed, one that is new is not: what it takes the place of is kept as it
+        was applied. Raises UnreachableError; any other error is returned as a Failure with virtual
+        names.
+        """
+        result = await self._try(item, self._apply_unless_closed)
+        if isinstance(result, Opening):
+            former = self._windows.former(item)
+            kept = await self._try(former, self._apply) if former is not None else None
+            return Waiting(result, kept)
+        if isinstance(result, Applied):
+            self._windows.note(item)
+        return result
+
+    async def _apply_unless_closed(
+        self, target: Target, item: WorkManifest
+    ) -> Applied | Failure | Opening | None:
+        closed = await self._windows.closed_for(target, is_known=item.is_known)
+        return await self._apply(target, item) if closed is None else closed
+
+    async def _try(self, item: WorkManifest, apply: _Apply[R]) -> R | Failure | None:
+        """Translate and apply one manifest; see `apply`."""
+        try:
+            target = await self._translator.translate(item)
+            if isinstance(target, Failure):
+                return target
+            if not isinstance(target, Target):
+                return None
+            return await apply(self._windows.marked(target), item)
+        except _FAILURES as error:
+            return self._failure(item, error)
+
+    def _failure(self, item: WorkManifest, error: Exception) -> Failure:
+        """Return the failure of an error, in virtual names."""
+        if isinstance(error, RefusedError):
+            return refused(item.vc, item.manifest, error.refusal)
+        if isinstance(error, HeldError):
+            detail = f"an administrator of the host holds its namespace: {error.hold}"
+            refusal = Refusal(Code.NAMESPACE_HELD, "metadata.namespace", detail, error.namespace)
+            return refused(item.vc, item.manifest, refusal)
+        text = self._translator.virtual_text(item, str(error))
+        if isinstance(error, RecreationError):
+            return Failure(text, is_recreation=True)
+        namespace = item.manifest["metadata"].get("namespace") or ""
+        gvk = _gvk_on_host(item)
+        if isinstance(error, NotServedError):
+            self._kinds.doubt(gvk)
+        return Failure(text, cause=causes.of_answer(item.vc.name, gvk, namespace, error))
+
+    async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
+        if target.depends_on_claims:
+            self._depending_on_claims.add(target.work)
+        applied = await target.strategy.apply(target)
+        if isinstance(applied, Foreign):
+            return conflict(target.vc, target.manifest)
+        if applied is None:
+            # Not needed yet; it is once its namespace is claimed for something else.
+            self._depending_on_claims.add(target.work)
+            return None
+        if applied.taken_from:
+            works = target.work, applied.taken_from
+            self._contested.note(target.vc.name, target.manifest, *works)
+        notices = (*target.notices, *self._told_of_owners(target, applied.live))
+        return replace(applied, notices=(*notices, *applied.notices)) if notices else applied
+
+    def _told_of_owners(self, target: Target, live: Object) -> tuple[Notice, ...]:
+        """Note whether something else owns an object, which it had before it was adopted."""
+        cluster, key = target.vc.name, key_of(live)
+        owners = owners_of(live)
+        if not owners:
+            self._owned.settled(cluster, key)
+            return ()
+        namespace, name = (target.manifest["metadata"].get(k) or "" for k in ("namespace", "name"))
+        self._owned.note(cluster, key, f"{key.gvk.kind} {namespace}/{name} by {owners}")
+        return (owned_elsewhere(owners),)
+
+    async def cached(self, item: WorkManifest) -> Object | None:
+        """Return the live object if an informer has it and it belongs to this Work.
+
+        Also for a manifest that is now refused. Raises KubeError.
+        """
+        target = await self._translator.locate(item)
+        return target.strategy.cached(target) if target is not None else None
+
+    async def others(self, item: WorkManifest) -> set[str] | Failure:
+        """Return the other Works that wrote the object of a manifest, also deleted ones.
+
+        What other processes wrote is known by the mark of the object. Raises UnreachableError.
+        """
+        try:
+            target = await self._target_on_host(item)
+            if isinstance(target, Failure):
+                return target
+            named = await self._named_by(target) if target is not None else set[str]()
+        except _FAILURES as error:
+            return self._failure(item, error)
+        return self._contested.leave(item.vc.name, item.manifest, item.work) | named
+
+    async def _named_by(self, target: Target) -> set[str]:
+        named = [
+            await self._host_objects.other_work(target.resource, each.obj)
+            for each in target.objects
+            if not each.is_shared
+        ]
+        return set(filter(None, named))
+
+    async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
+        """Delete what a manifest created, or release it if `preserve`; None once that is done.
+
+        A refused manifest created nothing. Raises UnreachableError; any other error is returned as
+        a Failure with virtual names.
+        """
+        self._depending_on_claims.discard(item.work)
+        self._windows.forget(item)
+        try:
+            target = await self._target_on_host(item)
+            if target is None or isinstance(target, Failure):
+                return target
+            for each in target.objects:
+                self._owned.settled(target.vc.name, each.host_key)
+            await target.strategy.remove(target, preserve=preserve)
+        except _FAILURES as error:
+            return self._failure(item, error)
+        return None
+
+    async def _target_on_host(self, item: WorkManifest) -> Target | Failure | None:
+        """Return what a manifest may have created, at a version that is served; None = nothing.
+
+        Raises KubeError.
+        """
+        target = await self._translator.locate(item, self._kinds.find_on_host)
+        if target is None:
+            failure = item.translation
+            cause = failure.cause if isinstance(failure, Failure) else None
+            is_unserved = cause is not None and cause.what == causes.KIND
+            return self._unless_told(item, gvk_of(item.manifest)) if is_unserved else None
+        there = [each for each in target.objects if await self._may_be_there(each)]
+        if target.objects and not there:
+            return None
+        gvk = target.resource.gvk
+        resource = await self._kinds.find_on_host(gvk)
+        if resource is None:
+            return self._unless_told(item, gvk)
+        return replace(target, resource=resource, objects=tuple(there))
+
+    async def _may_be_there(self, translated: HostObject) -> bool:
+        """Whether an object may be on the host; there is none in a namespace that is not claimed.
+
+        The agent may not even read there.
+        """
+        place = translated.host_key.namespace
+        return not place or await self._namespaces.may_hold(place)
+
+    def _unless_told(self, item: WorkManifest, gvk: GroupVersionKind) -> Failure | None:
+        """Return a Failure if what a manifest made may be there, of a kind that is not told."""
+        if self._kinds.tells(gvk):
+            return None
+        text = f"the host does not tell what it serves of {gvk.api_version}"
+        return Failure(text, cause=Cause(item.vc.name, causes.KIND, gvk))
+
+
+def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:
+    """Return the kind that a manifest is applied as; its own if it is not known."""
+    target = item.translation
+    return target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)

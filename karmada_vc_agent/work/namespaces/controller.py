@@ -1,0 +1,142 @@
+"""Corrects the claimed host namespaces, and creates `default` (rewriting-rules 1)."""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
+
+from karmada_vc_agent.cluster.claims import Claims, claims_in
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.virtual_clusters import former_names
+from karmada_vc_agent.kube.controller import ControllerSpec, RetryError
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import (
+    HostNamespace,
+    VirtualCluster,
+    VirtualNamespace,
+)
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS, first
+from karmada_vc_agent.translation.refusal import RefusedError
+from karmada_vc_agent.work.namespaces.default_objects import RESOURCES
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter, Pair
+
+DEFAULT_NAMESPACE = VirtualNamespace("default")
+"""Karmada never sends a Work for it (contract 10.1), so the agent creates it itself."""
+
+
+def left_behind(
+    claims: Claims, virtual_clusters: Mapping[str, VirtualCluster], cluster: str
+) -> Mapping[VirtualNamespace, HostNamespace]:
+    """Return the namespaces that are claimed for former names of a virtual cluster."""
+    return claims.left_by(former_names(virtual_clusters, cluster))
+
+
+def keys_of_cluster(
+    clusters: HubClusters,
+    claims: Claims,
+    virtual_clusters: Mapping[str, VirtualCluster],
+    old: Object | None,
+    new: Object | None,
+) -> Iterator[Pair]:
+    """Yield `default` and what is to be taken over of a virtual cluster whose Cluster is ours."""
+    cluster = new or old
+    name = cluster["metadata"]["name"] if cluster else ""
+    if name in virtual_clusters and clusters.ours(name) is not None:
+        for namespace in (DEFAULT_NAMESPACE, *left_behind(claims, virtual_clusters, name)):
+            yield name, namespace
+
+
+def keys_of_namespace(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[Pair]:
+    """Yield the virtual namespaces that a host namespace is, or was, claimed for."""
+    for claim in claims_in(old, new):
+        if claim.cluster in virtual_clusters:
+            yield claim.cluster, claim.namespace
+
+
+def keys_of_object(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[Pair]:
+    """Yield the virtual namespace of a default object that changed."""
+    obj = new or old or {}
+    labels = labels_of(obj)
+    cluster = labels.get(CLUSTER_LABEL, "")
+    if cluster in virtual_clusters and gvk_of(obj) in RESOURCES:
+        yield cluster, VirtualNamespace(labels.get(NAMESPACE_LABEL, ""))
+
+
+class NamespaceController:
+    """Lets the writer correct claimed namespaces, claim `default`, and take over former ones.
+
+    is_registered: whether the Cluster of a virtual cluster is on the hub and not being deleted.
+    """
+
+    def __init__(
+        self,
+        writer: NamespaceWriter,
+        claims: Claims,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        is_registered: Callable[[str], bool],
+    ) -> None:
+        self._writer = writer
+        self._claims = claims
+        self._virtual_clusters = virtual_clusters
+        self._is_registered = is_registered
+
+    async def reconcile(self, pair: Pair) -> None:
+        """Correct one claimed namespace; create `default`, take over what a former name had."""
+        cluster, namespace = pair
+        vc = self._virtual_clusters.get(cluster)
+        if vc is None:
+            return
+        if namespace in self._claims.of(cluster):
+            await self._writer.correct(vc, namespace)
+            return
+        is_left = namespace in left_behind(self._claims, self._virtual_clusters, cluster)
+        is_default = namespace == DEFAULT_NAMESPACE and vc.namespaces == "Always"
+        if not is_left and not is_default:
+            return
+        if self._is_registered(cluster):
+            try:
+                await self._writer.claim(vc, namespace)
+            except RefusedError as error:
+                raise RetryError(error.refusal.detail) from error
+
+
+def setup(parts: Parts) -> ControllerSpec[Pair]:
+    """Declare the controller; its keys are virtual clusters with a virtual namespace."""
+    common, stores = parts.common, parts.common.stores
+    clusters, claims, vcs = stores.clusters, stores.claims, common.virtual_clusters
+    controller = NamespaceController(
+        parts.works.namespace_writer,
+        claims,
+        vcs,
+        lambda name: clusters.ours(name) is not None and not clusters.is_deleting(name),
+    )
+    objects = common.signals.own_object.subscribe
+
+    def all_keys(names: Iterable[str]) -> Iterator[Pair]:
+        return (
+            (name, namespace)
+            for name in names
+            for namespace in (
+                DEFAULT_NAMESPACE,
+                *claims.of(name),
+                *left_behind(claims, vcs, name),
+            )
+        )
+
+    return ControllerSpec(
+        "namespaces",
+        common.queues.by_cluster(first),
+        controller.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(clusters.store.add_handler, partial(keys_of_cluster, clusters, claims, vcs)),
+            Enqueues(stores.namespaces.add_handler, partial(keys_of_namespace, vcs)),
+            Enqueues(objects, partial(keys_of_object, vcs)),
+        ),
+        resync_keys=all_keys,
+    )

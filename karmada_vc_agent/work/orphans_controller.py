@@ -1,0 +1,156 @@
+"""Counts host objects that no Work stands behind any more; removes none of them.
+
+They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them. What a
+start from an old checkpoint made, or a restored host brings back, is among them. Only an
+empty role that the agent made for a moment, and could not remove then, goes (bound_roles.py).
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime, timedelta
+
+from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.labelled_objects import labelled_objects
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, STAND_IN_ANNOTATION
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, namespaced_name
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.namespaces.bound_roles import BOUND, remove_stand_in
+from karmada_vc_agent.work.rules.orphaned import work_of
+from karmada_vc_agent.work.works import Works
+
+_log = logging.getLogger(__name__)
+
+ALL = "all virtual clusters"
+"""The only key."""
+EVERY = Requeue(600.0)
+"""One look costs a list of metadata for each kind of the host, so it is taken seldom."""
+WHILE_ANY = Requeue(120.0)
+"""Somebody may be removing them: the condition is not to outlast that for long."""
+SETTLES_S = 5.0
+"""Works disappear together, as with the first list after a start from the checkpoint."""
+INITIAL_DELAY_S = 30.0
+"""The first one waits until what a restart has to apply is applied."""
+NAMED = 3
+STAND_IN_LASTS = timedelta(seconds=60.0)
+"""A younger one may be in use; clocks that differ by more cost a binding another try."""
+
+
+class OrphansController:
+    """Looks at all virtual clusters together.
+
+    on_found: called with each virtual cluster and the names of its objects that are orphaned.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        discovery: Discovery,
+        claims: Claims,
+        works: Works,
+        clusters: Collection[str],
+        on_found: Callable[[str, list[str]], None],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._host = host
+        self._discovery = discovery
+        self._claims = claims
+        self._works = works
+        self._clusters = clusters
+        self._on_found = on_found
+        self._now = now
+        self._told: dict[str, int] = {}
+
+    async def reconcile(self, _: str) -> Requeue:
+        """Count once; a virtual cluster whose Works are not all known yet is left out."""
+        known = {name: self._works.store(name) for name in self._clusters}
+        found: dict[str, list[str]] = {
+            name: [] for name, store in known.items() if store is not None and store.is_synced
+        }
+        served = await self._discovery.refresh(EVERY.after_s)
+        homes = [name for cluster in found for name in self._claims.of(cluster).values()]
+        async for resource, live in labelled_objects(self._host, served, CLUSTER_LABEL, homes):
+            cluster = labels_of(live)[CLUSTER_LABEL]
+            if cluster not in found or await self._has_removed(resource, live):
+                continue
+            if self._is_orphan(cluster, live):
+                metadata = live["metadata"]
+                name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
+                found[cluster].append(f"{resource.gvk.kind} {name}")
+        for cluster, names in found.items():
+            if cluster not in self._clusters or self._works.store(cluster) is not known[cluster]:
+                continue  # it left meanwhile, or its Works are listed again
+            self._on_found(cluster, names)
+            self._report(cluster, names)
+        self._told = {name: count for name, count in self._told.items() if name in self._clusters}
+        return WHILE_ANY if any(self._told.values()) else EVERY
+
+    async def _has_removed(self, resource: Resource, live: Object) -> bool:
+        """Remove a stand-in that nobody can be using any more; return whether it was one."""
+        if resource.gvk.group_kind not in BOUND or STAND_IN_ANNOTATION not in annotations_of(live):
+            return False
+        metadata = live["metadata"]
+        if datetime.fromisoformat(metadata["creationTimestamp"]) <= self._now() - STAND_IN_LASTS:
+            path = resource.path(metadata.get("namespace") or "", metadata["name"])
+            await remove_stand_in(self._host, path, live)
+        return True
+
+    def _is_orphan(self, cluster: str, live: Object) -> bool:
+        work = work_of(live)
+        if not work or self._works.get(cluster, work) is not None:
+            return False
+        unread = self._works.unreadable(cluster)
+        if work in unread or "" in unread:
+            return False  # it is there, though nobody can read it
+        metadata = live["metadata"]
+        # A namespaced object is ours where its namespace is; a Namespace where it has our claim.
+        namespace = metadata.get("namespace") or metadata["name"]
+        return not metadata.get("namespace") or namespace in self._claims.of(cluster).values()
+
+    def _report(self, cluster: str, names: list[str]) -> None:
+        """Say it once for as long as the number stays."""
+        known, self._told[cluster] = self._told.get(cluster, 0), len(names)
+        if not names or known == len(names):
+            return
+        _log.warning(
+            "Found host objects whose Work is gone; karmada-vc-agent leave --prune lists them",
+            extra={
+                "virtual_cluster": cluster,
+                "count": len(names),
+                "first": ", ".join(names[:NAMED]),
+            },
+        )
+
+
+def keys_of_work(_cluster: str, old: Object | None, new: Object | None) -> Iterable[str]:
+    """Return the key where a Work disappears whose deletion was not seen: it leaves its objects."""
+    was_deleted = old is None or old["metadata"].get("deletionTimestamp")
+    return () if new is not None or was_deleted else (ALL,)
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; it has one key."""
+    common = parts.common
+    controller = OrphansController(
+        common.clients.host,
+        common.discoveries.host,
+        common.stores.claims,
+        parts.works.watches.works,
+        common.virtual_clusters,
+        parts.orphans_found,
+    )
+    return ControllerSpec(
+        "orphans",
+        common.queues.by_name(),
+        controller.reconcile,
+        by_cluster=False,
+        initial_keys=lambda: (ALL,),
+        initial_delay_s=INITIAL_DELAY_S,
+        sources=(
+            Enqueues(common.signals.work.subscribe, keys_of_work, SETTLES_S),
+            Enqueues(common.clients.host.history.on_settled, lambda: (ALL,), SETTLES_S),
+        ),
+    )

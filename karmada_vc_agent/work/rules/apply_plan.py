@@ -1,0 +1,148 @@
+"""Decide which write, if any, aligns the live object with the manifest.
+
+    live -> merge -> retain -> assert placement -> decide -> write
+
+`merge` and `decide` are here; the caller runs the interpreter and the placement rules in between.
+
+Karmada compares the whole merged object with the live one (contract 5.5 step 5), so a default
+that the server filled in and the manifest does not name makes them differ. The PUT that follows
+changes nothing: the server answers with the same resourceVersion. `needs_update` with the
+remembered version is what keeps that from happening at each event; the mark on the object, and the
+known defaults of kinds that can have none, keep it from happening at each start (ADR 49).
+"""
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from karmada_vc_agent.model.objects import Object, dig, labels_of
+from karmada_vc_agent.work.rules import metadata, ownership, written_mark
+from karmada_vc_agent.work.rules.prune import prune
+from karmada_vc_agent.work.rules.server_defaults import completed
+
+_GENERATION_PREFIX = "gen:"
+_RESOURCE_VERSION_PREFIX = "rv:"
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """There is no live object: POST this one."""
+
+    obj: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """PUT this object, complete with the live resourceVersion."""
+
+    obj: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The live object is as wanted: write nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """The live object is not ours to write.
+
+    owner: the virtual cluster that owns it; "" if no Karmada manages it.
+    """
+
+    owner: str
+
+
+def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object | Foreign:
+    """Return the manifest merged with the live object's metadata (contract 5.5).
+
+    desired: the rewritten manifest, with host names. live: the host object or None. former:
+    earlier names of its virtual cluster.
+    """
+    if live is None:
+        return desired
+    if not ownership.may_replace(desired, live, former):
+        return Foreign(ownership.foreign_owner(desired, live, former) or "")
+    return metadata.merge_metadata(desired, live)
+
+
+def merge_released(desired: Object, live: Object) -> Object | Foreign:
+    """Return a manifest without Karmada's labels and annotations, to be kept on the host.
+
+    For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8, first point).
+    """
+    if not ownership.may_replace(desired, live):
+        return Foreign(ownership.foreign_owner(desired, live) or "")
+    if desired.get("apiVersion") != live.get("apiVersion"):
+        # Its version is not served any more, so what it says may mean nothing at this one.
+        return metadata.without_claims(live)
+    return metadata.merge_metadata(metadata.without_claims(desired), live)
+
+
+def decide(
+    wanted: Object, live: Object | None, digest: str = "", *, trusts_mark: bool = False
+) -> Create | Replace | Keep:
+    """Return the write, if any, that makes the live object equal to `wanted`.
+
+    wanted: merged, retained, and with placement asserted. digest: of what is desired, for the mark
+    on what is written; "" = none. trusts_mark: whether the live object's may be believed, since
+    nothing else is known of it.
+    """
+    if live is not None and _is_right(wanted, live, digest if trusts_mark else ""):
+        return Keep()
+    if digest:
+        wanted = written_mark.marked(wanted, live, digest)
+    return Create(wanted) if live is None else Replace(wanted)
+
+
+def _is_right(wanted: Object, live: Object, digest: str) -> bool:
+    """Whether a PUT would change nothing, or the live object's mark says so.
+
+    Karmada prunes only the live side, and so PUTs each Service whose clusterIP it retained;
+    pruning both sides alike avoids these writes.
+    """
+    bare = prune(written_mark.unmarked(live))
+    asked = completed(prune(written_mark.unmarked(wanted)), bare)
+    if asked == completed(bare, bare):
+        return True
+    is_marked = asked["metadata"] == bare["metadata"] and written_mark.fits(live, digest)
+    return is_marked and written_mark.has_content(bare, asked)
+
+
+def decide_released(retained: Object, live: Object) -> Replace | Keep:
+    """Return the write, if any, that also removes our labels and annotations.
+
+    Our own keys are in no managed list, so the merge alone would restore them.
+    """
+    return _replace_unless_equal(metadata.without_our_keys(retained), live)
+
+
+def version_of(live: Object) -> str:
+    """Return what to remember of a written object: `gen:<n>`, else `rv:<v>` (contract 5.5)."""
+    generation = dig(live, "metadata", "generation")
+    if generation:
+        return f"{_GENERATION_PREFIX}{generation}"
+    return f"{_RESOURCE_VERSION_PREFIX}{dig(live, 'metadata', 'resourceVersion') or ''}"
+
+
+def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
+    """Whether the live object may have drifted and must be compared in full.
+
+    desired: the rewritten manifest (trap 31). remembered: `version_of` what was last written or
+    found as wanted. All labels count, so a label added on the host triggers it each time; `decide`
+    then returns Keep. Source: contract 5.6.
+    """
+    version = version_of(live)
+    if version != remembered:
+        return True
+    if not version.startswith(_GENERATION_PREFIX):
+        return False
+    return (
+        dig(desired, "metadata", "name") != dig(live, "metadata", "name")
+        or (dig(desired, "metadata", "namespace") or "")
+        != (dig(live, "metadata", "namespace") or "")
+        or labels_of(desired) != labels_of(live)
+    )
+
+
+def _replace_unless_equal(wanted: Object, live: Object) -> Replace | Keep:
+    return Keep() if prune(wanted) == prune(live) else Replace(wanted)

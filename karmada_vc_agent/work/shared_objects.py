@@ -1,0 +1,269 @@
+"""Cluster-scoped host objects that virtual clusters share, with a list of owners.
+
+A shared object names no Work, so the Works that want it are kept here, and enqueued when the object
+changes: they may wait for an owner to leave or to agree.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Container
+from contextlib import suppress
+from functools import partial
+from urllib.parse import quote
+
+from karmada_vc_agent.cluster.rules.conditions import find_condition
+from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import ForbiddenError, NotServedError
+from karmada_vc_agent.kube.retries import retry_on_conflict
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
+from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
+from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS
+from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.work.host_objects import Applied, Check
+from karmada_vc_agent.work.live_objects import LiveObjects, StoreOf
+from karmada_vc_agent.work.rules.apply_plan import Create, Keep, Replace
+from karmada_vc_agent.work.rules.share_plan import (
+    Change,
+    Differs,
+    Remove,
+    difference,
+    is_shared,
+    owners_of,
+    plan_leave,
+    plan_share,
+    with_owners,
+)
+
+
+class SharedObjects:
+    """Joins and leaves shared objects for virtual clusters.
+
+    store_of: the informer store of shared objects of a resource, or None if it has none. enqueue:
+    called with the Works (`<execution namespace>/<work>`) to sync again. former_names: earlier
+    names of a virtual cluster.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        store_of: StoreOf,
+        enqueue: Callable[[str], None],
+        interpreter: Interpreter = BUILT_IN,
+        former_names: Callable[[str], Container[str]] = lambda _: (),
+    ) -> None:
+        self._former_names = former_names
+        self._host = host
+        self._interpreter = interpreter
+        self._objects = LiveObjects(host, store_of)
+        self._enqueue = enqueue
+        self._users: defaultdict[tuple[GroupKind, str], set[str]] = defaultdict(set)
+
+    def follow(self, old: Object | None, new: Object | None) -> None:
+        """Enqueue all Works that want an object that changed."""
+        obj = new or old
+        if obj is not None:
+            for work in self._users.get(_key(obj), ()):
+                self._enqueue(work)
+
+    def cached(self, resource: Resource, name: str) -> Object | None:
+        """Return the live object if the informer has it; sends no request."""
+        return self._objects.cached(resource, "", name)
+
+    async def apply(
+        self,
+        resource: Resource,
+        desired: Object,
+        cluster: str,
+        work: str,
+        check: Check,
+        as_user: str = "",
+    ) -> Applied:
+        """Join an object, or change it if all its owners agree.
+
+        check: asserts the rules on the retained object. as_user: whose rights to use; "" = the
+        agent's. Raises RefusedError (SharedObjectConflict), RetryError while it is being deleted,
+        KubeError, InterpretationError.
+        """
+        self._users[_key(desired)].add(work)
+        name = desired["metadata"]["name"]
+
+        async def write(live: Object | None) -> Applied:
+            _wait_for_deletion(live)
+            match await self._plan(desired, live, cluster, check):
+                case Keep():
+                    assert live is not None  # noqa: S101 - only a live object can be kept
+                    return Applied(live, was_written=False)
+                case Create(obj):
+                    await self._refuse_groups_of_host(resource, obj)
+                    answer = await self._host.create(resource.path(), obj, as_user)
+                case Replace(obj):
+                    await self._refuse_under_others(obj, live)
+                    answer = await self._host.replace(resource.path(name=name), obj, as_user)
+                case Differs(path, wish):
+                    if wish is not None:
+                        answer = await self._host.replace(resource.path(name=name), wish)
+                        self._observe(resource, answer, work)
+                    raise _conflict(path, live)
+            self._observe(resource, answer, work)
+            return Applied(answer, was_written=True)
+
+        live = await self._objects.live(resource, "", name)
+        fresh = partial(self._objects.fresh, resource, "", name)
+        return await retry_on_conflict(live, write, fresh)
+
+    async def _plan(
+        self, desired: Object, live: Object | None, cluster: str, check: Check
+    ) -> Create | Replace | Keep | Differs:
+        plan = plan_share(desired, live, cluster, self._former_names(cluster))
+        if not isinstance(plan, Change):
+            return plan
+        assert live is not None  # noqa: S101 - only a live object can be changed
+        retained = await self._interpreter.retain(cluster, plan.merged, live)
+        return Replace(with_owners(check(retained, live), plan.owners))
+
+    async def leave(
+        self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool
+    ) -> None:
+        """Leave an object; the last owner deletes it, a CRD only if it has no objects.
+
+        One that was written meanwhile, for example by a joining owner, is checked once more.
+        """
+        path = resource.path(name=name)
+
+        async def write(live: Object | None) -> None:
+            if live is None:
+                return
+            match plan_leave(live, cluster):
+                case Keep():
+                    return
+                case Replace(obj):
+                    answer = await self._host.replace(path, obj)
+                case Remove(otherwise):
+                    if not preserve and not await self._has_objects(live):
+                        await self._host.delete_same(path, live, is_unchanged=True)
+                        return
+                    answer = await self._host.replace(path, otherwise)
+            self._observe(resource, answer, work)
+
+        live = await self._objects.live(resource, "", name)
+        await retry_on_conflict(live, write, partial(self._objects.fresh, resource, "", name))
+        self._forget_users(lambda user: user == work)
+
+    def _observe(self, resource: Resource, answer: Object, work: str) -> None:
+        """Store what a Work wrote; enqueue the others now, since the watch will not report it."""
+        self._objects.observe(resource, answer)
+        for user in self._users.get(_key(answer), set()) - {work}:
+            self._enqueue(user)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone; its entries on the host are not touched."""
+        own = f"{execution_namespace(cluster)}/"
+        self._forget_users(lambda user: user.startswith(own))
+
+    def _forget_users(self, goes: Callable[[str], bool]) -> None:
+        for key, users in list(self._users.items()):
+            users -= {user for user in users if goes(user)}
+            if not users:
+                del self._users[key]
+
+    async def _refuse_groups_of_host(self, resource: Resource, wanted: Object) -> None:
+        """Refuse a new definition in a group that the host itself serves."""
+        if gvk_of(wanted).group_kind not in DEFINE_KINDS:
+            return
+        group = str(dig(wanted, "spec", "group"))
+        try:
+            await self._host.get(f"/apis/{quote(group, safe='')}")
+        except NotServedError:
+            return  # a definition that a page lets pass meets the same page when it is created
+        listed = await self._host.get(resource.path(), {"labelSelector": SHARED_LABEL})
+        if not any(dig(each, "spec", "group") == group for each in listed.get("items") or ()):
+            detail = f'spec.group is "{group}", whose kinds are for the host to define'
+            raise RefusedError(Code.SHARED_OBJECT_CONFLICT, "spec.group", detail, group)
+
+    async def _refuse_under_others(self, wanted: Object, live: Object | None) -> None:
+        """Refuse to change a definition while others than its owners have objects of it.
+
+        A schema that drops a field also empties it in their objects.
+        """
+        path = difference(wanted.get("spec"), dig(live, "spec"), "spec") or _lost(wanted, live)
+        if live is None or path is None:
+            return
+        owners = ",".join(sorted(owners_of(wanted)))
+        if await self._has_objects(live, f"{CLUSTER_LABEL} notin ({owners})"):
+            detail = (
+                f"differs at {path} from the definition on the host, and others have objects of "
+                "it; the agent applies it once they use the same definition or have no objects"
+            )
+            kind = f"{dig(live, 'spec', 'group')}/{dig(live, 'spec', 'names', 'kind')}"
+            raise RefusedError(Code.SHARED_OBJECT_CONFLICT, path, detail, kind)
+
+    async def _has_objects(self, live: Object, selector: str = "") -> bool:
+        """Whether a CustomResourceDefinition has objects that match a selector."""
+        if gvk_of(live).group_kind not in DEFINE_KINDS:
+            return False
+        query = {"limit": "1"} | ({"labelSelector": selector} if selector else {})
+        if _is_never_served(live):
+            return False
+        group, plural = dig(live, "spec", "group"), dig(live, "spec", "names", "plural")
+        for version in dig(live, "spec", "versions") or ():
+            if version.get("served"):
+                path = f"/apis/{group}/{version['name']}/{plural}"
+                try:
+                    answer = await self._host.get(path, query)
+                except ForbiddenError:
+                    # Added after `join`: the agent may list it in claimed namespaces only.
+                    below = f"/apis/{group}/{version['name']}", plural
+                    return not selector or await self._has_objects_in_claimed(*below, selector)
+                return bool(answer.get("items"))
+        return True  # not served, so it cannot be listed
+
+    async def _has_objects_in_claimed(self, api: str, plural: str, selector: str) -> bool:
+        """Whether there are objects in claimed namespaces that match a selector."""
+        namespaces = await self._host.get(
+            "/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL},{selector}"}
+        )
+        for namespace in namespaces.get("items") or ():
+            path = f"{api}/namespaces/{namespace['metadata']['name']}/{plural}"
+            with suppress(ForbiddenError):  # no rights, so nothing was created there
+                if (await self._host.get(path, {"limit": "1"})).get("items"):
+                    return True
+        return False
+
+
+def _is_never_served(definition: Object) -> bool:
+    """Whether the API server does not establish a definition, as if another one has its names."""
+    established = find_condition(dig(definition, "status", "conditions"), "Established")
+    return established is not None and established["status"] == "False"
+
+
+def _lost(wanted: Object, live: Object | None) -> str | None:
+    """Return the path of what a schema would lose; the host adds nothing to one."""
+    pairs = zip(
+        dig(wanted, "spec", "versions") or (), dig(live, "spec", "versions") or (), strict=False
+    )
+    for index, (new, old) in enumerate(pairs):
+        path = difference(dig(old, "schema"), dig(new, "schema"), f"spec.versions[{index}].schema")
+        if path is not None:
+            return path
+    return None
+
+
+def _wait_for_deletion(live: Object | None) -> None:
+    if live is not None and dig(live, "metadata", "deletionTimestamp"):
+        kind, name = gvk_of(live).kind, live["metadata"]["name"]
+        raise RetryError(f'{kind} "{name}" is being deleted on the host')
+
+
+def _key(obj: Object) -> tuple[GroupKind, str]:
+    """Return kind and name."""
+    return gvk_of(obj).group_kind, obj["metadata"]["name"]
+
+
+def _conflict(path: str, live: Object | None) -> RefusedError:
+    owner = "owned by other virtual clusters" if live and is_shared(live) else "of the host"
+    return RefusedError(
+        Code.SHARED_OBJECT_CONFLICT, path, f"differs from the object {owner} at {path}"
+    )

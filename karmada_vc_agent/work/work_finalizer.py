@@ -1,0 +1,303 @@
+"""Removes from the host what a Work created, then its finalizer (contract 5.8, 1.9).
+
+A Cluster that is being deleted takes its execution namespace along, and the rights in there may be
+gone before the Works. So all its Works are cleaned up as soon as the Cluster has its
+deletionTimestamp; if the hub then denies removing the finalizers, the Cluster is reported not
+Ready, upon which Karmada strips them itself. Where the Cluster was not Ready before, as with nodes
+that are away (ADR 33), it does so at once: Works that it took away meanwhile are cleaned up from
+what was known of them.
+
+While hub or host may have gone back in time (kube/history.py), as after a restore from a backup,
+nothing is cleaned up: a real deletion is still there when everything was listed again.
+
+A Work may be recreated under its name before anybody saw the deletion of the first, and a Cluster
+likewise: what is remembered of either is bound to its uid.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.features.service_export.endpoint_slice_work import is_report
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import NotReadyError, RetryError
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.for_each import for_each
+from karmada_vc_agent.kube.history import doubt_of
+from karmada_vc_agent.kube.permissions import need_of
+from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, execution_namespace
+from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.translation.kind_policy import Policy, policy_for
+from karmada_vc_agent.work.bugs import Bugs
+from karmada_vc_agent.work.contested import is_about
+from karmada_vc_agent.work.failure import Failure
+from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.rules.work_conditions import aggregate
+from karmada_vc_agent.work.target import WorkManifest
+from karmada_vc_agent.work.works import (
+    WorkKey,
+    Works,
+    id_of_work,
+    is_preserved,
+    key_of_work,
+    manifests_of,
+    namespaces_used,
+    work_path,
+)
+
+_log = logging.getLogger(__name__)
+
+_CLEAN = "the host is clean, and the agent no longer has rights in the execution namespace"
+_TOO_LATE = (
+    "the agent had no rights in the execution namespace any more when it started; what the Works "
+    "created stays on the host until karmada-vc-agent leave removes it"
+)
+
+
+class WorkFinalizer:
+    """Finalises Works; remembers which are clean, and whose finalizers the hub keeps from us.
+
+    on_rights_lost: called with such a Cluster. enqueue: called with the Works
+    (`<execution namespace>/<work>`) that an object is left to. on_failure: called with a Work, its
+    virtual cluster and why what it created is not removed, in virtual names.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        host: ApiClient,
+        clusters: HubClusters,
+        works: Works,
+        manifests: Manifests,
+        on_rights_lost: Callable[[str], None],
+        enqueue: Callable[[str], None] = lambda _: None,
+        on_failure: Callable[[Object, str, str], None] = lambda *_: None,
+    ) -> None:
+        self._enqueue = enqueue
+        self._on_failure = on_failure
+        self._hub = hub
+        self._host = host
+        self._clusters = clusters
+        self._works = works
+        self._manifests = manifests
+        self._bugs = Bugs()
+        self._on_rights_lost = on_rights_lost
+        self._cleaned: dict[WorkKey, str] = {}
+        self._taken: dict[WorkKey, Object] = {}
+        self._barred: dict[str, str] = {}
+        self._preserved: set[str] = set()
+        self.strike: Callable[[str, str], Awaitable[None]] = _nothing_saved
+        """Called with virtual cluster and name before the objects of a Work are removed."""
+
+    def preserve(self, cluster: str, *, is_on: bool) -> None:
+        """Have all Works of a virtual cluster leave what they created, or as each of them says.
+
+        The mark on a Work alone does not last: the hub writes the Work anew from its binding.
+        """
+        (self._preserved.add if is_on else self._preserved.discard)(cluster)
+
+    def _preserves(self, vc: VirtualCluster, work: Object) -> bool:
+        is_all_kept = vc.name in self._preserved or self._clusters.preserves(vc.name)
+        return is_all_kept or is_preserved(work)
+
+    def is_due(self, cluster: str, work: Object) -> bool:
+        """Whether a Work is being deleted, by itself or with its Cluster."""
+        has_mark = bool(work["metadata"].get("deletionTimestamp"))
+        return has_mark or self._clusters.is_deleting(cluster)
+
+    def why_terminating(self, cluster: str) -> str:
+        """Return why only the hub can finalise the Works of a Cluster, "" while the agent can."""
+        if not self._clusters.is_deleting(cluster):
+            return ""
+        if self._is_too_late(cluster):
+            return _TOO_LATE
+        is_barred = self._barred.get(cluster) == uid_of(self._clusters.ours(cluster))
+        is_clean = is_barred and all(map(self._is_cleaned, self._works.of(cluster)))
+        return _CLEAN if is_clean else ""
+
+    def _is_too_late(self, cluster: str) -> bool:
+        """Whether the right to list the Works ended before they were listed.
+
+        So it is where the agent starts after the hub deleted the rights in the execution namespace,
+        to which nobody can add any.
+        """
+        store = self._works.store(cluster)
+        need = need_of("GET", work_path(execution_namespace(cluster)))
+        is_listed = store is not None and store.is_synced
+        return not is_listed and need in self._hub.denials.lasting()
+
+    def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
+        """Keep a Work that the hub takes away with its Cluster before it is cleaned up."""
+        if old is None or new is not None:
+            return
+        store = self._works.store(cluster)
+        if store is None or not store.is_synced:
+            return  # it was known from the checkpoint, by which nothing is deleted
+        if self._clusters.is_deleting(cluster) and not self._is_cleaned(old):
+            self._taken[key_of_work(old)] = old
+
+    def taken(self, key: WorkKey) -> Object | None:
+        """Return a Work that the hub took away, while it is to be cleaned up still."""
+        return self._taken.get(key) if self._clusters.is_deleting(key[0]) else None
+
+    def forget(self, key: WorkKey) -> None:
+        """Forget a Work that is gone."""
+        self._cleaned.pop(key, None)
+        self._taken.pop(key, None)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        self._barred.pop(cluster, None)
+        self._preserved.discard(cluster)
+        self._cleaned = {key: uid for key, uid in self._cleaned.items() if key[0] != cluster}
+        self._taken = {key: work for key, work in self._taken.items() if key[0] != cluster}
+
+    def _is_cleaned(self, work: Object) -> bool:
+        return self._cleaned.get(key_of_work(work)) == uid_of(work)
+
+    async def finalise(self, vc: VirtualCluster, work: Object) -> None:
+        """Remove what a Work created, then its finalizer. Raises KubeError, RetryError."""
+        metadata = work["metadata"]
+        key = (vc.name, metadata["name"])
+        finalizers = metadata.get("finalizers") or []
+        is_held = EXECUTION_FINALIZER in finalizers
+        if not is_held and (is_report(work) or not self._clusters.is_deleting(vc.name)):
+            self._cleaned[key] = metadata["uid"]
+            return
+        if not self._is_cleaned(work):
+            if doubt := doubt_of(self._hub.history, self._host.history):
+                raise NotReadyError(doubt)
+            self._wait_for_works(vc)
+            await self.strike(*key)
+            if await self._clean(vc, work):
+                self._cleaned[key] = metadata["uid"]
+        if not is_held or self._taken.pop(key, None) is not None:
+            return
+        rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
+        patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
+        try:
+            answer = await self._hub.merge_patch(
+                work_path(metadata["namespace"], metadata["name"]), patch
+            )
+        except NotFoundError:
+            return
+        except ForbiddenError:
+            if self._clusters.is_deleting(vc.name):
+                self._barred[vc.name] = uid_of(self._clusters.ours(vc.name))
+                self._on_rights_lost(vc.name)
+            raise
+        self._note(answer)
+
+    def _note(self, work: Object) -> None:
+        store = self._works.store_of_namespace(work["metadata"]["namespace"])
+        if store is None:
+            return
+        if work["metadata"].get("deletionTimestamp") and not work["metadata"].get("finalizers"):
+            # Its host objects are gone, too: their watch events must not finalise it again.
+            store.remove(work)
+        else:
+            work["metadata"].pop("managedFields", None)
+            store.observe(work)
+
+    async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
+        """Remove what a Work created; return False if it was abandoned and still exists."""
+        is_up = self._clusters.is_ready(vc.name) or self._clusters.is_deleting(vc.name)
+        if not is_up and not self._preserves(vc, work):
+            raise NotReadyError(f"cluster({vc.name}) not ready")
+        try:
+            failures = await self._remove_all(vc, work)
+        except UnreachableError:
+            if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
+                raise
+            _log.warning(
+                "Abandoning the host objects of a deleted Cluster: the host does not answer",
+                extra={"virtual_cluster": vc.name, "work": work["metadata"]["name"]},
+            )
+            return False
+        if failures:
+            text = aggregate([failure.text for failure in failures])
+            self._on_failure(work, vc.name, text)
+            found = {failure.cause for failure in failures}
+            raise RetryError(text, filter(None, found), is_own=None in found)
+        return True
+
+    async def _remove_all(self, vc: VirtualCluster, work: Object) -> list[Failure]:
+        """Remove all manifests, and those of namespaces last: the rights in these end with them.
+
+        One that fails, as in a held namespace, stops no other, but the namespaces of its Work.
+        """
+        manifests, remove = manifests_of(work), partial(self._remove, vc, work)
+        spaces = [manifest for manifest in manifests if _is_namespace(manifest)]
+        others = [manifest for manifest in manifests if not _is_namespace(manifest)]
+        failures = list(filter(None, await for_each(others, remove)))
+        return failures or list(filter(None, await for_each(spaces, remove)))
+
+    async def _remove(self, vc: VirtualCluster, work: Object, manifest: Object) -> Failure | None:
+        """Remove one manifest; return why it is not. Raises RetryError, UnreachableError."""
+        work_id = id_of_work(work)
+        with self._bugs.guard(work_id, manifest) as guard:
+            self._wait_for_works(vc)
+            item = WorkManifest(vc, manifest, work_id)
+            others = await self._manifests.others(item)
+            if isinstance(others, Failure):
+                return others
+            if self._is_left_to(others, item):
+                return None
+            self._wait_for_users(vc, work, manifest)
+            return await self._manifests.remove(item, preserve=self._preserves(vc, work))
+        return Failure(guard.problem)
+
+    def _is_left_to(self, others: set[str], item: WorkManifest) -> bool:
+        """Leave an object to the other Works that have it and stay; they write it again."""
+        heirs = [work for work in others if self._is_heir(work, item)]
+        for work in heirs:
+            self._enqueue(work)
+        return bool(heirs)
+
+    def _is_heir(self, work_id: str, item: WorkManifest) -> bool:
+        work = self._works.by_id(work_id)
+        if work is None or self.is_due(item.vc.name, work):
+            return False
+        return any(is_about(item.manifest, other) for other in manifests_of(work))
+
+    def _wait_for_works(self, vc: VirtualCluster) -> None:
+        """Raise NotReadyError while it is not known which Works there are, and what they use.
+
+        So it is once the virtual cluster is served no more: then nothing of it is removed.
+        """
+        store = self._works.store(vc.name)
+        if store is None or not store.is_synced:
+            raise NotReadyError(f"the Works of cluster({vc.name}) are not known")
+
+    def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
+        """Raise RetryError while another Work needs the Namespace, or the rights in it.
+
+        A preserved one is released, and waits only for Works that are being deleted as well.
+        """
+        if not _is_namespace(manifest):
+            return
+        namespace = text_at(manifest, "metadata", "name")
+        stays = self._preserves(vc, work)
+        for name in () if stays else self._works.unreadable(vc.name):
+            text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
+            raise RetryError(text)
+        taken = [other for key, other in self._taken.items() if key[0] == vc.name]
+        users = [other for other in taken if namespace in namespaces_used(other)]
+        for other in (*self._works.using_namespace(vc.name, namespace), *users):
+            if is_report(other):
+                continue  # its manifests create nothing in the namespace
+            if stays and not self.is_due(vc.name, other):
+                continue
+            name = other["metadata"]["name"]
+            if name != work["metadata"]["name"] and not self._is_cleaned(other):
+                raise RetryError(f"namespace {namespace} is still used by work {name}")
+
+
+async def _nothing_saved(_cluster: str, _work: str) -> None:
+    return
+
+
+def _is_namespace(manifest: Object) -> bool:
+    return policy_for(gvk_of(manifest), namespaced=False) is Policy.MAP

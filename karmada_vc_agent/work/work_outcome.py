@@ -1,0 +1,97 @@
+"""The results of the manifests of one Work."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from karmada_vc_agent.features.windows.windows import Waiting
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.failure import Failure
+from karmada_vc_agent.work.grounds import Dependency
+from karmada_vc_agent.work.host_objects import Applied
+from karmada_vc_agent.work.rules.manifest_status import ManifestStatus, Reflection
+
+
+@dataclass(slots=True)
+class WorkOutcome:
+    """Skipped manifests have no result. unreadable: why a status could not be read, or ""."""
+
+    results: list[tuple[Object, Applied | Failure | Waiting]] = field(default_factory=list)
+    entries: list[ManifestStatus] = field(default_factory=list)
+    unreadable: str = ""
+    unreadable_for: set[Hashable | None] = field(default_factory=set)
+
+    def reflected(self, reflection: Reflection) -> None:
+        """Add the reflection of one manifest."""
+        if reflection.problem:
+            self.unreadable = reflection.problem
+            self.unreadable_for.add(reflection.cause)
+        if reflection.entry is not None:
+            self.entries.append(reflection.entry)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """What could not be applied, or not kept as it was."""
+        done = (_done(result) for _, result in self.results)
+        return [result for result in done if isinstance(result, Failure)]
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        """What waits for a window."""
+        return [result for _, result in self.results if isinstance(result, Waiting)]
+
+    @property
+    def errors(self) -> list[str]:
+        """The messages of the failures."""
+        return [failure.text for failure in self.failures]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the refusals."""
+        return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
+
+    @property
+    def depends_on(self) -> list[Dependency]:
+        """What ends the refusals."""
+        return [rest for failure in self.failures for rest in failure.depends_on]
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether retrying after a delay is useless: all failures are refusals."""
+        failures = self.failures
+        return bool(failures) and all(failure.is_final for failure in failures)
+
+    @property
+    def blamed(self) -> list[Hashable | None]:
+        """The causes to retry for; None = specific to this Work."""
+        failed = [failure.cause for failure in self.failures if not failure.is_final]
+        return [*dict.fromkeys(failed), *self.unreadable_for]
+
+    def retry(self, text: str) -> RetryError:
+        """Return the error with which the Work backs off."""
+        shared = [cause for cause in self.blamed if cause is not None]
+        return RetryError(text, shared, is_own=None in self.blamed)
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether all is on the host, and was before: nothing was written, failed or waits."""
+        return all(
+            isinstance(result, Applied) and not result.was_written for _, result in self.results
+        )
+
+    @property
+    def was_recreated(self) -> bool:
+        """Whether a deleted object was recreated, or an attempt failed."""
+        return any(is_recreation(result) for _, result in self.results)
+
+
+def is_recreation(result: Applied | Failure | Waiting) -> bool:
+    """Whether an object existed before and was deleted by somebody."""
+    done = _done(result)
+    if isinstance(done, Failure):
+        return done.is_recreation
+    return done is not None and done.was_recreated
+
+
+def _done(result: Applied | Failure | Waiting) -> Applied | Failure | None:
+    return result.kept if isinstance(result, Waiting) else result

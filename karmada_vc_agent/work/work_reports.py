@@ -1,0 +1,104 @@
+"""What the hub is to be told of each Work: the newest status, until it is written (ADR 49).
+
+Execution says what holds and goes on; a queue of its own writes it (work/status_controller.py).
+So no repair waits for a hub that does not answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.work.rules.manifest_status import ManifestStatus, merge_entries
+from karmada_vc_agent.work.rules.work_status import compose_work_status
+from karmada_vc_agent.work.works import WorkKey, Works, key_of_work, manifests_of
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Conditions and entries of one Work, and when they held.
+
+    status: the whole status as it will be.
+    """
+
+    uid: str
+    is_deleted: bool
+    conditions: list[Condition]
+    entries: list[ManifestStatus]
+    at: str
+    status: Object
+
+    def is_of(self, work: Object) -> bool:
+        """Whether it is of this very Work, as wanted as it was."""
+        return (self.uid, self.is_deleted) == (uid_of(work), _is_deleted(work))
+
+
+class WorkReports:
+    """Keeps the newest report of each Work.
+
+    due: called with the Works to write. now: the time as Kubernetes writes it.
+    """
+
+    def __init__(
+        self, works: Works, due: Callable[[WorkKey], None], now: Callable[[], str]
+    ) -> None:
+        self._works = works
+        self._due = due
+        self._now = now
+        self._reports: dict[WorkKey, Report] = {}
+
+    def tell(
+        self, work: Object, conditions: list[Condition], entries: list[ManifestStatus]
+    ) -> None:
+        """Have conditions and entries written if anything differs.
+
+        Nothing of a Work that is known from the checkpoint: the hub's list has every Work synced
+        again, and what holds then is written, once.
+        """
+        store = self._works.store_of_namespace(work["metadata"]["namespace"])
+        if store is not None and not store.is_synced:
+            return
+        key, at = key_of_work(work), self._now()
+        work = self.as_told(work)
+        before = work.get("status")
+        status = compose_work_status(before, conditions, entries, manifests_of(work), at)
+        if status == (before or {}):
+            return
+        former = self._reports.get(key)
+        if former is not None and former.is_of(work):  # what is not written yet is written with it
+            new = {each["type"]: each for each in conditions}
+            conditions = list(
+                {**{each["type"]: each for each in former.conditions}, **new}.values()
+            )
+            entries = merge_entries(former.entries, entries, manifests_of(work))
+        if former is not None and former.conditions == conditions:
+            at = former.at
+        found = Report(uid_of(work), _is_deleted(work), conditions, entries, at, status)
+        self._reports[key] = found
+        self._due(key)
+
+    def as_told(self, work: Object) -> Object:
+        """Return a Work with the status that the hub is to have of it."""
+        report = self._reports.get(key_of_work(work))
+        return {**work, "status": report.status} if report and report.is_of(work) else work
+
+    def of(self, key: WorkKey) -> Report | None:
+        """Return what is to be written of a Work; None = nothing."""
+        return self._reports.get(key)
+
+    def done(self, key: WorkKey, report: Report) -> None:
+        """Forget a report that was written, or is of no use, unless there is a newer one."""
+        if self._reports.get(key) is report:
+            del self._reports[key]
+
+    def forget(self, key: WorkKey) -> None:
+        """Forget a Work that is gone or being deleted."""
+        self._reports.pop(key, None)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a Cluster that is gone."""
+        self._reports = {key: found for key, found in self._reports.items() if key[0] != cluster}
+
+
+def _is_deleted(work: Object) -> bool:
+    return bool(work["metadata"].get("deletionTimestamp"))

@@ -1,0 +1,153 @@
+"""Watches the Works of each registered virtual cluster: one watch each, or one for all.
+
+Of Works of virtual clusters that are not served the one watch keeps next to nothing
+(work_bounds.py). So who comes while it runs has a watch of its own.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from functools import partial
+
+from karmada_vc_agent.cluster.shapes import WorkShape
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.first_lists import Trouble
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
+from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, execution_namespace
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.work_bounds import NOT_MEASURED, WorkBounds, WorkCodec
+from karmada_vc_agent.work.works import Works, key_of_work, namespaces_used, trim, work_path
+
+ALL_WORKS_PATH = "/apis/work.karmada.io/v1alpha1/works"
+
+OnChange = Callable[[str, Object | None, Object | None], None]
+"""(virtual cluster, old Work, new Work)"""
+
+
+class WorkWatches:
+    """Starts and stops reflectors of Works; `works` reads what they found.
+
+    clusters: the virtual clusters that are served, which may change. cluster_wide: one watch over
+    all execution namespaces; needs the right to read them all. supervisor: keeps their reflectors
+    running. bounds: told of every Work.
+    """
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        clusters: Collection[str],
+        on_change: OnChange,
+        *,
+        cluster_wide: bool,
+        supervisor: Supervisor = ALONE,
+        bounds: WorkBounds | None = None,
+    ) -> None:
+        self._bounds = bounds
+        self._hub = hub
+        self._clusters = clusters
+        self._covered: set[str] = set()
+        self._on_change = on_change
+        self._cluster_wide = cluster_wide
+        self._supervisor = supervisor
+        self._stores: dict[str, Store[Object]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._reflectors: dict[str, Reflector[Object]] = {}
+        self._asked_for = asyncio.Event()
+        self.works = Works(self._stores)
+
+    def start(self, cluster: str) -> None:
+        """Watch the Works of a virtual cluster from now on; their store is there at once."""
+        if not self._is_covered(cluster) and cluster not in self._stores:
+            self._stores[cluster] = self._new_store(lambda: (cluster,))
+        self._asked_for.set()
+
+    def stop(self, cluster: str) -> None:
+        """Watch them no longer; what is known of them is forgotten."""
+        if self._is_covered(cluster):
+            return  # its Works are read on: nobody else does
+        task = self._running.pop(cluster, None)
+        self._reflectors.pop(cluster, None)
+        if task is not None:
+            task.cancel()
+        if self._stores.pop(cluster, None) is not None and self._bounds is not None:
+            self._bounds.forget_cluster(cluster)
+            self._keep_little(cluster)
+
+    def leave(self, cluster: str) -> None:
+        """Have the one watch for all not count for a virtual cluster any more."""
+        self._covered.discard(cluster)
+
+    def restart(self, cluster: str) -> None:
+        """List the Works of a virtual cluster again, from nothing."""
+        self.leave(cluster)
+        self.stop(cluster)
+        self.start(cluster)
+
+    def trouble(self, cluster: str) -> Trouble | None:
+        """Return why the Works of a virtual cluster are not followed, None if they are."""
+        reflector = self._reflectors.get("" if cluster in self._covered else cluster)
+        return reflector.trouble if reflector is not None else None
+
+    async def run(self) -> None:
+        """Watch what was started until cancelled; go on with what an earlier run began."""
+        self._running.clear()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._asked_for.clear()
+                for cluster, store in self._stores.items():
+                    is_own = cluster == "" or store is not self._stores.get("")
+                    if is_own and cluster not in self._running:
+                        self._watch(group, cluster, store)
+                await self._asked_for.wait()
+
+    def _keep_little(self, cluster: str) -> None:
+        """Keep of Works that the one watch for all has, and nobody reads any more, what tells."""
+        for work in self._stores.get("") or ():
+            if key_of_work(work)[0] == cluster:
+                trim(work, NOT_MEASURED)
+
+    def _is_covered(self, cluster: str) -> bool:
+        """Whether the one watch for all is that of a virtual cluster; its store is there then."""
+        if self._cluster_wide and "" not in self._stores:
+            self._covered = set(self._clusters)
+            self._stores[""] = self._new_store(lambda: self._covered)
+            self._asked_for.set()
+        if cluster in self._covered:
+            self._stores.setdefault(cluster, self._stores[""])
+        return cluster in self._covered
+
+    def _watch(self, group: asyncio.TaskGroup, cluster: str, store: Store[Object]) -> None:
+        path = work_path(execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
+        reflector = self._reflectors[cluster] = Reflector(self._hub, path, store.codec, store)
+        name = f"reflector {path}"
+        run = partial(flows.run, cluster, reflector.run)
+        self._running[cluster] = self._supervisor.start(group, "reflector", run, name)
+
+    def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:
+        """Return a store; read: the virtual clusters whose Works are read from it."""
+        bounds = self._bounds
+        codec = WorkCodec(bounds, read) if bounds is not None else RawCodec(WorkShape)
+        store: Store[Object] = Store(codec, {Works.NAMESPACE_INDEX: namespaces_used})
+        store.add_handler(partial(self._changed, read))
+        if bounds is not None:
+            store.on_replaced = lambda _: bounds.listed(store, read())
+        return store
+
+    def _changed(
+        self, read: Callable[[], Collection[str]], old: Object | None, new: Object | None
+    ) -> None:
+        work = new or old
+        if work is None:
+            return
+        cluster = cluster_of_execution_namespace(work["metadata"].get("namespace") or "")
+        if cluster is None or cluster not in read():
+            return
+        if self._bounds is not None and new is not None:
+            self._bounds.note(new)  # again, where it was observed and not decoded
+        elif self._bounds is not None:
+            self._bounds.gone(work)
+        if cluster in self._clusters:
+            self._on_change(cluster, old, new)

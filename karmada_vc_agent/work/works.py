@@ -1,0 +1,199 @@
+"""The Works of all virtual clusters, whichever watches they come from."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.karmada import (
+    BINDING_LABELS,
+    BINDING_NAMESPACE_ANNOTATION,
+    CLUSTER_BINDING_NAME_ANNOTATION,
+    cluster_of_execution_namespace,
+    execution_namespace,
+    is_karmada_key,
+)
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    dig,
+    gvk_of,
+    labels_of,
+    maps_at,
+    text_at,
+)
+from karmada_vc_agent.work.rules.bounded_works import Measure
+from karmada_vc_agent.work.rules.work_status import applied_of
+
+WorkKey = tuple[str, str]
+"""Virtual cluster and name of a Work."""
+
+
+def work_path(namespace: str, name: str = "", subresource: str = "") -> str:
+    """Return the URL path of Works, of one, or of its subresource."""
+    parts = ["/apis/work.karmada.io/v1alpha1/namespaces", namespace, "works", name, subresource]
+    return "/".join(part for part in parts if part)
+
+
+def key_of_work(work: Object) -> WorkKey:
+    """Return the key of a Work in an execution namespace."""
+    metadata = work["metadata"]
+    return cluster_of_execution_namespace(metadata["namespace"]) or "", metadata["name"]
+
+
+def id_of_work(work: Object) -> str:
+    """Return `<execution namespace>/<name>`."""
+    return f"{work['metadata']['namespace']}/{work['metadata']['name']}"
+
+
+def manifests_of(work: Object) -> list[Object]:
+    """Return the manifests of a Work from the hub; {} for a malformed one."""
+    found = dig(work, "spec", "workload", "manifests")
+    manifests = found if isinstance(found, list) else []
+    return [manifest if isinstance(manifest, dict) else {} for manifest in manifests]
+
+
+def is_suspended(work: Object) -> bool:
+    """Whether nothing of this Work may be written to the host."""
+    return bool(dig(work, "spec", "suspendDispatching"))
+
+
+def is_applied(work: Object) -> bool:
+    """Whether a Work has the condition Applied=True."""
+    conditions = maps_at(work, "status", "conditions")
+    return any(c.get("type") == "Applied" and c.get("status") == "True" for c in conditions)
+
+
+def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
+    """Whether Karmada created a Work for a Cluster itself, not for a binding (contract 10.6)."""
+    if work is None or cluster is None or labels_of(work).keys() & set(BINDING_LABELS):
+        return False
+    owners = maps_at(work, "metadata", "ownerReferences")
+    wanted = ("Cluster", cluster["metadata"]["uid"])
+    return any((owner.get("kind"), owner.get("uid")) == wanted for owner in owners)
+
+
+def binding_namespace(work: Object | None) -> str | None:
+    """Return the namespace of a Work's binding: "" for a cluster-scoped one, None without one.
+
+    Only Karmada writes it; policies that override change the manifests, not the Work.
+    """
+    annotations = annotations_of(work or {})
+    if CLUSTER_BINDING_NAME_ANNOTATION in annotations:
+        return ""
+    return annotations.get(BINDING_NAMESPACE_ANNOTATION)
+
+
+def is_preserved(work: Object) -> bool:
+    """Whether host objects stay when this Work is deleted."""
+    return bool(dig(work, "spec", "preserveResourcesOnDeletion"))
+
+
+def namespaces_used(work: Object) -> Iterable[str]:
+    """Return the virtual namespaces of the manifests of a Work; an index of the store."""
+    return {text_at(m, "metadata", "namespace") for m in manifests_of(work)} - {""}
+
+
+_TRIMMED = "trimmed"
+_KEPT_METADATA = (
+    *("name", "namespace", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp", "finalizers", "ownerReferences"),
+)
+
+
+def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) -> None:
+    """Reduce a Work, in place, to its identity and the namespaces it uses.
+
+    It then differs from the hub's and must not be written. namespaces_at_most: None for one that is
+    stored already, whose index has all of them.
+    """
+    if is_trimmed(work):
+        return
+    metadata, spec = work["metadata"], work.get("spec")
+    namespaces = sorted(namespaces_used(work))[:namespaces_at_most]
+    work["metadata"] = {key: metadata[key] for key in _KEPT_METADATA if key in metadata}
+    labels = labels_of({"metadata": metadata})
+    work["metadata"]["labels"] = {k: text for k, text in labels.items() if is_karmada_key(k)}
+    flags = {k: v for k, v in spec.items() if v is True} if isinstance(spec, dict) else {}
+    manifests = [{"metadata": {"namespace": namespace}} for namespace in namespaces]
+    work["spec"] = {**flags, "workload": {"manifests": manifests, _TRIMMED: measure}}
+    applied = [c for c in (applied_of(work.get("status")),) if c is not None]
+    work["status"] = {"conditions": applied}
+
+
+def is_trimmed(work: Object) -> Measure | None:
+    """Return the measure of a Work before it was trimmed; None if it is complete."""
+    found = dig(work, "spec", "workload", _TRIMMED)
+    return found if isinstance(found, Measure) else None
+
+
+class Works:
+    """Finds the Work of a key, and the Works that still use a namespace.
+
+    stores: virtual cluster -> the store of its Works (one for each, or one for all).
+    """
+
+    NAMESPACE_INDEX = "manifest namespace"
+
+    def __init__(self, stores: Mapping[str, Store[Object]]) -> None:
+        self._stores = stores
+
+    def get(self, cluster: str, name: str) -> Object | None:
+        """Return one Work."""
+        store = self._stores.get(cluster)
+        return store.get(execution_namespace(cluster), name) if store is not None else None
+
+    def by_id(self, work_id: str) -> Object | None:
+        """Return the Work `<execution namespace>/<name>`."""
+        namespace, _, name = work_id.partition("/")
+        store = self.store_of_namespace(namespace)
+        return store.get(namespace, name) if store is not None else None
+
+    def store(self, cluster: str) -> Store[Object] | None:
+        """Return the store with the Works of a virtual cluster."""
+        return self._stores.get(cluster)
+
+    def store_of_namespace(self, namespace: str) -> Store[Object] | None:
+        """Return the store with the Works of an execution namespace."""
+        cluster = cluster_of_execution_namespace(namespace)
+        return self._stores.get(cluster) if cluster else None
+
+    def of(self, cluster: str) -> list[Object]:
+        """Return all Works of a virtual cluster."""
+        namespace = execution_namespace(cluster)
+        found = self._stores.get(cluster) or ()
+        return [work for work in found if work["metadata"].get("namespace") == namespace]
+
+    def names(self, cluster: str) -> list[str]:
+        """Return the names of all Works of a virtual cluster."""
+        return [work["metadata"]["name"] for work in self.of(cluster)]
+
+    def unreadable(self, cluster: str) -> list[str]:
+        """Return the names of Works that exist but cannot be read; "" for one without a name."""
+        store = self._stores.get(cluster)
+        own = execution_namespace(cluster)
+        found = []
+        for key in store.unreadable if store is not None else ():
+            if key is None:
+                found.append("")
+            elif key[0] == own and self.get(cluster, key[1]) is None:
+                found.append(key[1])
+        return found
+
+    def with_kind(self, cluster: str, concerns: Callable[[GroupVersionKind], bool]) -> list[str]:
+        """Return the names of the Works with a manifest of a kind that `concerns` matches."""
+        namespace = execution_namespace(cluster)
+        return [
+            work["metadata"]["name"]
+            for work in self._stores.get(cluster) or ()
+            if work["metadata"].get("namespace") == namespace
+            and any(concerns(gvk_of(manifest)) for manifest in manifests_of(work))
+        ]
+
+    def using_namespace(self, cluster: str, namespace: str) -> list[Object]:
+        """Return the Works of a virtual cluster with a manifest in a virtual namespace."""
+        store = self._stores.get(cluster)
+        if store is None:
+            return []
+        own = execution_namespace(cluster)
+        found = store.by_index(self.NAMESPACE_INDEX, namespace)
+        return [work for work in found if work["metadata"].get("namespace") == own]

@@ -1,0 +1,211 @@
+"""OfflineServing: what is put into the stores, when, and what the hub's list makes of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.features.checkpoint import entries, offline_serving
+from karmada_vc_agent.features.checkpoint.entries import RULES
+from karmada_vc_agent.features.checkpoint.offline_serving import OfflineServing
+from karmada_vc_agent.features.checkpoint.refused import Reason
+from karmada_vc_agent.features.checkpoint.saved import Saved, read
+from karmada_vc_agent.features.checkpoint.shards import RULES_KEY
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.runner.hub_presence import PATIENCE_S
+from karmada_vc_agent.work.works import Works
+from tests.unit.features.checkpoint.scene import cluster, expected, header, secret, work
+
+LONG_S = offline_serving.LISTS_S + 5.0
+
+
+class Hub:
+    """What the reflectors of a hub feed, and what is told of it."""
+
+    def __init__(self, saved: Saved, *, is_away: bool = True) -> None:
+        self.clusters: Store[Object] = Store(RawCodec())
+        self.works: Store[Object] = Store(RawCodec())
+        self.answered_at: float | None = None
+        self.failing_s: dict[str, float] = {}
+        self.told: list[tuple[str | None, str | None]] = []
+        self.known = 0
+        self.works.add_handler(lambda old, new: self.told.append((_spec(old), _spec(new))))
+        self.offline = OfflineServing(
+            saved,
+            self.clusters,
+            Works({"a": self.works}),
+            (),
+            lambda: self.answered_at,
+            is_away=is_away,
+            failing_s=lambda what: self.failing_s.get(what, 0.0),
+            clock=asyncio.get_running_loop().time,
+        )
+        self.offline.on_known = self._count
+
+    def _count(self) -> None:
+        self.known += 1
+
+    def names(self) -> list[str]:
+        return sorted(obj["metadata"]["name"] for obj in (*self.clusters, *self.works))
+
+
+def _spec(obj: Object | None) -> str | None:
+    return None if obj is None else str(obj["metadata"].get("resourceVersion"))
+
+
+@pytest.fixture
+async def tasks() -> AsyncIterator[list[asyncio.Task[None]]]:
+    running: list[asyncio.Task[None]] = []
+    yield running
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+async def start(tasks: list[asyncio.Task[None]], **more: Any) -> Hub:
+    hub = Hub(read([secret()], expected()), **more)
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(1.0)
+    return hub
+
+
+async def test_all_is_there_at_once_while_the_hub_is_away(tasks: list[asyncio.Task[None]]) -> None:
+    hub = await start(tasks)
+    assert hub.names() == ["a", "one"]
+    assert hub.offline.is_fencing
+    assert not hub.works.is_synced
+    at = hub.offline.as_of("a")
+    assert at is not None
+    assert at.isoformat() == "2026-05-01T10:00:00+00:00"
+
+
+async def test_rules_that_cannot_be_used_are_told_of_once(
+    tasks: list[asyncio.Task[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    torn = entries.encode(header(RULES, cluster="", uid=""), [b"torn"])
+    hub = Hub(read([secret(**{RULES_KEY: torn})], expected()))
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(1.0)
+    assert hub.names() == ["a", "one"], "the rest is served"
+    (told,) = [each for each in caplog.records if each.message == "Not using the checkpoint"]
+    assert told.__dict__["entry"] == RULES_KEY
+
+
+async def test_a_hub_that_answers_is_waited_for(tasks: list[asyncio.Task[None]]) -> None:
+    hub = await start(tasks, is_away=False)
+    assert hub.names() == []
+    await asyncio.sleep(LONG_S)
+    assert hub.names() == ["a", "one"]
+
+
+async def test_a_hub_that_answers_again_is_waited_for(tasks: list[asyncio.Task[None]]) -> None:
+    hub = Hub(read([secret()], expected()))
+    hub.answered_at = asyncio.get_running_loop().time() + 0.1
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(1.0)
+    assert hub.names() == []
+
+
+async def test_a_hub_that_answers_and_does_not_list_is_not_waited_for(
+    tasks: list[asyncio.Task[None]],
+) -> None:
+    hub = await start(tasks, is_away=False)
+    hub.failing_s[""] = PATIENCE_S / 2
+    await asyncio.sleep(1.0)
+    assert hub.names() == [], "it may be a moment"
+    hub.failing_s[""] = PATIENCE_S
+    await asyncio.sleep(1.0)
+    assert hub.names() == ["a"], "its Works may still come"
+    hub.failing_s["a"] = PATIENCE_S
+    await asyncio.sleep(1.0)
+    assert hub.names() == ["a", "one"]
+
+
+async def test_an_answer_that_is_no_list_does_not_count_as_one_of_the_hub(
+    tasks: list[asyncio.Task[None]],
+) -> None:
+    hub = Hub(read([secret()], expected()))
+    hub.answered_at = asyncio.get_running_loop().time() + 0.1
+    hub.failing_s[""] = 0.1
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(1.0)
+    assert hub.names() == ["a", "one"]
+
+
+async def test_a_hub_that_answered_before_it_was_away_is_not_waited_for(
+    tasks: list[asyncio.Task[None]],
+) -> None:
+    hub = Hub(read([secret()], expected()))
+    hub.answered_at = asyncio.get_running_loop().time() - 5.0
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(1.0)
+    assert hub.names() == ["a", "one"]
+
+
+async def test_the_first_list_replaces_it_and_tells_of_all(tasks: list[asyncio.Task[None]]) -> None:
+    hub = await start(tasks)
+    hub.told.clear()
+    hub.clusters.replace_all([cluster()], "50")
+    hub.works.replace_all([work(), work("two")], "50")
+    assert hub.told == [("None", "12"), (None, "12")]
+    stored = hub.works.get("karmada-es-a", "one")
+    assert stored is not None
+    assert "status" in stored
+    await asyncio.sleep(1.0)
+    assert hub.known == 1
+    assert not hub.offline.is_fencing
+    assert hub.offline.as_of("a") is None
+    assert tasks[0].done()
+
+
+async def test_works_wait_for_their_own_list(tasks: list[asyncio.Task[None]]) -> None:
+    hub = await start(tasks, is_away=False)
+    hub.clusters.replace_all([cluster()], "50")
+    await asyncio.sleep(LONG_S)
+    assert hub.names() == ["a", "one"]
+    assert not hub.offline.is_fencing
+    assert hub.offline.as_of("a") is not None
+
+
+async def test_works_of_another_cluster_are_refused(tasks: list[asyncio.Task[None]]) -> None:
+    hub = await start(tasks, is_away=False)
+    hub.clusters.replace_all([cluster(uid="another")], "50")
+    await asyncio.sleep(LONG_S)
+    assert hub.names() == ["a"]
+    assert hub.offline.refusals["a"].reason is Reason.CLUSTER
+
+
+async def test_another_hub_takes_it_away(tasks: list[asyncio.Task[None]]) -> None:
+    hub = await start(tasks)
+    hub.offline.hub_known("hub-2")
+    assert hub.clusters.get("", "a") is None
+    assert hub.offline.refusals["a"].reason is Reason.HUB
+    assert hub.offline.is_fencing, "nothing is written to a hub that has told nothing"
+
+
+async def test_the_same_hub_leaves_it(tasks: list[asyncio.Task[None]]) -> None:
+    hub = await start(tasks)
+    hub.offline.hub_known("hub-1")
+    hub.offline.hub_known("")
+    assert hub.names() == ["a", "one"]
+
+
+async def test_what_is_known_already_is_not_filled(tasks: list[asyncio.Task[None]]) -> None:
+    hub = Hub(read([secret()], expected()))
+    hub.clusters.replace_all([], "50")
+    hub.works.replace_all([], "50")
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(LONG_S)
+    assert hub.names() == []
+    assert not hub.offline.is_fencing
+
+
+async def test_nothing_is_fenced_without_a_checkpoint(tasks: list[asyncio.Task[None]]) -> None:
+    hub = Hub(read([{}], expected()))
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    await asyncio.sleep(LONG_S)
+    assert hub.names() == []
+    assert not hub.offline.is_fencing

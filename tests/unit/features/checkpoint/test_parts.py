@@ -1,0 +1,92 @@
+"""CheckpointParts: what a leader begins with."""
+
+from dataclasses import replace
+
+import pytest
+
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.checkpoint.outdated import Outdated
+from karmada_vc_agent.features.checkpoint.parts import contact_s, is_of_checkpoint, not_written
+from karmada_vc_agent.features.checkpoint.reader import Checkpoint
+from karmada_vc_agent.features.checkpoint.refused import Reason
+from karmada_vc_agent.features.checkpoint.saved import read
+from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
+from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.model.durations import Duration
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.runner.hub_identity import HubIdentity
+from karmada_vc_agent.runner.parts import Parts
+from tests.fakes.world import World
+from tests.unit.features.checkpoint.scene import expected, secret
+
+
+async def test_a_hub_that_answered_between_reading_and_serving_is_taken_note_of(
+    world: World,
+) -> None:
+    """The checkpoint was read while it was not known which hub there is."""
+    secrets = CheckpointSecrets(world.host_client, "agents", "agent")
+    saved = read([secret()], expected(hub=""))
+    outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
+    checkpoint = Checkpoint(secrets, saved, outdated, is_hub_away=True)
+    process = replace(world.process, checkpoint=checkpoint, hub=HubIdentity("hub-2"))
+    parts = Parts(process)
+    assert parts.checkpoint is not None
+    assert parts.checkpoint.offline.refusals["a"].reason is Reason.HUB
+
+
+def forbidden(*, by_rbac: bool) -> ForbiddenError:
+    error = ForbiddenError(403, "Forbidden", "no")
+    error.need = Need("get", "", "secrets", "agents", "agent-checkpoint-0") if by_rbac else None
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "text"),
+    [
+        (forbidden(by_rbac=True), "NoRights", "run karmada-vc-agent join"),
+        (forbidden(by_rbac=False), "NotWritten", "log says why"),
+        (KubeError("broken"), "NotWritten", "log says why"),
+    ],
+)
+def test_join_is_advised_for_missing_rights_only(error: KubeError, reason: str, text: str) -> None:
+    """A quota and a webhook answer Forbidden, too."""
+    told = not_written(error)
+    assert told[0] == reason
+    assert text in told[1]
+
+
+@pytest.mark.parametrize(("max_age_s", "expected_s"), [(0, 600.0), (3600, 600.0), (60, 15.0)])
+def test_contact_is_noted_long_before_it_would_be_too_old(
+    max_age_s: float, expected_s: float
+) -> None:
+    assert contact_s(AgentConfig(offline_max_age=Duration(max_age_s))) == expected_s
+
+
+@pytest.mark.parametrize(
+    ("need", "is_spared"),
+    [
+        (Need("get", "", "secrets", "agents", "agent-checkpoint-0"), True),
+        (Need("patch", "", "secrets", "agents", "agent-checkpoint-31"), True),
+        (Need("create", "", "secrets", "agents"), True),
+        (Need("get", "", "secrets", "agents", "karmada-kubeconfig"), False),
+        (Need("get", "", "configmaps", "agents", "agent-checkpoint-0"), False),
+        (Need("create", "coordination.k8s.io", "leases", "agents"), False),
+    ],
+)
+def test_the_rights_to_its_secrets_and_no_others_are_spared(need: Need, *, is_spared: bool) -> None:
+    assert is_of_checkpoint("agent", need) == is_spared
+
+
+async def test_who_was_deleted_on_the_hub_has_no_age(world: World) -> None:
+    secrets = CheckpointSecrets(world.host_client, "agents", "agent")
+    outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
+    checkpoint = Checkpoint(secrets, read([], expected()), outdated)
+    parts = Parts(replace(world.process, checkpoint=checkpoint)).checkpoint
+    assert parts is not None
+    world.register("branch-a")
+    parts._clusters.store.replace_all([world.hub.live(f"{CLUSTERS_PATH}/branch-a")], "100")
+    assert [sample.labels for sample in parts.samples()] == [("branch-a",)]
+    parts._clusters.store.replace_all([], "101")
+    assert list(parts.samples()) == []

@@ -1,0 +1,151 @@
+"""Fake hub and host, and a follower of what a test says is found."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.settings import AgentConfig, FoundSettings
+from karmada_vc_agent.features.found.finding import Found, Making
+from karmada_vc_agent.features.found.follower import Follower, Surroundings
+from karmada_vc_agent.features.found.found_records import FoundRecord, FoundRecords
+from karmada_vc_agent.features.found.origins import Origins
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.model.durations import Duration
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.work.removal import Belongings, Removal
+from tests.fakes import objects
+from tests.fakes.world import World
+
+SOURCE = "nodeGroups"
+GRACE_S = 60.0
+
+
+class Findings:
+    """What a test says is found."""
+
+    source = SOURCE
+    by_label = False
+    is_synced = True
+
+    def __init__(self) -> None:
+        self.found: dict[str, Found] = {}
+        self.gone = True
+        self.changed: Signal[[str]] = Signal()
+
+    def names(self) -> Iterable[str]:
+        return tuple(self.found)
+
+    def find(self, name: str) -> Found | None:
+        return self.found.get(name)
+
+    def text_of(self, subject: str) -> str:
+        return f"NodeGroup {subject}"
+
+    def object_of(self, subject: str) -> Object | None:
+        return {"apiVersion": "v1", "kind": "NodeGroup", "metadata": {"name": subject}}
+
+    async def is_gone(self, _name: str, _subject: str) -> bool:
+        return self.gone
+
+
+@dataclass
+class Following:
+    """A follower, on the world of fakes. problem: what `check` finds. told: (name, text)."""
+
+    world: World
+    drains: bool = False
+    limit: int = 0
+    is_on: bool = True
+    now: float = 1000.0
+    problem: str = ""
+    away: set[str] = field(default_factory=set)
+    told: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        world = self.world
+        world.virtual_clusters.replace_all([])
+        sources = VirtualClusterSources(world.virtual_clusters)
+        self.file = sources.add("the settings file")
+        self.source = sources.add("a NodeGroup")
+        self.source_of_labels = sources.add("a node label")
+        self.findings = Findings()
+        self.origins = Origins()
+        self.state = AgentState(world.host_client, "agents", "karmada-vc-agent")
+        self.records = FoundRecords(self.state, SOURCE)
+        release = world.namespace_writer.release
+        preserve = world.finalizer.preserve
+        has = Belongings(world.clusters, world.works, world.claims, release, preserve, self.state)
+        self.follower = Follower(
+            self.findings,
+            self.source,
+            self.records,
+            self._making,
+            Surroundings(
+                removal=Removal(world.hub_client, world.host_client, has),
+                origins=self.origins,
+                check=self._check,
+                stays_away=self.away.__contains__,
+                is_in_doubt=lambda: world.host_client.history.is_in_doubt,
+                tell=lambda about, _reason, text: self.told.append(
+                    (about["metadata"]["name"], text)
+                ),
+            ),
+            wall_clock=lambda: self.now,
+        )
+
+    def _making(self) -> Making:
+        common = FoundSettings(grace_period=Duration(GRACE_S), drain=self.drains)
+        return Making(AgentConfig(agent_namespace="agents"), common, self.limit, self.is_on)
+
+    async def begin(self) -> "Following":
+        self.world.host.seed(objects.namespace("agents"))
+        await self.state.load()
+        return self
+
+    async def _check(self, _vc: VirtualCluster) -> None:
+        if self.problem:
+            raise ConfigError("hub", "", self.problem)
+
+    async def find(self, *nodes: str, name: str = "branch-a", **labels: str) -> float | None:
+        """Have a group found; return after how long it is looked at again."""
+        self.findings.found[name] = Found(name, f"of-{name}", labels or None, nodes)
+        return await self.reconcile(name)
+
+    async def lose(self, name: str = "branch-a") -> float | None:
+        """Have a group gone."""
+        del self.findings.found[name]
+        return await self.reconcile(name)
+
+    async def reconcile(self, name: str = "branch-a") -> float | None:
+        outcome = await self.follower.reconcile(name)
+        self.world.look()
+        return outcome.after_s if outcome is not None else None
+
+    def record(self, name: str = "branch-a") -> FoundRecord | None:
+        return self.records.of(name)
+
+    def absence(self, name: str = "branch-a") -> str:
+        """Return what is said of a group that is gone."""
+        origin = self.origins.of(name)
+        assert origin is not None
+        return origin.absence
+
+    @property
+    def served(self) -> set[str]:
+        return set(self.world.virtual_clusters)
+
+
+@pytest.fixture
+async def following(world: World) -> Following:
+    return await Following(world).begin()
+
+
+@pytest.fixture
+async def draining(world: World) -> Following:
+    """Return one that may remove what is gone."""
+    return await Following(world, drains=True).begin()

@@ -1,0 +1,71 @@
+"""G-40a: tokens are sealed, and bound to virtual cluster, resource and namespace."""
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import (
+    KEY_BYTES,
+    Place,
+    Scope,
+    Sealer,
+    TokenError,
+)
+
+SEALER = Sealer(bytes(range(KEY_BYTES)))
+SCOPE = Scope("branch-a", "", "pods", "edge")
+HOST_TOKEN = base64.b64encode(b'{"v":"meta.k8s.io/v1","rv":7,"start":"edge-v-branch-b/x\\u0000"}')
+
+
+@given(
+    token=st.text(),
+    version=st.text(),
+    skip=st.integers(min_value=0, max_value=2**40),
+    key=st.text(),
+)
+def test_a_sealed_place_is_opened_again(token: str, version: str, skip: int, key: str) -> None:
+    scope = Scope("branch-a", "apps", "deployments", key)
+    place = Place(token, version, skip)
+    assert SEALER.open(SEALER.seal(place, scope), scope) == place
+
+
+def test_a_sealed_token_shows_nothing_of_the_hosts() -> None:
+    sealed = SEALER.seal(Place(HOST_TOKEN.decode()), SCOPE)
+    decoded = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
+    assert b"branch-b" not in decoded
+    assert HOST_TOKEN not in decoded
+    assert sealed.replace("-", "").replace("_", "").isalnum()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Scope("branch-b", "", "pods", "edge"),
+        Scope("branch-a", "apps", "pods", "edge"),
+        Scope("branch-a", "", "secrets", "edge"),
+        Scope("branch-a", "", "pods", ""),
+        Scope("branch-a", "", "podsedge", ""),
+    ],
+)
+def test_a_token_is_refused_for_another_list(other: Scope) -> None:
+    sealed = SEALER.seal(Place("x"), SCOPE)
+    with pytest.raises(TokenError):
+        SEALER.open(sealed, other)
+
+
+@given(st.text())
+def test_a_token_that_was_not_sealed_is_refused(text: str) -> None:
+    with pytest.raises(TokenError):
+        SEALER.open(text, SCOPE)
+
+
+def test_a_token_of_the_host_is_refused() -> None:
+    with pytest.raises(TokenError):
+        SEALER.open(HOST_TOKEN.decode(), SCOPE)
+
+
+def test_a_token_of_another_key_is_refused() -> None:
+    with pytest.raises(TokenError):
+        Sealer(bytes(KEY_BYTES)).open(SEALER.seal(Place("x"), SCOPE), SCOPE)

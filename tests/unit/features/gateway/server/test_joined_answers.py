@@ -1,0 +1,111 @@
+"""Limited lists over all namespaces: what is held of them is bounded, and told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+
+from karmada_vc_agent.features.gateway.server.host_requests import TooLargeError
+from karmada_vc_agent.features.gateway.server.joined_answers import PAGE_BYTES, JoinedAnswer
+from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
+from karmada_vc_agent.features.gateway.server.room import Place, Room
+from karmada_vc_agent.features.gateway.server.turns import Turns
+from tests.fakes.gateway_view import FakeView, forwarded, two_branches
+
+OBJECTS = 60
+OBJECT_BYTES = 1_400_000
+
+
+@dataclass
+class Client:
+    """What goes to a client. place: of the answer; held: its size once the answer begins."""
+
+    place: Place | None = None
+    held: int = 0
+    body: bytearray = field(default_factory=bytearray)
+
+    async def begin(self, _code: int, _headers: object) -> None:
+        assert self.place is not None
+        self.held = self.place.size
+
+    async def send(self, part: bytes) -> None:
+        self.body += part
+
+    async def end(self) -> None: ...
+
+
+class Page:
+    """An answer of the host."""
+
+    status = 200
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def value(self, _name: bytes) -> str:
+        return "application/json"
+
+    async def read(self, limit: int, on_large: Callable[[], Awaitable[None]]) -> bytes:
+        if len(self._content) > limit:
+            raise TooLargeError
+        await on_large()
+        return self._content
+
+
+@asynccontextmanager
+async def large_pages(query: str) -> AsyncIterator[Any]:
+    """Answer as a host with large objects does."""
+    values = {key: found[0] for key, found in parse_qs(query).items()}
+    start = int(values.get("continue", "0"))
+    end = min(start + int(values["limit"]), OBJECTS)
+    if (end - start) * OBJECT_BYTES > PAGE_BYTES:
+        yield Page(b"x" * (PAGE_BYTES + 1))
+        return
+    more = {"continue": str(end)} if end < OBJECTS else {}
+    items = [
+        {
+            "metadata": {"name": f"c{number}", "namespace": "edge-v-branch-a"},
+            "data": {"a": "x" * OBJECT_BYTES},
+        }
+        for number in range(start, end)
+    ]
+    metadata = {"resourceVersion": "5", **more}
+    kind = {"kind": "ConfigMapList", "apiVersion": "v1"}
+    yield Page(orjson.dumps({**kind, "metadata": metadata, "items": items}))
+
+
+class View(FakeView):
+    """One whose namespaces are all known."""
+
+    @property
+    def absent(self) -> set[str]:
+        return set()
+
+
+async def test_pages_are_joined_up_to_a_size_and_all_that_is_held_is_told() -> None:
+    branch = View(two_branches()[0].host)
+    forward = forwarded(branch, "GET", "/api/v1/configmaps", query=f"limit={OBJECTS}")
+    client: Any = Client()
+    assert forward.pages is not None
+
+    async with AsyncExitStack() as stack:
+
+        async def on_large() -> Place:
+            client.place = await stack.enter_async_context(Room().taken("branch-a"))
+            found: Place = client.place
+            return found
+
+        view: Any = branch
+        unused: Any = None
+        mapped = MappedAnswer(client, forward, view, unused, Turns(), on_large, unused)
+        async with asyncio.timeout(60):
+            await JoinedAnswer(forward.pages, large_pages, mapped).send(forward.query)
+    answer = orjson.loads(client.body)
+    assert answer["metadata"]["continue"]
+    held = sum(len(orjson.dumps(item)) for item in answer["items"])
+    assert PAGE_BYTES < held <= 2 * PAGE_BYTES
+    assert client.held >= held

@@ -1,0 +1,43 @@
+"""Limits: a virtual cluster that holds all it may leaves the others theirs."""
+
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from karmada_vc_agent.features.gateway.server.limits import Limits
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError
+
+
+def fill(limits: Limits, stack: ExitStack, cluster: str, *, is_long: bool) -> int:
+    """Begin requests until one is refused; return how many were not."""
+    before = sum(limits.in_progress().values())
+    with suppress(RefusalError):
+        while True:
+            stack.enter_context(limits.slot(cluster, is_long=is_long))
+    return sum(limits.in_progress().values()) - before
+
+
+@pytest.mark.parametrize(("is_long", "expected"), [(False, 200), (True, 1000)])
+def test_many_files_leave_the_settings_as_they_are(is_long: bool, expected: int) -> None:
+    with ExitStack() as stack:
+        limits = Limits()
+        for cluster in "abcd":
+            assert fill(limits, stack, cluster, is_long=is_long) == expected
+
+
+def test_virtual_clusters_share_the_requests_that_few_files_are_enough_for() -> None:
+    limits = Limits(files=1024)
+    with ExitStack() as stack:
+        assert [fill(limits, stack, each, is_long=True) for each in "abc"] == [236, 118, 59]
+        for _ in range(20):
+            stack.enter_context(limits.slot("d", is_long=False))
+    with ExitStack() as stack:
+        assert fill(limits, stack, "a", is_long=True) == 236
+        assert fill(limits, stack, "a", is_long=False) == 0
+
+
+def test_a_virtual_cluster_that_is_alone_has_nearly_all() -> None:
+    limits = Limits(files=1024, are_several=lambda: False)
+    with ExitStack() as stack:
+        assert fill(limits, stack, "a", is_long=True) == 471
+    assert limits.in_progress() == {}

@@ -1,0 +1,62 @@
+"""Watches: nothing stays of an event that is sent."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
+from karmada_vc_agent.features.gateway.server.turns import Turns
+from tests.fakes.gateway_view import FakeView, forwarded, two_branches
+
+
+class Client:
+    """What goes to a client."""
+
+    def __init__(self) -> None:
+        self.body = b""
+
+    async def begin(self, *_: object, is_long: bool) -> None: ...
+
+    async def flush(self) -> None: ...
+
+    async def send(self, part: bytes) -> None:
+        self.body += part
+
+    async def end(self) -> None: ...
+
+
+class Events:
+    """A watch of the host that has one event."""
+
+    status = 200
+    headers: tuple[Any, ...] = ()
+
+    def __init__(self, line: bytes) -> None:
+        self._line = line
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        yield self._line + b"\n"
+
+
+class View(FakeView):
+    """One whose namespaces are all known."""
+
+    has_past = False
+
+    @property
+    def absent(self) -> set[str]:
+        return set()
+
+
+async def test_what_nests_deep_is_forgotten_once_it_is_sent() -> None:
+    view: Any = View(two_branches()[0].host)
+    forward = forwarded(view, "GET", "/api/v1/pods", query="watch=1")
+    deep = b"[" * 1200 + b"]" * 1200
+    metadata = b'{"name":"a","namespace":"edge-v-branch-a"}'
+    pod = b'{"apiVersion":"v1","kind":"Pod","metadata":' + metadata + b',"spec":' + deep + b"}"
+    client: Any = Client()
+    unused: Any = None
+    mapped = MappedAnswer(client, forward, view, unused, Turns(), unused, unused)
+    events: Any = Events(b'{"type":"ADDED","object":' + pod + b"}")
+    await mapped.send(events)
+    assert deep in client.body
+    assert mapped.sieve._deep == {}

@@ -1,0 +1,61 @@
+"""NewNamespaces: an answer waits until the agent has set a namespace up, but not for ever."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.features.gateway.server import new_namespaces
+from karmada_vc_agent.features.gateway.server.new_namespaces import NewNamespaces
+from karmada_vc_agent.kube.access_review import REVIEWS_PATH
+from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.model.objects import Object
+
+
+class Host:
+    """Allows from the nth question on; 0 = never."""
+
+    def __init__(self, allows_at: int = 0) -> None:
+        self.allows_at = allows_at
+        self.asked: list[Object] = []
+        self.slept: list[float] = []
+
+    async def ask(self, cluster: str, path: str, obj: Any) -> Object:
+        assert (cluster, path) == ("branch-a", REVIEWS_PATH)
+        self.asked.append(obj["spec"]["resourceAttributes"])
+        return {"status": {"allowed": len(self.asked) == self.allows_at}}
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+    async def wait(self) -> None:
+        await NewNamespaces(self.ask, self.sleep).wait("branch-a", "x-v-branch-a")
+
+
+async def test_it_ends_once_the_last_right_is_there() -> None:
+    host = Host(allows_at=9)
+    await host.wait()
+    assert len(host.asked) == 9
+    assert host.slept == [0.05, 0.1, 0.2, *[0.25] * (len(host.slept) - 3)]
+    assert host.asked[0] == {
+        "verb": "impersonate",
+        "resource": "serviceaccounts",
+        "namespace": "x-v-branch-a",
+    }
+
+
+async def test_an_agent_that_is_away_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(new_namespaces, "SET_UP_S", 0.01)
+    host = Host()
+    await host.wait()
+    assert host.asked
+
+
+async def test_a_host_that_does_not_answer_ends_it() -> None:
+    async def fail(*_: Any) -> Object:
+        raise UnreachableError("gone")
+
+    await NewNamespaces(fail).wait("branch-a", "x-v-branch-a")

@@ -1,0 +1,123 @@
+"""Texts of the host's events: in virtual names, of the virtual cluster alone, on one line."""
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from karmada_vc_agent.features.host_events.texts import (
+    Surroundings,
+    cause_of,
+    hub_text,
+    is_over_quota,
+    is_reason,
+)
+from tests.unit.translation import given
+
+OURS = (("gpu", "yes"), ("only", ""))
+FOREIGN = {"edge-v-branch-b", "node-of-b"}
+TAINTED = "node(s) had untolerated taint"
+OURS_1, OURS_2 = f"{TAINTED} {{gpu: yes}}", f"{TAINTED} {{only: }}"
+ELSEWHERE = "node(s) didn't match Pod's node affinity/selector"
+UIDS = ("12345678-1234-1234-1234-1234567890ab", "abcdefab-cdef-abcd-efab-cdefabcdefab")
+QUOTA = 'Error creating: pods "web-5d9-abcde" is forbidden: exceeded quota: vc-quota, '
+
+
+def around(nodes: int = 2) -> Surroundings:
+    return Surroundings(given.context().names(), nodes, OURS, FOREIGN.__contains__)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("plain", "plain"),
+        ("two\nlines \x1b[31m", "two lines \\x1b[31m"),
+        ("web-x_edge-v-branch-a(uid)", "web-x_edge(uid)"),
+        ("edge-v-branch-b/secret of node-of-b, node-1", ".../secret of ..., node-1"),
+        ("my-edge-v-branch-b stays", "my-edge-v-branch-b stays"),
+        ("dial web.edge-v-branch-b.svc.cluster.local:80", "dial web.....svc.cluster.local:80"),
+        ("dial web.edge-v-branch-a.svc", "dial web.edge.svc"),
+    ],
+)
+def test_text_is_in_the_names_of_the_hub(message: str, text: str) -> None:
+    assert hub_text(message, around()) == text
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("2 Insufficient cpu. preemption: 0/2 nodes are available: 2 x.", "2 Insufficient cpu"),
+        (
+            f"1 Insufficient cpu, 1 Insufficient memory, 5 {ELSEWHERE}.",
+            "1 Insufficient cpu, 1 Insufficient memory",
+        ),
+        (
+            "1 Insufficient cpu, 6 node(s) didn't match Pod's node affinity/selector.",
+            "1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector",
+        ),
+        (
+            f"1 {OURS_1}, 1 {OURS_2}, 2 {TAINTED} {{tenant: branch-b}}, 3 {ELSEWHERE}.",
+            f"1 {OURS_1}, 1 {OURS_2}",
+        ),
+        (
+            f"2 Insufficient cpu, 5 {TAINTED}(s). no new claims to deallocate, preemption: 7 x.",
+            "2 Insufficient cpu",
+        ),
+        ("7 node(s) were unschedulable.", "2 node(s) were unschedulable"),
+        (
+            'persistentvolumeclaim "data" not found. preemption: 0/7 nodes are available: 7 x.',
+            'persistentvolumeclaim "data" not found',
+        ),
+    ],
+)
+def test_nodes_are_counted_over_the_virtual_cluster(message: str, text: str) -> None:
+    total = 2 if message.startswith("2 Insufficient cpu. ") else 7
+    found = hub_text(f"0/{total} nodes are available: {message}", around())
+    assert found == f"0/2 nodes are available: {text}."
+
+
+def test_a_group_without_nodes_has_none() -> None:
+    message = "0/7 nodes are available: 7 node(s) didn't match Pod's node affinity/selector."
+    assert hub_text(message, around(0)) == "0/0 nodes are available."
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            f"Back-off restarting web-5d9-abcde_edge({UIDS[0]})",
+            f"Back-off restarting web-5d9-x_edge({UIDS[1]})",
+        ),
+        (f"{QUOTA}used: pods=2", f"{QUOTA.replace('abcde', 'vwxyz')}used: pods=3"),
+        ("Error: no", "(combined from similar events): Error: no"),
+        ("0/3 nodes are available: 3 a.", "0/4 nodes are available: 4 a."),
+    ],
+)
+def test_pods_of_one_object_have_one_cause(one: str, other: str) -> None:
+    assert cause_of(one, "web") == cause_of(other, "web")
+
+
+@pytest.mark.parametrize("other", ["image b", "webimage a", "image  a"])
+def test_other_texts_are_other_causes(other: str) -> None:
+    assert cause_of("image a", "web") != cause_of(other, "web")
+
+
+def test_only_the_quota_of_the_virtual_cluster_counts() -> None:
+    assert is_over_quota(QUOTA)
+    assert not is_over_quota(QUOTA.replace("vc-quota", "shared"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_one"),
+    [("FailedMount", True), ("", False), ("two words", False), ("a" * 129, False), ("é", False)],
+)
+def test_reason_is_a_word(reason: str, is_one: bool) -> None:
+    assert is_reason(reason) is is_one
+
+
+@for_all(st.text(max_size=300), st.integers(0, 9))
+def test_any_text_makes_one_line_without_foreign_names(message: str, nodes: int) -> None:
+    message = f"{message} node-of-b 0/9 nodes are available: {message}"
+    found = hub_text(message, around(nodes))
+    assert found.isprintable()
+    assert "node-of-b " not in found
+    assert cause_of(message, "web", message[:20])

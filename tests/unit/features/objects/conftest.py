@@ -1,0 +1,138 @@
+"""Fake hub and host, and what serves VirtualCluster objects there."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.cluster.judgements import HubContact, Judgements
+from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
+from karmada_vc_agent.cluster.rules.readiness import Thresholds
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.objects.definitions import Definitions
+from karmada_vc_agent.features.objects.drain import Drain
+from karmada_vc_agent.features.objects.facts import Facts, Seen
+from karmada_vc_agent.features.objects.object_names import (
+    API_VERSION,
+    KIND,
+    PATH,
+    finalizer,
+    is_for,
+)
+from karmada_vc_agent.features.objects.reading import Reader
+from karmada_vc_agent.features.objects.status_writer import StatusWriter
+from karmada_vc_agent.features.objects.work_tally import WorkTally
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.work.removal import Belongings, Removal
+from tests.fakes.virtual_time import Clock
+from tests.fakes.world import World
+
+BRANCH_A = {"nodeSelector": {"matchLabels": {"branch": "a"}}}
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def virtual_cluster(name: str = "branch-a", spec: Any = None, **metadata: Any) -> Object:
+    """Return an object that selects as the virtual cluster of the fakes does."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": name,
+            "generation": 1,
+            "finalizers": [finalizer("karmada-vc-agent")],
+            **metadata,
+        },
+        "spec": BRANCH_A if spec is None else spec,
+    }
+
+
+@dataclass
+class Served:
+    """All parts, on the world of fakes; problem: what `check` finds."""
+
+    world: World
+    clock: Clock = field(default_factory=Clock)
+    due: list[str] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
+    problem: str = ""
+    troubles: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        world = self.world
+        world.virtual_clusters.replace_all([])
+        self.sources = VirtualClusterSources(world.virtual_clusters)
+        self.file = self.sources.add("the settings file")
+        self.live = LiveSettings(AgentConfig(agent_namespace="agents"))
+        self.definitions = Definitions(
+            self.sources.add("objects"),
+            Reader(self.live),
+            self._check,
+            self.due.append,
+            lambda metadata: is_for("karmada-vc-agent", metadata),
+        )
+        self.live.changed.subscribe(self.definitions.settings_changed)
+        self.works: Signal[[str, Object | None, Object | None]] = Signal()
+        self.contact = HubContact(40.0, self.clock)
+        self.judgements = Judgements()
+        seen = Seen(
+            clusters=world.clusters,
+            membership=world.membership,
+            works=WorkTally(self.works),
+            judgements=self.judgements,
+            reachable=ReachableNodes(world.membership, Thresholds(), lambda *_: None, self.clock),
+            contact=self.contact,
+            trouble=self.troubles.get,
+            stays_away=lambda _: False,
+            tell=(),
+        )
+        self.facts = Facts(self.definitions, seen, lambda: START)
+        self.writer = StatusWriter(
+            world.host_client, self.definitions, self.facts.status, self.clock
+        )
+        state = AgentState(world.host_client, "agents", "karmada-vc-agent")
+        release = world.namespace_writer.release
+        preserve = world.finalizer.preserve
+        has = Belongings(world.clusters, world.works, world.claims, release, preserve, state)
+        self.state = state
+        removal = Removal(world.hub_client, world.host_client, has)
+        self.drain = Drain(world.host_client, self.definitions, removal)
+
+    async def _check(self, vc: VirtualCluster) -> None:
+        self.checked.append(vc.name)
+        if self.problem:
+            raise ConfigError("host", "", self.problem)
+
+    async def apply(self, body: Object) -> Object:
+        """Have an object on the host, and have it seen."""
+        path = f"{PATH}/{body['metadata']['name']}"
+        if self.world.host.find(path) is None:
+            self.world.host.seed(body)
+        else:
+            self.world.host.change(path, spec=body["spec"])
+        live = self.world.host.live(path)
+        await self.definitions.seen("MODIFIED", live)
+        return live
+
+    async def status(self, name: str = "branch-a") -> Object:
+        """Have the status written; return it."""
+        await self.writer.reconcile(name)
+        return dict(self.world.host.live(f"{PATH}/{name}").get("status") or {})
+
+    async def conditions(self, name: str = "branch-a") -> dict[str, tuple[str, str]]:
+        """Return type -> (status, reason) of what the status says now."""
+        definition = self.definitions.of(name)
+        assert definition is not None
+        found = self.facts.status(definition)["conditions"]
+        return {each["type"]: (each["status"], each["reason"]) for each in found}
+
+
+@pytest.fixture
+def served(world: World) -> Served:
+    return Served(world)

@@ -1,0 +1,146 @@
+"""Definitions: what of an object is served, and what a mistake costs."""
+
+import pytest
+
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.objects.definitions import DELETED
+from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from tests.fakes import objects
+from tests.unit.features.objects.conftest import BRANCH_A, Served, virtual_cluster
+
+BAD: dict[str, dict[str, str]] = {"nodeSelector": {}}
+
+
+async def test_object_is_served_and_changes_live(served: Served) -> None:
+    await served.apply(virtual_cluster())
+    assert served.world.vc().region == ""
+    await served.apply(virtual_cluster(spec=BRANCH_A | {"region": "north"}))
+    assert served.world.vc().region == "north"
+    assert served.due == ["branch-a"] * 2
+
+
+async def test_same_object_again_is_nothing_new(served: Served) -> None:
+    body = await served.apply(virtual_cluster())
+    await served.definitions.seen(None, body)
+    await served.definitions.seen("MODIFIED", body | {"status": {"phase": "Active"}})
+    assert served.due == ["branch-a"]
+    known = served.definitions.of("branch-a")
+    assert known is not None
+    assert known.status == {"phase": "Active"}
+
+
+async def test_status_of_an_object_is_not_read_as_what_it_says(served: Served) -> None:
+    body = await served.apply(virtual_cluster())
+    first = served.definitions.of("branch-a")
+    await served.definitions.seen("MODIFIED", body | {"status": {"phase": "Active"}})
+    again = served.definitions.of("branch-a")
+    assert first is not None
+    assert again is not None
+    assert again.virtual_cluster is first.virtual_cluster, "it was read anew"
+
+
+async def test_mistake_is_not_served(served: Served) -> None:
+    await served.apply(virtual_cluster(spec=BAD))
+    assert "branch-a" not in served.world.virtual_clusters
+    assert "selects no nodes" in served.definitions.problem("branch-a")
+
+
+async def test_mistake_in_what_is_served_changes_nothing(served: Served) -> None:
+    await served.apply(virtual_cluster())
+    before = served.world.vc()
+    await served.apply(virtual_cluster(spec=BAD))
+    assert served.world.vc() == before
+    assert served.definitions.problem("branch-a")
+    await served.apply(virtual_cluster(spec=BRANCH_A | {"region": "north"}))
+    assert served.definitions.problem("branch-a") == ""
+
+
+async def test_what_hub_or_host_forbid_is_taken_once_they_do_not(served: Served) -> None:
+    served.problem = "the agent has no rights for it on the hub"
+    await served.apply(virtual_cluster())
+    assert "branch-a" not in served.world.virtual_clusters
+    assert served.definitions.problem("branch-a") == served.problem
+    served.problem = ""
+    await served.definitions.take("branch-a")
+    assert "branch-a" in served.world.virtual_clusters
+    assert served.definitions.problem("branch-a") == ""
+
+
+async def test_server_that_cannot_be_asked_is_asked_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check(_: VirtualCluster) -> None:
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(served.definitions, "_check", check)
+    await served.apply(virtual_cluster())
+    assert "cannot be checked: no answer" in served.definitions.problem("branch-a")
+
+
+async def test_object_that_is_gone_is_served_no_more(served: Served) -> None:
+    body = await served.apply(virtual_cluster())
+    await served.definitions.seen(DELETED, body | {"metadata": {**body["metadata"], "uid": "old"}})
+    assert "branch-a" in served.world.virtual_clusters
+    await served.definitions.seen(DELETED, body)
+    assert "branch-a" not in served.world.virtual_clusters
+    assert list(served.definitions) == []
+
+
+async def test_file_has_a_name_before_an_object(served: Served) -> None:
+    of_file = objects.virtual_cluster("branch-a", provider="file")
+    served.file.replace_all([of_file])
+    await served.apply(virtual_cluster())
+    assert served.world.vc() == of_file
+    assert (await served.conditions())["Registered"] == ("False", "NameTaken")
+    served.file.replace_all([])
+    assert served.world.vc().provider == ""
+
+
+async def test_object_of_another_agent_is_not_served(served: Served) -> None:
+    label = "virtualcluster.kubeedge.io/agent"
+    body = await served.apply(virtual_cluster(labels={label: "karmada-vc-agent"}))
+    assert "branch-a" in served.world.virtual_clusters
+    metadata = {**body["metadata"], "labels": {label: "another"}}
+    await served.definitions.seen("MODIFIED", body | {"metadata": metadata})
+    assert "branch-a" not in served.world.virtual_clusters
+
+
+async def test_changed_settings_lie_under_objects_one_after_another(served: Served) -> None:
+    for name in ("branch-a", "branch-b"):
+        await served.apply(virtual_cluster(name))
+    served.due.clear()
+    served.checked.clear()
+    served.live.use(AgentConfig(agent_namespace="agents", cluster_region="south"))
+    assert served.due == ["branch-a", "branch-b"]
+    assert served.world.vc().region == "", "none was read yet"
+    await served.status("branch-a")
+    assert served.world.vc().region == "south"
+    assert served.checked == [], "rights do not depend on what describes a Cluster"
+    await served.status("branch-b")
+    assert served.world.vc("branch-b").region == "south"
+    await served.apply(virtual_cluster(spec=BRANCH_A | {"region": "own"}, generation=2))
+    assert served.world.vc().region == "own"
+
+
+async def test_object_that_changed_settings_make_wrong_stays_as_it_was(served: Served) -> None:
+    named_first = BRANCH_A | {"serviceNames": "VirtualFirst"}
+    served.live.use(AgentConfig(agent_namespace="agents", cluster_dns=("10.0.0.10",)))
+    await served.apply(virtual_cluster(spec=named_first))
+    before = served.world.vc()
+    served.live.use(AgentConfig(agent_namespace="agents"))
+    await served.status()
+    assert "needs clusterDNS" in served.definitions.problem("branch-a")
+    assert served.world.vc() == before
+    served.live.use(AgentConfig(agent_namespace="agents", cluster_dns=("10.0.0.10",)))
+    await served.status()
+    assert served.definitions.problem("branch-a") == ""
+
+
+async def test_change_that_an_answer_tells_of_first_is_taken(served: Served) -> None:
+    body = await served.apply(virtual_cluster())
+    changed = body | {"spec": BRANCH_A | {"region": "north"}}
+    changed["metadata"] = body["metadata"] | {"generation": 2}
+    served.definitions.observe(changed)  # the answer to a write of the status
+    await served.definitions.seen("MODIFIED", changed)
+    assert served.world.vc().region == "north"

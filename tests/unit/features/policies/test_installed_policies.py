@@ -1,0 +1,46 @@
+"""What the admission policies of a host do not know yet of the settings."""
+
+import pytest
+
+from karmada_vc_agent.features.policies.installed_policies import unknown_to
+from karmada_vc_agent.features.policies.objects import PolicyOwner
+from karmada_vc_agent.features.policies.strict import allowances, holds
+from karmada_vc_agent.model.tenancy import SHARED, STRICT
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from tests.fakes.objects import virtual_cluster
+
+LOOSE = "let tenants of a write what their Works are refused"
+TIGHT = "refuse tenants of a what the settings allow"
+
+
+def owner(vc: VirtualCluster, tenancy: str) -> PolicyOwner:
+    """Return what policies were made for that know nothing but this virtual cluster."""
+    return PolicyOwner(
+        "agent",
+        "agents",
+        "user",
+        (vc.name,),
+        ("branch",),
+        held=tuple(holds(vc, tenancy)),
+        allowed=tuple(allowances(vc, tenancy)),
+    )
+
+
+@pytest.mark.parametrize("tenancy", [SHARED, STRICT])
+@pytest.mark.parametrize(
+    ("policies", "settings", "told"),
+    [
+        ((), (), []),
+        (("ProxySnippets",), ("ProxySnippets",), []),
+        (("ExternalAddresses",), ("ExternalAddresses", "HostPath"), []),
+        ((), ("ExternalAddresses",), [TIGHT]),
+        (("ProxySnippets",), (), [LOOSE]),
+        (("ProxySnippets",), ("ExternalAddresses",), [LOOSE, TIGHT]),
+    ],
+)
+def test_policies_that_let_tenants_through_by_other_settings_are_told(
+    tenancy: str, policies: tuple[str, ...], settings: tuple[str, ...], told: list[str]
+) -> None:
+    known = owner(virtual_cluster("a", allow=policies), tenancy)
+    clusters = {"a": virtual_cluster("a", allow=settings)}
+    assert list(unknown_to(known, "user", clusters, tenancy)) == told

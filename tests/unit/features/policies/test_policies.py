@@ -1,0 +1,212 @@
+"""Admission policies: names, order, whom they concern; what they do is tested end to end."""
+
+import pytest
+
+from karmada_vc_agent.features.policies import policies
+from karmada_vc_agent.features.policies.guards import guard_policies
+from karmada_vc_agent.features.policies.objects import (
+    VERSIONS,
+    PolicyOwner,
+    is_as_wanted,
+    owner_of,
+)
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
+from karmada_vc_agent.model.objects import Object
+
+OWNER = PolicyOwner("agent-1", "agents", "system:serviceaccount:agents:agent-1")
+
+
+def named(objects: list[Object]) -> dict[tuple[str, str], Object]:
+    return {(obj["kind"], obj["metadata"]["name"]): obj["spec"] for obj in objects}
+
+
+def everything(owner: PolicyOwner = OWNER) -> list[Object]:
+    return [
+        *guard_policies(owner),
+        *policies.policies_about_claims(owner),
+        *policies.policies_about_pods(owner),
+        *policies.mutating_policies(owner, "v1beta1"),
+    ]
+
+
+def test_no_policy_is_without_a_binding_and_none_comes_after_its_binding() -> None:
+    seen = set()
+    bound = set()
+    for obj in everything():
+        name = obj["metadata"]["name"]
+        if obj["kind"].endswith("Binding"):
+            assert obj["spec"]["policyName"] in seen
+            bound.add(obj["spec"]["policyName"])
+        else:
+            seen.add(name)
+    assert seen == bound
+
+
+def test_the_probe_is_bound_after_the_namespaces() -> None:
+    names = [obj["metadata"]["name"] for obj in everything() if obj["kind"].endswith("Binding")]
+    for policy in (OWNER.placement_policy, OWNER.selector_policy):
+        assert names.index(policy) < names.index(f"probe.{policy}")
+
+
+def test_everything_carries_the_name_of_its_agent() -> None:
+    other = PolicyOwner("agent-2", "agents", OWNER.user)
+    ours, theirs = (set(named(everything(owner))) for owner in (OWNER, other))
+    assert ours.isdisjoint(theirs)
+    assert all(obj["metadata"]["labels"] == {AGENT_LABEL: "agent-1"} for obj in everything())
+
+
+def test_pods_are_looked_at_in_namespaces_that_this_agent_claimed() -> None:
+    for kind, policy in (
+        ("ValidatingAdmissionPolicyBinding", OWNER.placement_policy),
+        ("MutatingAdmissionPolicyBinding", OWNER.selector_policy),
+    ):
+        spec = named(everything())[kind, policy]
+        assert spec["matchResources"]["namespaceSelector"]["matchExpressions"] == [
+            {"key": CLUSTER_LABEL, "operator": "Exists"},
+            {"key": AGENT_LABEL, "operator": "In", "values": ["agent-1"]},
+        ]
+
+
+def test_the_probe_concerns_one_name_in_the_namespace_of_the_agent() -> None:
+    for kind, policy in (
+        ("ValidatingAdmissionPolicyBinding", OWNER.placement_policy),
+        ("MutatingAdmissionPolicyBinding", OWNER.selector_policy),
+    ):
+        match = named(everything())[kind, f"probe.{policy}"]["matchResources"]
+        probe = policies.probe_pod(OWNER, policy)["metadata"]
+        [rule] = match["resourceRules"]
+        assert rule["resourceNames"] == [probe["name"]]
+        own = match["namespaceSelector"]["matchLabels"]
+        assert own == {"kubernetes.io/metadata.name": probe["namespace"]}
+
+
+def test_only_validating_bindings_say_what_to_do() -> None:
+    assert len({obj["kind"] for obj in everything()}) == 4
+    for obj in everything():
+        actions = obj["spec"].get("validationActions")
+        wanted = ["Deny"] if obj["kind"] == "ValidatingAdmissionPolicyBinding" else None
+        assert actions == wanted
+
+
+@pytest.mark.parametrize("version", VERSIONS["MutatingAdmissionPolicy"])
+def test_mutating_policies_are_written_in_the_version_that_is_served(version: str) -> None:
+    found = {obj["apiVersion"] for obj in policies.mutating_policies(OWNER, version)}
+    assert found == {f"admissionregistration.k8s.io/{version}"}
+
+
+def test_updates_by_subresources_are_matched_wherever_updates_are() -> None:
+    for (kind, name), spec in named(everything()).items():
+        if kind.endswith("Binding"):
+            continue
+        rules = spec["matchConstraints"]["resourceRules"]
+        by_part = {each for rule in rules for each in rule["resources"] if "/" in each}
+        for rule in rules:
+            if "UPDATE" in rule["operations"]:
+                whole = [each for each in rule["resources"] if "/" not in each]
+                assert {f"{each}/*" for each in whole} <= by_part, name
+
+
+def test_metadata_of_a_claimed_namespace_is_for_who_may_update_all_namespaces() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.claims_policy]
+    _, metadata, finalizers = spec["validations"]
+    variables = {each["name"]: each["expression"] for each in spec["variables"]}
+    assert metadata["expression"] == (
+        "!variables.claimed || request.operation != 'UPDATE' || variables.same_metadata"
+        " || variables.is_hosts"
+    )
+    for verb in ("update", "patch"):  # of no namespace by name, so that no RoleBinding counts
+        asked = f"authorizer.group('').resource('namespaces').check('{verb}').allowed()"
+        assert asked in variables["is_hosts"]
+    assert finalizers["expression"].endswith(
+        "object.spec == oldObject.spec) || variables.finalizes"
+    )
+    asked = "authorizer.group('').resource('namespaces').subresource('finalize').check('update')"
+    assert variables["finalizes"] == f"{asked}.allowed()"
+    for field in ("labels", "annotations"):
+        assert f"variables.old_{field} == variables.new_{field}" in variables["same_metadata"]
+    for field in ("finalizers", "ownerReferences"):
+        same = f"object.metadata.{field} == oldObject.metadata.{field}"
+        assert same in variables["same_metadata"]
+
+
+def test_no_selector_hides_a_namespace_whose_labels_are_taken_off() -> None:
+    for (kind, name), spec in named(everything()).items():
+        if kind.startswith("Validating") and name == OWNER.claims_policy:
+            assert "namespaceSelector" not in spec.get("matchConstraints", {})
+            assert "matchResources" not in spec
+
+
+def test_the_agent_itself_is_exempt_whatever_its_name() -> None:
+    owner = PolicyOwner("agent-1", "agents", "it's \\ me")
+    [condition] = named(everything(owner))["ValidatingAdmissionPolicy", owner.claims_policy][
+        "matchConditions"
+    ]
+    assert condition["expression"] == (
+        "request.userInfo.username != 'it\\'s \\\\ me' || request.name == 'agents'"
+    )
+
+
+@pytest.mark.parametrize("user", [OWNER.user, "it's \\ me", "a' || b", "\\"])
+def test_the_account_of_the_agent_can_be_read_from_its_policy(user: str) -> None:
+    owner = PolicyOwner("agent-1", "agents", user)
+    found = {
+        obj["metadata"]["name"]: policies.protected_user(obj)
+        for obj in everything(owner)
+        if obj["kind"] == "ValidatingAdmissionPolicy"
+    }
+    assert found[owner.claims_policy] == user
+    assert found[owner.placement_policy] == ""
+
+
+def test_a_policy_that_says_something_else_names_no_account() -> None:
+    for conditions in ([], [{"name": "not-the-agent", "expression": "true"}], [{"name": "x"}]):
+        assert policies.protected_user({"spec": {"matchConditions": conditions}}) == ""
+
+
+def test_the_agent_may_not_claim_its_own_namespace() -> None:
+    patch = policies.probe_claim(OWNER)
+    assert patch["metadata"]["labels"] == {CLUSTER_LABEL: "probe", AGENT_LABEL: "agent-1"}
+
+
+def test_policies_of_the_same_agent_are_the_same() -> None:
+    assert everything() == everything(PolicyOwner("agent-1", "agents", OWNER.user))
+
+
+def test_every_pod_of_a_probe_is_allowed_in_the_strictest_namespaces() -> None:
+    spec = policies.bare_pod("probe", "edge", {"a": "b"})["spec"]
+    assert spec["nodeSelector"] == {"a": "b"}
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    [container] = spec["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_what_a_policy_was_made_for_can_be_read_from_it() -> None:
+    owner = PolicyOwner("a", "n", "u", ("x", "y"), ("branch",), ("s",), ("n/pods/p",), ("E/s/x",))
+    assert owner_of(everything(owner)[0]) == owner
+    for broken in ({}, {"metadata": {"annotations": {f"{AGENT_LABEL}": "[1"}}}):
+        assert owner_of(broken) is None
+
+
+def test_any_change_of_a_policy_is_seen_and_what_a_server_fills_in_is_none() -> None:
+    for wanted in everything():
+        spec = dict(wanted["spec"])
+        for field in ("matchConstraints", "matchResources"):
+            if field in spec:
+                filled = {"matchPolicy": "Equivalent", "objectSelector": {}}
+                spec[field] = {"namespaceSelector": {}, **filled, **spec[field]}
+        assert is_as_wanted(wanted, {**wanted, "spec": spec})
+        added = {**spec, "matchConditions": [{"name": "never", "expression": "false"}]}
+        assert not is_as_wanted(wanted, {**wanted, "spec": added})
+        metadata = {**wanted["metadata"], "labels": {}}
+        assert not is_as_wanted(wanted, {**wanted, "spec": spec, "metadata": metadata})
+
+
+def test_the_agent_is_confined_for_every_kind_and_only_for_its_own_account() -> None:
+    name = OWNER.confines_policy
+    spec = named(everything())["ValidatingAdmissionPolicy", name]
+    [rule] = spec["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"]) == (["*/*"], ["*"])
+    assert (
+        spec["matchConditions"][0]["expression"] == f"request.userInfo.username == '{OWNER.user}'"
+    )
+    assert "matchResources" not in named(everything())["ValidatingAdmissionPolicyBinding", name]

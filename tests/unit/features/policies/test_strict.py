@@ -1,0 +1,177 @@
+"""What tenants are held to in Strict: whom it names and what; what it does is tried end to end."""
+
+from dataclasses import replace
+
+import pytest
+
+from karmada_vc_agent.features.policies.objects import PolicyOwner, cel_list
+from karmada_vc_agent.features.policies.strict import allowances, holds
+from karmada_vc_agent.features.policies.tenants import pod_limits, shared_proxies
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
+from karmada_vc_agent.translation.shared_keys import (
+    DNS_NAMES,
+    LOAD_BALANCER_KEYS,
+    NETWORK_SOURCES,
+    POD_ADDRESSES,
+)
+from tests.fakes.objects import virtual_cluster
+
+ALL = {
+    "LoadBalancerAddresses/services/a",
+    "LoadBalancerAddresses/ingresses/a",
+    "LoadBalancerClasses/services/a",
+    "ExternalNames/services/a",
+    "ForeignEndpoints/services/a",
+    "ForeignEndpoints/ingresses/a",
+    "ExternalDNS/services/a",
+    "ExternalDNS/ingresses/a",
+    "ExternalDNS/pods/a",
+    "WildcardHosts/ingresses/a",
+    "NetworkVolumes/pods/a",
+    "PodAddresses/pods/a",
+}
+
+
+def policy(*held: str, allowed: tuple[str, ...] = ()) -> Object:
+    return shared_proxies(PolicyOwner("agent", "agents", "user", held=held, allowed=allowed))
+
+
+def rule_about(spec: Object, guard: Guard) -> Object:
+    """Return the validation that says it is allowed by the name of a guard."""
+    [found] = [each for each in spec["validations"] if f"[{guard}]" in each.get("message", "")]
+    return dict(found)
+
+
+def test_tenants_are_held_to_what_strict_refuses_their_works() -> None:
+    assert holds(virtual_cluster("a"), STRICT) == ALL
+    assert holds(virtual_cluster("a"), SHARED) == set()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "gone"),
+    [
+        ("ExternalNames", {"ExternalNames/services/a"}),
+        ("ExternalDNS", {each for each in ALL if each.startswith("ExternalDNS/")}),
+        ("WildcardHosts", {"WildcardHosts/ingresses/a"}),
+        ("networking.k8s.io/Ingress", {each for each in ALL if "/ingresses/" in each}),
+        ("HostPath", set()),
+    ],
+)
+def test_what_is_allowed_to_works_is_allowed_to_tenants(allowed: str, gone: set[str]) -> None:
+    assert holds(virtual_cluster("a", allow=(allowed,)), STRICT) == ALL - gone
+
+
+def test_a_policy_that_holds_nobody_to_it_is_as_in_shared() -> None:
+    spec = policy()
+    assert len(spec["validations"]) == 3
+    assert "cluster" not in {each["name"] for each in spec["variables"]}
+
+
+def test_each_rule_names_the_virtual_clusters_that_it_holds_and_no_others() -> None:
+    spec = policy(
+        "ExternalDNS/ingresses/a",
+        "ExternalDNS/services/a",
+        "ExternalDNS/services/b",
+        "WildcardHosts/ingresses/b",
+    )
+    assert len(spec["validations"]) == 5
+    names = rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
+    assert names.startswith(
+        "!(request.resource.resource == 'services' && variables.cluster in ['a', 'b']"
+        " || request.resource.resource == 'ingresses' && variables.cluster in ['a']) || "
+    )
+    hosts = rule_about(spec, Guard.WILDCARD_HOSTS)["expression"]
+    assert hosts.startswith(
+        "!(request.resource.resource == 'ingresses' && variables.cluster in ['b']) || "
+    )
+
+
+def test_annotations_are_those_that_works_are_refused() -> None:
+    spec = policy(*ALL)
+    address = rule_about(spec, Guard.LOAD_BALANCER_ADDRESSES)["expression"]
+    assert cel_list(LOAD_BALANCER_KEYS) in address
+    assert cel_list(DNS_NAMES) in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
+
+
+def test_an_external_name_may_name_its_own_namespace_or_another_by_the_template() -> None:
+    owner = PolicyOwner(
+        "agent", "agents", "user", held=("ExternalNames/services/a",), domain="edge.local"
+    )
+    first = replace(owner, template="{cluster}-x-{namespace}")
+    for each, wanted in (
+        (owner, "'[a-z0-9-]*-v-' + c + '(--[0-9a-f]{12})?'"),
+        (first, "c + '-x-[a-z0-9-]*'"),
+    ):
+        names = rule_about(shared_proxies(each), Guard.EXTERNAL_NAMES)["expression"]
+        assert "[request.namespace] + ([variables.cluster] + [].filter" in names
+        assert f".map(c, {wanted})" in names
+        assert r"'[.]' + n + '[.]svc([.]edge\\.local)?[.]?$'" in names
+
+
+def test_pods_are_held_to_their_own_rules_and_services_to_theirs() -> None:
+    spec = pod_limits(PolicyOwner("agent", "agents", "user", held=tuple(sorted(ALL))))
+    volumes = rule_about(spec, Guard.NETWORK_VOLUMES)["expression"]
+    assert volumes.startswith("!(request.resource.resource == 'pods' && variables.cluster in")
+    assert all(f"has(v.{source})" in volumes for source in NETWORK_SOURCES)
+    assert cel_list(POD_ADDRESSES) in rule_about(spec, Guard.POD_ADDRESSES)["expression"]
+    assert "'services'" not in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
+    assert "'pods'" not in rule_about(policy(*ALL), Guard.EXTERNAL_DNS)["expression"]
+    assert len(pod_limits(PolicyOwner("agent", "agents", "user"))["validations"]) == 2
+
+
+def test_whose_a_namespace_is_stands_on_its_label() -> None:
+    variables = {each["name"]: each["expression"] for each in policy(*ALL)["variables"]}
+    label = "namespaceObject.metadata.labels['virtualcluster.kubeedge.io/cluster']"
+    assert variables["cluster"] == label
+
+
+def test_variables_come_before_those_that_use_them() -> None:
+    spec = policy(*ALL)
+    names = [each["name"] for each in spec["variables"]]
+    assert len(names) == len(set(names))
+    for index, each in enumerate(spec["variables"]):
+        assert not [name for name in names[index:] if f"variables.{name}" in each["expression"]]
+
+
+@pytest.mark.parametrize("tenancy", [SHARED, STRICT])
+@pytest.mark.parametrize(
+    ("allow", "allowed"),
+    [
+        ((), set()),
+        (("ExternalDNS", "HostPath"), set()),
+        (("ExternalAddresses",), {"ExternalAddresses/services/a"}),
+        (("ProxySnippets",), {"ProxySnippets/ingresses/a"}),
+        (("networking.k8s.io/Ingress",), {"ProxySnippets/ingresses/a"}),
+    ],
+)
+def test_tenants_are_let_through_with_what_their_works_may_in_both_profiles(
+    tenancy: str, allow: tuple[str, ...], allowed: set[str]
+) -> None:
+    assert allowances(virtual_cluster("a", allow=allow), tenancy) == allowed
+
+
+def test_what_is_refused_everybody_is_let_through_where_it_is_allowed_only() -> None:
+    addresses, snippets, others, *_ = policy()["validations"]
+    spec = policy(
+        allowed=(
+            "ExternalAddresses/services/b",
+            "ExternalAddresses/services/a",
+            "ProxySnippets/ingresses/b",
+        )
+    )
+    variables = [each["name"] for each in spec["variables"]]
+    assert "cluster" in variables
+    assert "new_hosts" not in variables
+    assert [each["expression"] for each in spec["validations"]] == [
+        f"variables.cluster in ['a', 'b'] || {addresses['expression']}",
+        f"variables.cluster in ['b'] || {snippets['expression']}",
+        others["expression"],
+    ]
+
+
+def test_a_virtual_cluster_of_which_nothing_is_known_is_let_through_with_nothing() -> None:
+    spec = policy("ExternalDNS/services/a")
+    assert [each["expression"] for each in spec["validations"][:3]] == [
+        each["expression"] for each in policy()["validations"]
+    ]

@@ -1,0 +1,77 @@
+"""When a leader hands over: what lasts, and never an uplink that comes and goes."""
+
+import asyncio
+
+import pytest
+
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.kube.absence import never
+from karmada_vc_agent.runner.hub_identity import HubIdentity
+from karmada_vc_agent.runner.hub_presence import ASK_S, HubPresence
+from karmada_vc_agent.runner.hub_relief import AWAY_S, LED_S, STEADY_S, HubAway
+from tests.fakes.world import World
+
+
+class Leader:
+    """Looks at the hub with each renewal."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.is_away = False
+        self.hub = HubAway(lambda: self.is_away, lambda: self.now)
+        self.hub.lasts()
+
+    def after(self, seconds: float) -> bool:
+        self.now += seconds
+        return self.hub.lasts()
+
+
+@pytest.fixture
+def leader() -> Leader:
+    made = Leader()
+    assert not made.after(LED_S)
+    return made
+
+
+def test_hub_that_is_away_for_long_is_a_reason(leader: Leader) -> None:
+    leader.is_away = True
+    assert not leader.after(1.0)
+    assert not leader.after(AWAY_S - 1.0)
+    assert leader.after(1.0)
+
+
+def test_hub_that_comes_and_goes_is_none(leader: Leader) -> None:
+    for _ in range(100):
+        leader.is_away = True
+        assert not leader.after(1.0)
+        assert not leader.after(AWAY_S - 1.0)
+        leader.is_away = False
+        assert not leader.after(1.0)
+
+
+def test_who_leads_since_just_now_keeps_the_lead() -> None:
+    leader = Leader()
+    leader.is_away = True
+    assert not leader.after(AWAY_S)
+    assert not leader.after(LED_S - AWAY_S - 1.0)
+    assert leader.after(1.0)
+
+
+def test_hub_that_is_just_back_has_answered_the_leader_first() -> None:
+    assert STEADY_S > AWAY_S >= 2 * 2.0, "more than two renewals"
+    assert LED_S >= AWAY_S + STEADY_S
+
+
+async def test_standby_counts_good_answers_in_a_row(world: World) -> None:
+    clock = asyncio.get_running_loop().time
+    presence = HubPresence(world.hub_client, HubIdentity(), never, clock)
+    assert presence.answers_for_s() == 0.0
+    task = asyncio.ensure_future(presence.keep_asking())
+    await asyncio.sleep(STEADY_S + 1.0)
+    assert presence.answers_for_s() >= STEADY_S
+    world.hub.fail(503, "ServiceUnavailable", method="GET", path=CLUSTERS_PATH, times=1)
+    await asyncio.sleep(ASK_S)
+    assert presence.answers_for_s() == 0.0
+    await asyncio.sleep(ASK_S)
+    assert presence.answers_for_s() < STEADY_S
+    task.cancel()

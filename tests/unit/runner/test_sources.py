@@ -1,0 +1,424 @@
+"""What enqueues which keys: each source of each controller, by the parts that the agent has."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable
+from typing import Any, NamedTuple
+
+import pytest
+
+from karmada_vc_agent.cluster import lease as cluster_lease
+from karmada_vc_agent.cluster import node_labels_controller as node_labels
+from karmada_vc_agent.cluster import registration
+from karmada_vc_agent.cluster import status as cluster_status
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.features.escapes import escape_detector, evictions
+from karmada_vc_agent.features.found.origins import Origin
+from karmada_vc_agent.features.gateway import admin_role
+from karmada_vc_agent.features.host_events import controller as host_events
+from karmada_vc_agent.features.policies import policy_status
+from karmada_vc_agent.features.policies.policy_status import EVERYTHING
+from karmada_vc_agent.features.quota import controller as quotas
+from karmada_vc_agent.features.quota.controller import WORKLOADS
+from karmada_vc_agent.features.service_export import endpoint_slices
+from karmada_vc_agent.features.service_names import controller as service_names
+from karmada_vc_agent.features.service_names.controller import SERVICE_NAMES
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
+from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL
+from karmada_vc_agent.model.karmada import work_name
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.rbac_rule import BUILT_INS
+from karmada_vc_agent.runner.controllers import SETUPS, all_controllers
+from karmada_vc_agent.work import execution, node_taints
+from karmada_vc_agent.work import orphans_controller as orphans
+from karmada_vc_agent.work.causes import HOOK, KIND, OBJECTS, Cause
+from karmada_vc_agent.work.grounds import Dependency, Ground
+from karmada_vc_agent.work.namespaces import controller as namespaces
+from karmada_vc_agent.work.namespaces.default_objects import QUOTAS
+from karmada_vc_agent.work.orphans_controller import ALL
+from tests.fakes import objects
+from tests.fakes.served import Served
+from tests.fakes.world import AGENT, Setup, World, new_world
+
+Change = Callable[[World], object]
+Queue = WorkQueue[Any]
+A, B = "branch-a", "branch-b"
+CLUSTER = f"{CLUSTERS_PATH}/{A}"
+WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/web-1"
+EDGE = "/api/v1/namespaces/edge-v-branch-a"
+WEB, SHOP = (A, "web-1"), (A, "export")
+SERVICE = (A, "edge", "web")
+GADGET = GroupVersionKind("example.com", "v1", "Gadget")
+GADGETS = Resource(GADGET, "gadgets", namespaced=True)
+SETTLED_S = 10.0
+"""Longer than any source lets changes settle."""
+
+
+def exporting(service: str, name: str) -> Object:
+    """Return a Work with a ServiceExport that is applied."""
+    export = {
+        "apiVersion": "multicluster.x-k8s.io/v1alpha1",
+        "kind": "ServiceExport",
+        "metadata": {"name": service, "namespace": "edge"},
+    }
+    made = objects.work(export, name=name)
+    made["status"] = {"conditions": [objects.condition("Applied", "True", "r", "m")]}
+    return made
+
+
+def found_by_a_group(world: World) -> None:
+    world.parts.common.origins.note("nodeGroups", A, Origin("NodeGroup a"))
+
+
+def host_restored(world: World) -> None:
+    history = world.parts.common.clients.host.history
+    history.notice("a test")
+    history._list_again()
+
+
+@pytest.fixture
+async def wired() -> AsyncIterator[World]:
+    """Two registered virtual clusters with a node each; pod `away` runs on the other's."""
+    vcs = (
+        objects.virtual_cluster(A, quota={"pods": "4"}, on_node_leave="Evict"),
+        objects.virtual_cluster(B),
+    )
+    settings = {"controllers": "*", "feature_gates": "MultiClusterService=true"}
+    async with new_world(*vcs, **settings) as world:
+        for name in (A, B):
+            world.register(name)
+        world.hub.seed(objects.work(objects.config_map()), exporting("web", "export"))
+        world.host.seed(
+            objects.claimed(),
+            objects.namespace("shop-v-branch-a"),
+            objects.node("n1", {"branch": "a"}),
+            objects.node("n2", {"branch": "b"}),
+            objects.pod("away", "edge-v-branch-a", "n2", nodeSelector={"branch": "a"}),
+            objects.pod("there", "shop-v-branch-a", "n2"),
+        )
+        for resource in (QUOTAS, *(r for r in WORKLOADS if r.gvk.kind == "Deployment")):
+            world.store_of(resource)
+        world.look()
+        yield world
+
+
+async def keys_of(queue: Queue) -> set[Hashable]:
+    """Take out all keys, once changes have settled."""
+    await asyncio.sleep(SETTLED_S)
+    found = set()
+    while len(queue):
+        key = await queue.take()
+        queue.done(key)
+        found.add(key)
+    return found
+
+
+# --- changes ------------------------------------------------------------------------------------
+
+
+def seen(change: Change) -> Change:
+    """Return a change of a server that the stores are told of."""
+
+    def change_and_look(world: World) -> None:
+        change(world)
+        world.look()
+
+    return change_and_look
+
+
+def seeded(*made: Object) -> Change:
+    return seen(lambda world: world.host.seed(*made))
+
+
+def cluster_changed(world: World) -> None:
+    world.hub.change(CLUSTER, spec={**world.hub.live(CLUSTER)["spec"], "provider": "p"})
+    world.look()
+
+
+def cluster_of_another_agent(world: World) -> None:
+    world.register(annotations={AGENT_ANNOTATION: "agents/another"})
+    world.look()
+
+
+def own(manifest: Object) -> Object:
+    """Return an object of branch-a as it lies on the host."""
+    manifest["metadata"]["namespace"] = "edge-v-branch-a"
+    labels = objects.claimed()["metadata"]["labels"]
+    manifest["metadata"]["labels"] = {k: v for k, v in labels.items() if k != AGENT_LABEL}
+    return manifest
+
+
+QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "vc-quota"}, "spec": {}}
+NODE = seeded(objects.node("n3", {"branch": "a"}))
+CLAIM = seeded(objects.claimed(virtual="shop"))
+CLAIM_GONE = seen(lambda world: world.host.remove(EDGE))
+CLUSTER_GONE = seen(lambda world: world.hub.remove(CLUSTER))
+
+
+def emitted(signal: str, *args: object) -> Change:
+    return lambda world: getattr(world.parts.common.signals, signal).emit(*args)
+
+
+def disputed(node: str) -> Change:
+    return lambda world: world.parts.works.registered.disputed.emit(node)
+
+
+def unready(world: World) -> None:
+    world.register(ready="False")
+    world.look()
+
+
+def judged(world: World) -> None:
+    world.parts.common.judgements.judge(A, objects.ready())  # type: ignore[arg-type]
+
+
+# --- what waits ---------------------------------------------------------------------------------
+
+
+def refused(ground: Ground, about: str) -> Callable[[World, Queue], None]:
+    """Have a Work wait for what its refusal rests on."""
+
+    def prepare(world: World, _: Queue) -> None:
+        world.memory.note(world.hub.live(WORK), ("Code",), (Dependency(ground, about),))
+
+    return prepare
+
+
+def blamed(what: str, about: Hashable) -> Callable[[World, Queue], None]:
+    """Have two Works wait for one cause; one of them looks now and then."""
+
+    def prepare(_: World, queue: Queue) -> None:
+        for key in (WEB, SHOP):
+            queue.blame(key, [Cause(A, what, about)])
+
+    return prepare
+
+
+def backing_off(*keys: Hashable) -> Callable[[World, Queue], None]:
+    def prepare(_: World, queue: Queue) -> None:
+        for key in keys:
+            queue.add_after(key, 1000.0)
+
+    return prepare
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+class Case(NamedTuple):
+    """A source, what changes, and the keys that come up."""
+
+    setup: Setup
+    number: int
+    change: Change
+    keys: set[Any]
+    prepare: Callable[[World, Queue], None] = nothing
+
+    def __str__(self) -> str:
+        return f"{self.setup.__module__.rpartition('.')[2]}-{self.number}"
+
+
+KIND_SERVED = emitted("served", ServedApis([], True, {GADGET: GADGETS}))
+GADGET_GONE = emitted("own_object", {"apiVersion": "example.com/v1", "kind": "Gadget"}, None)
+BOTH = {A, B}
+AWAY, THERE = ("edge-v-branch-a", "away"), ("shop-v-branch-a", "there")
+SERVICES, WORKS = backing_off(SERVICE, (B, "edge", "web")), backing_off(WEB, (B, "web-1"))
+
+CASES = [
+    Case(cluster_status.setup, 11, lambda world: world.parts.credential.fail("R", "r"), BOTH),
+    Case(cluster_status.setup, 12, lambda world: world.parts.lease_namespace.fail("R", "r"), BOTH),
+    Case(cluster_lease.setup, 0, lambda world: world.parts.leases.start(A), {A}),
+    Case(cluster_lease.setup, 1, emitted("lead_regained"), BOTH),
+    Case(registration.setup, 0, cluster_changed, {A}),
+    Case(cluster_status.setup, 0, cluster_changed, {A}),
+    Case(cluster_status.setup, 1, NODE, {A}),
+    Case(cluster_status.setup, 2, emitted("status_due", A), {A}),
+    Case(cluster_status.setup, 3, lambda world: world.parts.placement.changed.emit(), BOTH),
+    Case(cluster_status.setup, 4, lambda world: world.parts.works.kept.changed.emit(A), {A}),
+    Case(cluster_status.setup, 5, emitted("lead_regained"), BOTH),
+    Case(cluster_status.setup, 6, found_by_a_group, {A}),
+    Case(cluster_status.setup, 7, lambda world: world.parts.works.owned.changed.emit(A), {A}),
+    Case(cluster_status.setup, 8, lambda world: world.parts.common.openings.changed.emit(A), {A}),
+    Case(
+        cluster_status.setup,
+        9,
+        lambda world: world.parts.common.held.changed.emit(A, "edge", None),
+        {A},
+    ),
+    Case(cluster_status.setup, 10, lambda world: world.parts.orphans_found(A, ["x"]), {A}),
+    Case(orphans.setup, 0, seen(lambda world: world.hub.remove(WORK)), {ALL}),
+    Case(orphans.setup, 1, host_restored, {ALL}),
+    Case(service_names.setup, 0, CLAIM, {SERVICE_NAMES}),
+    Case(quotas.setup, 0, seeded(own(objects.deployment())), {A}),
+    Case(quotas.setup, 1, CLAIM, {A}),
+    Case(node_labels.setup, 0, NODE, {"n3"}),
+    Case(node_labels.setup, 1, cluster_of_another_agent, {"n1", "n2"}),
+    Case(node_labels.setup, 2, disputed("n1"), {"n1"}),
+    Case(node_taints.setup, 0, NODE, {A}),
+    Case(admin_role.setup, 0, emitted("admin_rules"), set(BUILT_INS)),
+    Case(policy_status.setup, 1, CLUSTER_GONE, {EVERYTHING}),
+    Case(policy_status.setup, 2, CLAIM_GONE, {EVERYTHING}),
+    Case(escape_detector.setup, 0, seeded(objects.pod("new", AWAY[0], "n2")), {(AWAY[0], "new")}),
+    Case(escape_detector.setup, 1, seeded(objects.node("n2", {"branch": "c"})), {AWAY}),
+    Case(escape_detector.setup, 2, CLAIM, {THERE}),
+    Case(escape_detector.setup, 3, disputed("n2"), {AWAY}),
+    Case(
+        evictions.setup,
+        0,
+        seeded(objects.pod("new", AWAY[0], "n2", nodeSelector={"branch": "a"})),
+        {(AWAY[0], "new")},
+    ),
+    Case(evictions.setup, 1, seeded(objects.node("n2", {"branch": "a"})), {AWAY}),
+    Case(
+        endpoint_slices.setup,
+        0,
+        seen(lambda world: world.hub.seed(exporting("shop", "more"))),
+        {(A, "edge", "shop")},
+    ),
+    Case(endpoint_slices.setup, 1, CLAIM_GONE, {SERVICE}),
+    Case(endpoint_slices.setup, 2, unready, {SERVICE}, SERVICES),
+    Case(endpoint_slices.setup, 3, judged, {SERVICE}, SERVICES),
+    Case(endpoint_slices.setup, 4, CLAIM_GONE, {SERVICE}, SERVICES),
+    Case(namespaces.setup, 0, cluster_changed, {(A, "default")}),
+    Case(namespaces.setup, 1, CLAIM, {(A, "shop")}),
+    Case(namespaces.setup, 2, seeded(own(QUOTA)), {(A, "edge")}),
+    Case(execution.setup, 0, emitted("work_due", WEB), {WEB}),
+    Case(execution.setup, 1, emitted("work_affected", "karmada-es-branch-a/web-1"), {WEB}),
+    Case(execution.setup, 2, seen(lambda world: world.hub.mark_deleted(CLUSTER)), {WEB, SHOP}),
+    Case(
+        execution.setup,
+        3,
+        seen(lambda world: world.hub.remove(WORK)),
+        {(A, work_name("Namespace", "edge", ""))},
+    ),
+    Case(execution.setup, 4, emitted("meaning", lambda gvk: gvk.kind == "ConfigMap"), {WEB}),
+    Case(execution.setup, 5, CLAIM, {(A, work_name("Namespace", "shop", ""))}),
+    Case(execution.setup, 6, NODE, {WEB}, refused(Ground.OWN_NODES, A)),
+    Case(
+        execution.setup,
+        6,
+        lambda world: world.parts.common.openings.changed.emit(A),
+        {WEB},
+        refused(Ground.WINDOW, A),
+    ),
+    Case(
+        execution.setup,
+        6,
+        emitted("node_group", None, {"metadata": {"name": "east"}, "spec": {"nodes": ["n1"]}}),
+        {WEB},
+        refused(Ground.NODE_GROUP, "east"),
+    ),
+    Case(execution.setup, 6, KIND_SERVED, {WEB}, refused(Ground.KIND, "/".join(GADGET))),
+    Case(execution.setup, 7, KIND_SERVED, {WEB, SHOP}, blamed(KIND, GADGET)),
+    Case(execution.setup, 8, GADGET_GONE, {WEB, SHOP}, blamed(OBJECTS, "example.com/Gadget")),
+    Case(execution.setup, 9, emitted("hook_answers", A, "h"), {WEB, SHOP}, blamed(HOOK, "h")),
+    Case(execution.setup, 10, unready, {WEB}, WORKS),
+    Case(execution.setup, 11, judged, {WEB}, WORKS),
+    Case(execution.setup, 12, CLAIM_GONE, {WEB}, WORKS),
+]
+RUN = {(policy_status.setup, 0), (host_events.setup, 0), (host_events.setup, 1)}
+"""Have tests of their own: what they follow is known to their controllers only."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+async def test_change_enqueues_the_keys_it_concerns(wired: World, case: Case) -> None:
+    spec = wired.spec(case.setup)
+    spec.sources[case.number].connect(spec.queue)
+    case.prepare(wired, spec.queue)
+    await keys_of(spec.queue)  # what is there from the beginning
+    case.change(wired)
+    assert await keys_of(spec.queue) == case.keys
+
+
+def test_each_source_has_a_case(wired: World) -> None:
+    specs = {setup: setup(wired.parts) for setup in SETUPS}
+    sources = {
+        (setup, number)
+        for setup, spec in specs.items()
+        for number in range(len(spec.sources) if spec is not None else 0)
+    }
+    assert {(case.setup, case.number) for case in CASES} | RUN == sources
+
+
+async def test_policy_that_changed_has_the_guard_look(wired: World) -> None:
+    group = "admissionregistration.k8s.io/v1"
+    kinds = {"validatingadmissionpolicies": "", "validatingadmissionpolicybindings": "Binding"}
+    for plural, end in kinds.items():
+        kind = f"ValidatingAdmissionPolicy{end}"
+        wired.host.storage.served.append(Served(group, plural, kind, namespaced=False))
+    spec = wired.spec(policy_status.setup)
+    spec.sources[0].connect(spec.queue)
+    await spec.reconcile(EVERYTHING)
+    task = asyncio.ensure_future(spec.runs["policies"]())
+    assert await keys_of(spec.queue) == set()
+    labels = {AGENT_LABEL: AGENT}
+    metadata = {"name": "vc-own", "labels": labels}
+    policy = {"apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": metadata}
+    wired.host.seed(policy)
+    assert await keys_of(spec.queue) == {EVERYTHING}
+    task.cancel()
+
+
+async def test_slice_that_changed_has_its_service_looked_at(wired: World) -> None:
+    spec = wired.spec(endpoint_slices.setup)
+    task = asyncio.ensure_future(spec.runs["slices"]())
+    wired.parts.common.judgements.judge(A, objects.ready())  # type: ignore[arg-type]
+    await spec.reconcile(SERVICE)
+    assert await keys_of(spec.queue) == set()
+    labels = {"kubernetes.io/service-name": "web"}
+    metadata = {"name": "web-x", "namespace": "edge-v-branch-a", "labels": labels}
+    found = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata}
+    wired.host.seed(found)
+    assert await keys_of(spec.queue) == {SERVICE}
+    task.cancel()
+
+
+INITIAL: dict[str, set[Any]] = {
+    "departures": {"was-here"},
+    "registration": BOTH,
+    "cluster-access": BOTH,
+    "orphans": {ALL},
+    "service-names": {SERVICE_NAMES},
+    "admin-role": set(BUILT_INS),
+    "policy-status": {EVERYTHING},
+    "escape-detector": {AWAY},
+    "evictions": {AWAY},
+}
+RESYNC: dict[str, set[Any]] = {
+    "departures": {A},
+    "registration": {A},
+    "cluster-access": {A},
+    "cluster-status": {A},
+    "service-names": {SERVICE_NAMES},
+    "quotas": {A},
+    "node-labels": {"n1", "n2"},
+    "node-taints": {A},
+    "admin-role": set(BUILT_INS),
+    "policy-status": {EVERYTHING},
+    "escape-detector": {AWAY},
+    "evictions": {AWAY},
+    "service-export": {SERVICE},
+    "namespaces": {(A, "default"), (A, "edge")},
+    "execution": {WEB, SHOP},
+}
+
+
+async def test_what_is_there_from_the_beginning_is_enqueued_at_the_start(wired: World) -> None:
+    wired.parts.common.state._values["cluster.was-here"] = '{"uid": "u", "settings": "s"}'
+    found = {}
+    for controller in all_controllers(wired.parts):
+        await keys_of(controller.queue)
+        controller.enqueue_initial()
+        await asyncio.sleep(1000.0)
+        found[controller.name] = await keys_of(controller.queue)
+    assert {name: keys for name, keys in found.items() if keys} == INITIAL
+
+
+async def test_resync_enqueues_all_there_is_of_a_virtual_cluster(wired: World) -> None:
+    found = {}
+    for controller in all_controllers(wired.parts):
+        await keys_of(controller.queue)
+        controller.resync((A,))
+        found[controller.name] = await keys_of(controller.queue)
+    assert {name: keys for name, keys in found.items() if keys} == RESYNC

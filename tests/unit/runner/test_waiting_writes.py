@@ -1,0 +1,110 @@
+"""WaitingWrites: what is between `Serving` and the first write is said, once."""
+
+import asyncio
+
+import pytest
+
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.judgements import Judgements
+from karmada_vc_agent.cluster.rules.readiness import observed_ready
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec, NotReadyError, Requeue
+from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.runner.waiting_writes import ALL, LATE_S, LOOK_S, WaitingWrites
+from karmada_vc_agent.work.works import WorkKey
+from tests.fakes import objects
+from tests.fakes.world import HOST_UID, World
+
+KEY = ("branch-a", "web-1")
+
+
+class Scene:
+    """A leader with a Work of branch-a; branch-b has none."""
+
+    def __init__(self, world: World) -> None:
+        for name in world.virtual_clusters:
+            world.register(name, ready=None)
+        world.hub.seed(objects.work(objects.config_map()))
+        world.look()
+        self.world = world
+        self.is_leading = True
+        self.error: Exception | None = None
+        self.judgements = Judgements()
+        queue: WorkQueue[WorkKey] = WorkQueue(
+            lambda key: key[0], 1.0, 30.0, clock=asyncio.get_running_loop().time
+        )
+        self.controller = Controller(ControllerSpec("execution", queue, self._reconcile))
+        self.waiting = WaitingWrites(
+            world.virtual_clusters,
+            HubClusters(
+                world.clusters.store, HOST_UID, world.virtual_clusters, judgements=self.judgements
+            ),
+            self.judgements,
+            world.works,
+            lambda: self.is_leading,
+            self.controller,
+        )
+
+    async def _reconcile(self, _: WorkKey) -> Requeue | None:
+        if self.error is not None:
+            raise self.error
+        return None
+
+    def judge(self, http_status: int | None) -> None:
+        self.judgements.judge("branch-a", observed_ready(http_status))
+
+    def reasons(self, looks: int = 2) -> dict[str, str]:
+        for _ in range(looks):
+            self.waiting.look()
+        return self.waiting.reasons
+
+
+@pytest.fixture
+async def scene(world: World) -> Scene:
+    return Scene(world)
+
+
+async def test_host_that_no_probe_reached_is_named_once(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert scene.reasons(1) == {}, "it may be about to end"
+    why = "the Cluster is not judged Ready yet: no probe of the host has ended"
+    assert scene.reasons(5) == {"branch-a": why}
+    scene.judge(200)
+    assert scene.reasons(2) == {}
+    said = [(each.message, each.__dict__["virtual_cluster"]) for each in caplog.records]
+    assert said == [("Writing no Works", "branch-a"), ("Writing Works", "branch-a")]
+
+
+async def test_host_that_is_judged_not_ready_is_named_with_the_reason(scene: Scene) -> None:
+    scene.judge(None)
+    (why,) = scene.reasons().values()
+    assert why.startswith("the host is not ready (ClusterNotReachable): ")
+
+
+async def test_lead_in_doubt_is_named(scene: Scene) -> None:
+    scene.is_leading = False
+    assert list(scene.reasons()) == [ALL]
+
+
+async def test_works_that_wait_for_workers_are_named(scene: Scene) -> None:
+    scene.judge(200)
+    scene.controller.queue.add(KEY)
+    assert scene.reasons() == {}
+    await asyncio.sleep(LATE_S)
+    (why,) = scene.reasons().values()
+    assert "wait for a worker" in why
+
+
+async def test_what_no_work_passes_is_named_although_nothing_logs_it(scene: Scene) -> None:
+    scene.judge(200)
+    scene.error = NotReadyError("the hub has not told its Clusters yet")
+    scene.controller.queue.add(KEY)
+    tasks = [asyncio.ensure_future(each()) for each in (scene.controller.run, scene.waiting.run)]
+    await asyncio.sleep(4 * LOOK_S)
+    assert scene.waiting.reasons == {ALL: "the hub has not told its Clusters yet"}
+    scene.error = None
+    await asyncio.sleep(40.0)
+    assert scene.waiting.reasons == {}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,113 @@
+"""AffectedWorks: a change brings up the Works that depend on it, and nobody else's."""
+
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from karmada_vc_agent.cluster.node_groups import NODE_GROUP
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.work.affected_works import (
+    AffectedWorks,
+    healed_by_kinds,
+    healed_by_object,
+    released_clusters,
+)
+from karmada_vc_agent.work.causes import KIND, OBJECTS, Cause
+from karmada_vc_agent.work.works import WorkKey
+from tests.fakes import objects
+
+GADGET = GroupVersionKind("example.com", "v1", "Gadget")
+
+
+class Given:
+    """branch-a and branch-b, each with a Work that depends on its claims."""
+
+    def __init__(self) -> None:
+        works = MagicMock()
+        works.names.side_effect = lambda cluster: [f"{cluster}-1", f"{cluster}-2"]
+        self.clusters = MagicMock()
+        self.clusters.is_deleting.side_effect = lambda name: name == "branch-b"
+        self.affected = AffectedWorks(
+            {"branch-a", "branch-b"},
+            works,
+            self.clusters,
+            lambda cluster: [f"karmada-es-{cluster}/binding", "karmada-es-stranger/binding"],
+        )
+
+
+def served(*gvks: GroupVersionKind) -> ServedApis:
+    resource = Resource(GADGET, "gadgets", namespaced=True, verbs=frozenset())
+    return MagicMock(spec=ServedApis, by_kind=dict.fromkeys(gvks, resource))
+
+
+def claimed(cluster: str, name: str, **fields: Any) -> Object:
+    return objects.claimed(cluster, name, f"{name}-v-{cluster}", **fields)
+
+
+def test_thousand_namespace_events_of_one_cluster_bring_up_no_work_of_another() -> None:
+    affected = Given().affected
+    for number in range(1000):
+        before = claimed("branch-a", f"n{number % 7}", annotations={"n": str(number)})
+        after = claimed("branch-a", f"n{number % 7}", annotations={"n": str(number + 1)})
+        found = [*affected.by_namespace(before, after), *affected.by_namespace(before, None)]
+        assert {cluster for cluster, _ in found} <= {"branch-a"}
+
+
+def test_claim_brings_up_its_namespace_work_and_what_depends_on_claims() -> None:
+    found = list(Given().affected.by_namespace(None, claimed("branch-a", "new")))
+    assert ("branch-a", "binding") in found
+    assert len([name for _, name in found if name != "binding"]) == 1  # the Namespace's Work
+    assert not [cluster for cluster, _ in found if cluster != "branch-a"]
+
+
+def test_works_of_a_cluster_that_is_deleted_come_up() -> None:
+    affected = Given().affected
+    for name, found in (("branch-a", []), ("branch-b", ["branch-b-1", "branch-b-2"]), ("x", [])):
+        cluster = {"metadata": {"name": name}}
+        assert [work for _, work in affected.by_cluster(cluster, cluster)] == found
+
+
+def test_works_of_the_namespaces_of_a_work_that_is_gone_come_up() -> None:
+    affected = Given().affected
+    work = objects.work(objects.deployment())
+    assert [cluster for cluster, _ in affected.by_work("branch-a", work, None)] == ["branch-a"]
+    assert list(affected.by_work("branch-a", None, work)) == []
+    assert list(affected.by_work("branch-a", work, work)) == []
+
+
+@pytest.mark.parametrize(
+    ("work", "found"),
+    [
+        ("karmada-es-branch-a/web", [("branch-a", "web")]),
+        ("karmada-es-stranger/web", []),
+        ("edge/web", []),
+        ("", []),
+    ],
+)
+def test_work_by_its_id_is_one_of_a_cluster_served(work: str, found: list[WorkKey]) -> None:
+    assert Given().affected.by_id(work) == found
+
+
+def test_object_that_goes_heals_what_its_kind_held_up() -> None:
+    gone: Object = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+    assert healed_by_object(gone, gone) is None
+    assert healed_by_object(None, gone) is None
+    concerns = healed_by_object(gone, None)
+    assert concerns is not None
+    assert concerns(Cause("branch-a", OBJECTS, "example.com/Gadget"))
+    assert not concerns(Cause("branch-a", OBJECTS, "example.com/Other"))
+
+
+def test_kind_that_is_served_heals_what_waited_for_it() -> None:
+    concerns = healed_by_kinds(served(GADGET))
+    assert concerns(Cause("branch-a", KIND, GADGET))
+    assert not concerns(Cause("branch-a", KIND, NODE_GROUP))
+
+
+def test_namespace_that_is_gone_releases_its_cluster() -> None:
+    namespace = claimed("branch-a", "edge")
+    assert released_clusters(namespace, None) == ["branch-a"]
+    assert released_clusters(namespace, namespace) == []
+    assert released_clusters(objects.namespace("edge"), None) == []

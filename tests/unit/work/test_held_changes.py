@@ -1,0 +1,64 @@
+"""A sync needs no other for what it wrote itself, however early the watch tells of it."""
+
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.held_changes import HeldChanges
+from karmada_vc_agent.work.works import WorkKey
+
+KEY = ("branch-a", "web")
+
+
+def version(number: int, uid: str = "u1") -> Object:
+    return {"metadata": {"name": "c", "uid": uid, "resourceVersion": str(number)}}
+
+
+def new() -> tuple[HeldChanges, list[WorkKey]]:
+    enqueued: list[WorkKey] = []
+    return HeldChanges(enqueued.append), enqueued
+
+
+def test_change_is_enqueued_at_once_while_nothing_is_synced() -> None:
+    held, enqueued = new()
+    held.begin(("branch-a", "other"))
+    held.changed(KEY, version(1))
+    assert enqueued == [KEY]
+
+
+def test_own_write_told_before_its_answer_enqueues_nothing() -> None:
+    held, enqueued = new()
+    held.begin(KEY)
+    held.changed(KEY, version(1))
+    held.saw(KEY, version(1))
+    held.end(KEY)
+    assert enqueued == []
+
+
+def test_change_that_the_sync_did_not_see_is_enqueued_when_it_ends() -> None:
+    held, enqueued = new()
+    held.begin(KEY)
+    held.saw(KEY, version(1))
+    for told in (version(1), version(2), version(1, uid="u2")):
+        held.changed(KEY, told)
+    assert enqueued == []
+    held.end(KEY)
+    assert enqueued == [KEY]
+
+
+def test_deletion_of_what_was_seen_is_enqueued() -> None:
+    held, enqueued = new()
+    held.begin(KEY)
+    held.saw(KEY, version(1))
+    held.changed(KEY, None)
+    held.end(KEY)
+    assert enqueued == [KEY]
+
+
+def test_nothing_is_kept_of_a_sync_that_ended() -> None:
+    held, enqueued = new()
+    held.begin(KEY)
+    held.saw(KEY, version(1))
+    held.end(KEY)
+    held.saw(KEY, version(2))
+    held.begin(KEY)
+    held.changed(KEY, version(2))
+    held.end(KEY)
+    assert enqueued == [KEY]

@@ -1,0 +1,69 @@
+"""Works are looked at again when the taints of the nodes of their virtual cluster change."""
+
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Meta, Node, NodeSpec, Taint
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.work.node_taints import NodeTaintsController
+from karmada_vc_agent.work.works import Works
+
+EDGE = Taint("edge", "", "NoSchedule")
+
+
+class Branch:
+    """One virtual cluster with a Work, on a store of nodes."""
+
+    def __init__(self, *, tolerates: bool = True) -> None:
+        vc = VirtualCluster("a", LabelSelector({"branch": "a"}), tolerate_node_taints=tolerates)
+        self.nodes: Store[Node] = Store(StructCodec(Node))
+        vcs = VirtualClusters([vc])
+        self.taints = NodeTaints(Membership(vcs, self.nodes, lambda _: ""), vcs)
+        works: Store[Object] = Store(RawCodec())
+        works.apply(
+            {"metadata": {"name": "web", "namespace": "karmada-es-a", "resourceVersion": "1"}}
+        )
+        self.queued: list[tuple[str, str]] = []
+        self.controller = NodeTaintsController(self.taints, Works({"a": works}), self.queued.append)
+        self._version = 0
+
+    def put(self, name: str, *taints: Taint) -> None:
+        self._version += 1
+        meta = Meta(name=name, resource_version=str(self._version), labels={"branch": "a"})
+        self.nodes.apply(Node(meta, spec=NodeSpec(list(taints))))
+
+
+async def test_works_are_queued_when_what_all_nodes_carry_changed() -> None:
+    branch = Branch()
+    branch.put("n1", EDGE)
+    assert branch.taints.of("a") == (EDGE,)
+    await branch.controller.reconcile("a")
+    assert branch.queued == []
+    branch.put("n2")
+    assert branch.taints.of("a") == (EDGE,)  # until it is looked at
+    await branch.controller.reconcile("a")
+    assert branch.queued == [("a", "web")]
+    assert branch.taints.of("a") == ()
+    branch.put("n2", EDGE)
+    await branch.controller.reconcile("a")
+    assert branch.taints.of("a") == (EDGE,)
+    assert len(branch.queued) == 2
+
+
+async def test_the_first_look_queues_nothing() -> None:
+    branch = Branch()
+    branch.put("n1", EDGE)
+    await branch.controller.reconcile("a")
+    assert branch.queued == []
+    assert branch.taints.of("a") == (EDGE,)
+
+
+async def test_a_virtual_cluster_may_leave_taints_alone() -> None:
+    branch = Branch(tolerates=False)
+    branch.put("n1", EDGE)
+    await branch.controller.reconcile("a")
+    assert branch.taints.of("a") == ()

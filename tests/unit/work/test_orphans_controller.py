@@ -1,0 +1,161 @@
+"""OrphansController: counted, told once, never removed."""
+
+import asyncio
+from datetime import datetime, timedelta
+
+import pytest
+
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work import orphans_controller as orphans
+from karmada_vc_agent.work.orphans_controller import WHILE_ANY, OrphansController
+from tests.fakes import objects
+from tests.fakes.storage import CREATED_AT
+from tests.fakes.world import World
+
+NAMESPACE = "edge-v-branch-a"
+ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"
+
+
+def controller(
+    world: World, age: timedelta = timedelta()
+) -> tuple[OrphansController, dict[str, int]]:
+    """Return a controller, and the numbers that it tells; age: how old objects are to it."""
+    for name in world.virtual_clusters:
+        world.register(name)
+    world.look()
+    counts: dict[str, int] = {}
+    made = OrphansController(
+        world.host_client,
+        world.host_discovery,
+        world.claims,
+        world.works,
+        world.virtual_clusters,
+        lambda name, names: counts.__setitem__(name, len(names)),
+        lambda: datetime.fromisoformat(CREATED_AT) + age,
+    )
+    return made, counts
+
+
+def config_map(name: str, work: str, namespace: str = NAMESPACE) -> Object:
+    obj = objects.config_map(name, namespace)
+    obj["metadata"]["labels"] = {"virtualcluster.kubeedge.io/cluster": "branch-a"}
+    obj["metadata"]["annotations"] = {
+        "virtualcluster.kubeedge.io/work": f"karmada-es-branch-a/{work}"
+    }
+    return obj
+
+
+async def test_objects_without_a_work_are_counted_and_told_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.host.seed(
+        objects.claimed("branch-a"), config_map("lost", "gone"), config_map("web", "web")
+    )
+    world.hub.seed(objects.work(objects.config_map(), name="web"))
+    world.look()
+    made, counts = controller(world)
+    for _ in range(2):
+        assert await made.reconcile("") == WHILE_ANY
+    assert counts == {"branch-a": 1, "branch-b": 0}
+    told = [record for record in caplog.records if "whose Work is gone" in record.message]
+    assert [record.__dict__["first"] for record in told] == [f"ConfigMap {NAMESPACE}/lost"]
+    assert world.host.writes() == []
+
+
+async def test_works_of_the_checkpoint_that_the_hub_does_not_list_are_reported(
+    world: World,
+) -> None:
+    """What an old checkpoint brought back stays; the Cluster says so, and how it is removed."""
+    world.host.seed(objects.claimed("branch-a"), config_map("lost", "gone"))
+    for name in world.virtual_clusters:
+        world.register(name)
+    world.look()
+    store = world.works.store("branch-a")
+    assert store is not None
+    store.is_synced = False
+    store.seed([objects.work(objects.config_map("lost"), name="gone")])
+    spec = world.spec(orphans.setup)
+    for source in spec.sources:
+        source.connect(spec.queue)
+    await asyncio.sleep(orphans.SETTLES_S)
+    store.replace_all([], "100")
+    await asyncio.sleep(orphans.SETTLES_S)
+    assert await spec.queue.take() == orphans.ALL
+    world.look()
+    await spec.reconcile(orphans.ALL)
+    cluster: Object = {"conditions": []}
+    (found,) = world.parts.orphans(world.virtual_clusters["branch-a"], cluster)
+    assert (found["type"], found["status"]) == ("ObjectsOrphaned", "True")
+    assert f"ConfigMap {NAMESPACE}/lost" in found["message"]
+    assert "leave --prune" in found["message"]
+    assert world.host.writes() == []
+
+
+async def test_objects_in_namespaces_without_our_claim_are_not_ours(world: World) -> None:
+    world.host.seed(objects.namespace("other"), config_map("lost", "gone", "other"))
+    world.look()
+    made, counts = controller(world)
+    await made.reconcile("")
+    assert counts["branch-a"] == 0
+
+
+async def test_nothing_is_said_before_the_works_are_known(world: World) -> None:
+    world.host.seed(objects.claimed("branch-a"), config_map("lost", "gone"))
+    world.look()
+    made, counts = controller(world)
+    for name in world.virtual_clusters:
+        world.works._stores[name].is_synced = False
+    await made.reconcile("")
+    assert counts == {}
+
+
+def role(name: str, **annotations: str) -> Object:
+    work = {"virtualcluster.kubeedge.io/work": "karmada-es-branch-a/web"}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": {"virtualcluster.kubeedge.io/cluster": "branch-a"},
+            "annotations": work
+            | {f"virtualcluster.kubeedge.io/{key}": value for key, value in annotations.items()},
+        },
+        "rules": [],
+    }
+
+
+async def test_role_that_stood_in_for_a_moment_and_was_left_goes(world: World) -> None:
+    """As after an agent that was killed between two writes."""
+    stand_in = role("reader", **{"stand-in": "true"})
+    world.host.seed(objects.claimed("branch-a"), role("empty"), stand_in)
+    world.hub.seed(objects.work(objects.config_map(), name="web"))
+    world.look()
+    made, _ = controller(world, timedelta(seconds=59))
+    await made.reconcile("")
+    assert world.host.writes() == [], "it may be in use"
+    made, counts = controller(world, timedelta(seconds=60))
+    world.host.fail(500, "InternalError", method="DELETE", path=f"{ROLES}/reader")
+    for _ in range(2):
+        await made.reconcile("")
+    assert [live["metadata"]["name"] for live in world.host.listed(ROLES)] == ["empty"]
+    assert counts["branch-a"] == 0
+
+
+async def test_works_that_are_listed_again_meanwhile_orphan_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.host.seed(objects.claimed("branch-a"), config_map("web", "web"))
+    world.hub.seed(objects.work(objects.config_map(), name="web"))
+    world.look()
+    made, counts = controller(world)
+    stores = world.works._stores
+    assert isinstance(stores, dict)
+    # As where its bounds change, or it is taken out of the settings and put back.
+    listed_anew = {"branch-a": Store(RawCodec())}
+    world.host.before("GET", "/api/v1/configmaps", lambda: stores.update(listed_anew))
+    await made.reconcile("")
+    assert counts == {"branch-b": 0}
+    assert "whose Work is gone" not in caplog.text

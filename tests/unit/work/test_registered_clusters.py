@@ -1,0 +1,108 @@
+"""RegisteredClusters: what begins and ends with a Cluster on the hub."""
+
+from typing import Any
+from unittest.mock import MagicMock, call
+
+import pytest
+
+from karmada_vc_agent.cluster.hub_clusters import ClusterCodec
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.bounds import Bounds
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.registered_clusters import RegisteredClusters
+from tests.fakes import objects
+
+
+class Given:
+    """branch-a is served; whose its Cluster is can be set."""
+
+    def __init__(self) -> None:
+        self.store: Store[Object] = Store(ClusterCodec())
+        self.is_ours = True
+        self.virtual_clusters = VirtualClusters([objects.virtual_cluster("branch-a")])
+        self.watches, self.membership = MagicMock(), MagicMock()
+        self.membership.reconsider.return_value = ["n1"]
+        clusters = MagicMock(store=self.store)
+        clusters.ours.side_effect = lambda name: self.store.get("", name) if self.is_ours else None
+        registered = RegisteredClusters(
+            self.virtual_clusters, clusters, self.membership, self.watches
+        )
+        self.told = MagicMock()
+        registered.gone.subscribe(self.told.gone)
+        registered.became.subscribe(self.told.became)
+        registered.disputed.subscribe(self.told.disputed)
+
+    def change(self, version: int, name: str = "branch-a", ready: str = "True") -> Object:
+        conditions = [objects.ready(ready)]
+        obj = objects.cluster(name, "id", conditions=conditions)
+        obj["metadata"] |= {"uid": "u", "resourceVersion": str(version)}
+        self.store.apply(obj)
+        return obj
+
+
+def test_cluster_that_comes_is_watched_and_its_readiness_told_once() -> None:
+    given = Given()
+    given.change(1)
+    given.change(2)
+    given.change(3, ready="False")
+    assert given.watches.start.call_args_list == [call("branch-a")] * 3
+    assert given.told.became.call_args_list == [call("branch-a")] * 2
+    assert given.told.disputed.call_args_list == [call("n1")]
+    given.told.gone.assert_not_called()
+
+
+def test_cluster_that_goes_is_forgotten_and_told_of_anew() -> None:
+    given = Given()
+    given.store.remove(given.change(1))
+    given.watches.stop.assert_called_once_with("branch-a")
+    given.told.gone.assert_called_once_with("branch-a")
+    given.change(2)
+    assert given.told.became.call_count == 2
+
+
+def test_cluster_that_is_anothers_by_now_is_gone() -> None:
+    given = Given()
+    given.change(1)
+    given.is_ours = False
+    given.change(2)
+    given.told.gone.assert_called_once_with("branch-a")
+
+
+def test_cluster_that_is_not_served_is_nobodys() -> None:
+    given = Given()
+    given.change(1, name="stranger")
+    given.watches.start.assert_not_called()
+    given.told.became.assert_not_called()
+
+
+def test_virtual_cluster_that_leaves_the_settings_is_gone_though_its_cluster_stays() -> None:
+    given = Given()
+    given.change(1)
+    given.virtual_clusters.replace_all([])
+    given.told.gone.assert_called_once_with("branch-a")
+    given.watches.stop.assert_called_once_with("branch-a")
+
+
+def test_virtual_cluster_that_comes_back_finds_its_cluster() -> None:
+    given = Given()
+    given.change(1)
+    (vc,) = given.virtual_clusters.values()
+    given.virtual_clusters.replace_all([])
+    given.watches.start.reset_mock()
+    given.told.became.reset_mock()
+    given.virtual_clusters.put(vc)
+    given.watches.start.assert_called_once_with("branch-a")
+    given.told.became.assert_called_once_with("branch-a")
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_restarted"), [({"bounds": Bounds(works=1)}, True), ({"provider": "p"}, False)]
+)
+def test_other_bounds_have_the_works_listed_again(
+    changed: dict[str, Any], *, is_restarted: bool
+) -> None:
+    given = Given()
+    given.change(1)
+    given.virtual_clusters.put(objects.virtual_cluster("branch-a", **changed))
+    assert given.watches.restart.called == is_restarted

@@ -1,0 +1,80 @@
+"""SharedNames: what counts as taken beside Ingresses, and which informers are asked."""
+
+from collections.abc import Iterable
+
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
+from karmada_vc_agent.translation.host_wide_names import SharedName, Space, index_keys
+from karmada_vc_agent.work.shared_names import NAME_INDEX, NameHolders, SharedNames
+from tests.fakes import served
+from tests.fakes.api_server import FakeApiServer
+
+WATCHED = frozenset(("list", "watch"))
+
+
+class Known:
+    """Informers that have listed these objects."""
+
+    def __init__(self, *objects: Object) -> None:
+        self._store: Store[Object] = Store(RawCodec(), {NAME_INDEX: index_keys})
+        self._store.replace_all(objects)
+
+    def known(self) -> Iterable[Store[Object]]:
+        return (self._store,)
+
+    def needed(self) -> Iterable[Store[Object]]:
+        return (self._store,)
+
+
+def rule(cluster: str) -> Object:
+    return {
+        "apiVersion": "rules.kubeedge.io/v1",
+        "kind": "Rule",
+        "metadata": {
+            "name": "prices",
+            "namespace": f"edge-v-{cluster}",
+            "uid": cluster,
+            "resourceVersion": "1",
+            "labels": {CLUSTER_LABEL: cluster},
+        },
+        "spec": {"source": "rest", "sourceResource": {"path": "/prices"}},
+    }
+
+
+def test_rest_path_of_another_is_told_and_never_refused() -> None:
+    names = SharedNames(Known(rule("branch-a")), lambda _: None, lambda _cluster: True)
+    with names.taking(rule("branch-b"), None, "w") as taken:
+        assert taken == (SharedName(Space.REST_PATH, "prices"),)
+
+
+def test_own_path_is_nobodys_business() -> None:
+    names = SharedNames(Known(rule("branch-a")), lambda _: None)
+    with names.taking(rule("branch-a"), rule("branch-a"), "w") as taken:
+        assert taken == ()
+
+
+async def test_one_informer_for_each_kind_with_names_is_needed() -> None:
+    kinds = [
+        ("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", WATCHED),
+        ("gateway.networking.k8s.io/v1beta1", "HTTPRoute", "httproutes", WATCHED),
+        ("networking.k8s.io/v1", "Ingress", "ingresses", WATCHED),
+        ("rules.kubeedge.io/v1", "Rule", "rules", frozenset(("list",))),
+        ("apps/v1", "Deployment", "deployments", WATCHED),
+    ]
+    by_kind: dict[GroupVersionKind, Resource] = {}
+    for api_version, kind, plural, verbs in kinds:
+        gvk = parse_api_version(api_version, kind)
+        by_kind[gvk] = Resource(gvk, plural, namespaced=True, verbs=verbs)
+    async with FakeApiServer(served.HOST) as host:
+        client = host.client("host")
+        discovery = Discovery(client)
+        discovery.served = ServedApis([], is_complete=True, by_kind=by_kind)
+        informers = InformerSet(client, {}, lambda *_: None, {NAME_INDEX: index_keys})
+        holders = NameHolders(informers, discovery)
+        assert list(holders.known()) == []
+        assert len(list(holders.needed())) == 2
+        assert list(holders.known()) == list(holders.needed())

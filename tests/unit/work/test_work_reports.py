@@ -1,0 +1,53 @@
+"""WorkReports: what is not written yet is not lost when the next report has less."""
+
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.rules import work_conditions
+from karmada_vc_agent.work.rules.manifest_status import manifest_status
+from karmada_vc_agent.work.work_reports import Report, WorkReports
+from karmada_vc_agent.work.works import Works, key_of_work
+from tests.fakes import objects
+
+
+def scene(*manifests: Object) -> tuple[WorkReports, Object]:
+    store: Store[Object] = Store(RawCodec())
+    store.replace_all([], "1")
+    work = objects.work(*manifests)
+    work["metadata"] |= {"uid": "u", "generation": 1, "resourceVersion": "5"}
+    store.apply(work)
+    times = iter(f"2026-05-01T10:0{n}:00Z" for n in range(9))
+    return WorkReports(Works({"branch-a": store}), lambda _: None, lambda: next(times)), work
+
+
+def report_of(reports: WorkReports, work: Object) -> Report:
+    found = reports.of(key_of_work(work))
+    assert found is not None
+    return found
+
+
+def test_conditions_that_are_not_written_yet_are_written_with_the_next() -> None:
+    reports, work = scene(objects.config_map())
+    applied = work_conditions.applied(1, [])
+    reports.tell(work, [work_conditions.dispatching(suspended=False), applied], [])
+    suspended = work_conditions.dispatching(suspended=True)
+    reports.tell(work, [suspended], [])
+    assert report_of(reports, work).conditions == [suspended, applied]
+
+
+def test_entries_that_are_not_written_yet_are_written_with_the_next() -> None:
+    maps = [objects.config_map(name) for name in ("one", "two")]
+    reports, work = scene(*maps)
+    entries = [manifest_status(n, each, None, "Healthy") for n, each in enumerate(maps)]
+    for entry in entries:
+        reports.tell(work, [], [entry])
+    assert report_of(reports, work).entries == entries
+
+
+def test_what_is_of_another_work_of_that_name_is_not_taken_along() -> None:
+    reports, work = scene(objects.config_map())
+    reports.tell(work, [work_conditions.applied(1, [])], [])
+    again = {**work, "metadata": {**work["metadata"], "uid": "another"}}
+    suspended = work_conditions.dispatching(suspended=True)
+    reports.tell(again, [suspended], [])
+    assert report_of(reports, again).conditions == [suspended]
