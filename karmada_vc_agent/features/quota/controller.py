@@ -17,7 +17,6 @@ from karmada_vc_agent.features.quota.divisions import STALLED_AFTER_S, Divisions
 from karmada_vc_agent.features.quota.shares import (
     POD_COUNTS,
     Pending,
-    Share,
     amounts_of,
     divide,
     left_of,
@@ -166,7 +165,7 @@ class QuotaController:
         async def write(namespace: str) -> None:
             await self._write(vc, quotas[namespace], step[namespace])
 
-        await for_each(sorted(changed, key=lambda ns: _raises(step[ns], shares[ns])), write)
+        await for_each(changed, write)
         return pending(total, shares, targets, step, missing)
 
     def _namespaces(self, cluster: str) -> set[str]:
@@ -217,11 +216,6 @@ class QuotaController:
                 raise RetryError(f"{resource.plural} of the host are not listed yet")
         found = (store.by_index(CLUSTER_INDEX, cluster) for _, store in stores if store)
         return [obj for objects in found for obj in objects]
-
-
-def _raises(hard: Mapping[str, int], share: Share) -> bool:
-    """Whether a write raises anything; those that only lower come first."""
-    return any(amount > share.hard.get(name, 0) for name, amount in hard.items())
 
 
 def setup(parts: Parts) -> ControllerSpec[str]:

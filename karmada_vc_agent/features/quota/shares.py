@@ -74,9 +74,7 @@ def left_of(total: Amounts, kept: Iterable[Share]) -> dict[str, int]:
     """Return what is left of a total beside shares that may not be changed."""
     found = list(kept)
     return {
-        resource: max(
-            0, amount - sum(_held(share.hard.get(resource, 0), share, resource) for share in found)
-        )
+        resource: max(0, amount - sum(_held(share, resource) for share in found))
         for resource, amount in total.items()
     }
 
@@ -106,9 +104,9 @@ def next_hard(
 ) -> dict[str, dict[str, int]]:
     """Return what to write to each quota now, on the way to the targets.
 
-    Lowering comes first. A share is raised only by what no other one holds, and a lowered one holds
-    the old amount until the server enforces the new one: pods are admitted against that. So the sum
-    of what is enforced never exceeds the total.
+    Lowering comes first. A share is raised only by what no other one holds, and one that is lowered
+    holds its amount until it is written and the server enforces it: pods are admitted against that.
+    So the sum of what is enforced never exceeds the total, also where a write fails.
     may_raise: False while a namespace has no quota. Nothing is raised either while the server has
     not computed the usage of one of them.
     """
@@ -116,7 +114,7 @@ def next_hard(
     for resource, amount in total.items():
         wanted = {name: targets[name][resource] for name in shares}
         lowered = {n: min(s.hard.get(resource, 0), wanted[n]) for n, s in shares.items()}
-        held = {n: _held(lowered[n], s, resource) for n, s in shares.items()}
+        held = {n: _held(s, resource) for n, s in shares.items()}
         is_counted = all(resource in (share.enforced or {}) for share in shares.values())
         if not (may_raise and is_counted):
             for name in shares:
@@ -151,7 +149,7 @@ def pending(
     holding = [
         name
         for name, share in shares.items()
-        if any((share.enforced or {}).get(r, 0) > written[name][r] for r in total)
+        if any(_held(share, r) > written[name][r] for r in total)
     ]
     return Pending(
         "NotLowered", "the host does not enforce the lowered quota yet in", _named(holding)
@@ -213,9 +211,10 @@ def _divide_one(resource: str, amount: int, shares: Mapping[str, Share]) -> dict
     return {n: granted[n] + each + (place < rest) for place, n in enumerate(sorted(shares))}
 
 
-def _held(lowered: int, share: Share, resource: str) -> int:
-    enforced = (share.enforced or {}).get(resource, 0)
-    return max(lowered, enforced, share.used.get(resource, 0))
+def _held(share: Share, resource: str) -> int:
+    """Return what a share may be enforced with now, or by its next status."""
+    amounts = (share.hard, share.enforced or {}, share.used)
+    return max(found.get(resource, 0) for found in amounts)
 
 
 def _replicas(workload: Object, _nodes: int) -> tuple[int, int]:

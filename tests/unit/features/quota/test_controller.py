@@ -80,6 +80,30 @@ async def test_share_moves_to_the_workload_that_wants_it() -> None:
         assert (hard(world, "edge"), hard(world, "shop")) == ("0", "4")
 
 
+async def test_share_stays_the_giver_s_while_the_server_refuses_to_lower_it() -> None:
+    """A raised share of which the status is under way: its quota changed since it was read."""
+    async with new_world(objects.virtual_cluster(quota={"pods": "6"})) as world:
+        await given(world, *NAMESPACES)
+        for namespace in NAMESPACES:
+            count(world, namespace)
+        web = objects.deployment("web", "edge-v-branch-a", replicas=6)
+        web["metadata"]["labels"][CLUSTER_LABEL] = "branch-a"
+        world.host.seed(web)
+        await reconcile(world)
+        assert (hard(world, "edge"), hard(world, "shop")) == ("6", "0")
+        web["spec"]["replicas"] = 0
+        world.host.seed(web)
+        db = objects.deployment("db", "shop-v-branch-a", replicas=6)
+        db["metadata"]["labels"][CLUSTER_LABEL] = "branch-a"
+        world.host.seed(db)
+        world.host.fail(409, method="PUT", path=path("edge"))
+        with pytest.raises(KubeError):
+            await reconcile(world)
+        assert (hard(world, "edge"), hard(world, "shop")) == ("6", "0")
+        await reconcile(world)
+        assert (hard(world, "edge"), hard(world, "shop")) == ("0", "0")
+
+
 async def test_nothing_is_raised_while_a_namespace_has_no_quota() -> None:
     async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
         await given(world, *NAMESPACES)
