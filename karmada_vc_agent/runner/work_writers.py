@@ -132,7 +132,7 @@ class WorkWriters:
             common.stores.claims,
             self.host_objects,
             common.settings,
-            DefaultObjects(host, store_of, common.settings),
+            DefaultObjects(host, store_of, common.settings, common.divisions),
             NamespaceRights(
                 host,
                 store_of,

@@ -32,7 +32,8 @@ class Preconditions:
         """
         vc, translated = target.vc, target.object
         if target.resource.namespaced:
-            await self._namespaces.claim(vc, VirtualNamespace(translated.virtual_key.namespace))
+            namespace = VirtualNamespace(translated.virtual_key.namespace)
+            await self._namespaces.claim_with_share(vc, namespace)
         node = self._lost_node(vc.name)
         if node is None:
             return

@@ -23,6 +23,7 @@ from karmada_vc_agent.features.quota.shares import (
     next_hard,
     pending,
     quantities_of,
+    settled,
     share_of,
     wanted_by,
 )
@@ -159,6 +160,7 @@ class QuotaController:
         kept = [namespace for namespace in shares if not self._may_write(namespace)]
         total = left_of(amounts_of(vc.quota), [shares.pop(namespace) for namespace in kept])
         targets = divide(total, shares)
+        self._divisions.settle(name, settled(total, shares, targets))
         step = next_hard(total, shares, targets, may_raise=not missing)
         changed = [namespace for namespace in step if step[namespace] != shares[namespace].hard]
 

@@ -1,7 +1,9 @@
-"""The state of the division of each quota, and since when it has been waiting."""
+"""The state of the division of each quota, since when it has been waiting, and for whom."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from karmada_vc_agent.features.quota.shares import Pending
@@ -22,6 +24,7 @@ class Divisions:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._waiting: dict[str, _Waiting | None] = {}
+        self._new: dict[str, dict[str, asyncio.Event]] = {}
 
     def note(self, cluster: str, pending: Pending | None) -> None:
         """Record what a division waits for; None = it is complete."""
@@ -32,6 +35,27 @@ class Divisions:
     def forget(self, cluster: str) -> None:
         """Forget a virtual cluster that has no quota any more, or is not served."""
         self._waiting.pop(cluster, None)
+        self.settle(cluster, tuple(self._new.get(cluster, ())))
+
+    def expect(self, cluster: str, namespace: str) -> None:
+        """Record a host namespace whose quota was just created, and has no share yet."""
+        self._new.setdefault(cluster, {}).setdefault(namespace, asyncio.Event())
+
+    def settle(self, cluster: str, namespaces: Iterable[str]) -> None:
+        """Record namespaces in which the host enforces their shares."""
+        new = self._new.get(cluster, {})
+        for namespace in namespaces:
+            if namespace in new:
+                new.pop(namespace).set()
+
+    async def share(self, cluster: str, namespace: str) -> None:
+        """Wait until a new namespace has its share, no longer than until a division stalls."""
+        event = self._new.get(cluster, {}).get(namespace)
+        if event is None or self.stalled(cluster) is not None:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), STALLED_AFTER_S)
+        self.settle(cluster, [namespace])
 
     def is_known(self, cluster: str) -> bool:
         """Whether the quota of a virtual cluster was checked yet."""

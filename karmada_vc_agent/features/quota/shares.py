@@ -128,6 +128,17 @@ def next_hard(
     return result
 
 
+def settled(
+    total: Amounts, shares: Mapping[str, Share], targets: Mapping[str, Amounts]
+) -> list[str]:
+    """Return the namespaces in which the host enforces the target."""
+    return [
+        name
+        for name, share in shares.items()
+        if all((share.enforced or {}).get(r) == targets[name][r] for r in total)
+    ]
+
+
 def pending(
     total: Amounts,
     shares: Mapping[str, Share],

@@ -2,6 +2,7 @@
 
 import logging
 
+from karmada_vc_agent.features.quota.divisions import Divisions
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
@@ -33,7 +34,7 @@ class DefaultObjects:
     """Keeps the default objects of single namespaces; their only writer.
 
     Except for the content of a quota, which depends on the other namespaces of the virtual cluster:
-    it is created with zeros, and the quotas controller fills it.
+    it is created with zeros, and the quotas controller fills it, which `divisions` waits for.
     store_of: the informer store of a resource, with the objects that carry our label.
     """
 
@@ -42,10 +43,12 @@ class DefaultObjects:
         host: ApiClient,
         store_of: StoreOf,
         settings: TranslationSettings,
+        divisions: Divisions,
     ) -> None:
         self._host = host
         self._objects = LiveObjects(host, store_of)
         self._settings = settings
+        self.divisions = divisions
 
     async def ensure(
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
@@ -97,6 +100,7 @@ class DefaultObjects:
         live = await self._objects.known(QUOTAS, host, QUOTA_NAME)
         desired = empty_quota(vc, virtual, host)
         if live is None:
+            self.divisions.expect(vc.name, host)
             live = await self._create(QUOTAS, desired)
         labels = desired["metadata"]["labels"]
         if not labels.items() <= labels_of(live).items():

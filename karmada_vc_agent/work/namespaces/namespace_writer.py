@@ -127,6 +127,14 @@ class NamespaceWriter:
                 await self._equip(vc, namespace, name)
             return name
 
+    async def claim_with_share(
+        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
+    ) -> HostNamespace:
+        """Claim a namespace; wait for its share of the quota if it is new. Raises as `claim`."""
+        name = await self.claim(vc, namespace, desired)
+        await self._defaults.divisions.share(vc.name, name)
+        return name
+
     @asynccontextmanager
     async def equipped(self, vc: VirtualCluster, name: HostNamespace) -> AsyncIterator[bool]:
         """Set a claimed host namespace up, and keep it so while rights in it are granted.
@@ -248,7 +256,7 @@ class NamespaceWriter:
         is_claimed = namespace in self._claims.of(vc.name)
         if vc.namespaces != "Always" and not is_claimed and not self._left(vc).get(namespace):
             return None
-        name = await self.claim(vc, namespace, desired)
+        name = await self.claim_with_share(vc, namespace, desired)
         async with self._lock(name):
             if self._claims.phase(name) is not Phase.CLAIMED:
                 raise RetryError("the claim on its host namespace ended meanwhile")

@@ -123,7 +123,7 @@ class _Namespaces(NamespaceWriter):
     def __init__(self) -> None:
         pass
 
-    async def claim(self, *_: Any) -> HostNamespace:
+    async def claim_with_share(self, *_: Any) -> HostNamespace:
         return HostNamespace("edge-v-branch-a")
 
     async def apply(self, *_: Any) -> Applied | None:

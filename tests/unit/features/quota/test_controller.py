@@ -1,5 +1,7 @@
 """QuotaController: one step at a time, by what the server has confirmed."""
 
+import asyncio
+
 import pytest
 
 from karmada_vc_agent.features.quota.controller import WORKLOADS
@@ -111,6 +113,40 @@ async def test_nothing_is_raised_while_a_namespace_has_no_quota() -> None:
         count(world, "edge")
         await reconcile(world)
         assert hard(world, "edge") == "0"
+
+
+async def test_what_is_applied_in_a_new_namespace_waits_until_its_share_is_enforced() -> None:
+    edge, shop = NAMESPACES
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world, shop)
+        for _ in range(2):
+            count(world, "shop")
+            await reconcile(world)
+        claim = asyncio.ensure_future(world.namespace_writer.claim_with_share(world.vc(), edge))
+        steps = 0
+        while not (await asyncio.wait([claim], timeout=1))[0]:
+            for namespace in NAMESPACES:
+                count(world, namespace)
+            await reconcile(world)
+            steps += 1
+        assert await claim == "edge-v-branch-a"
+        assert world.host.live(path("edge"))["status"]["hard"] == {"pods": "2"}
+        assert steps == 3, "counted, the other one lowered, raised"
+
+
+async def test_wait_for_a_share_ends_where_the_host_counts_nothing() -> None:
+    edge, shop = NAMESPACES
+    async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
+        await given(world)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        await world.namespace_writer.claim_with_share(world.vc(), edge)
+        assert loop.time() - began_s == pytest.approx(STALLED_AFTER_S, abs=1)
+        for _ in range(2):
+            await reconcile(world)
+        began_s = loop.time()
+        await world.namespace_writer.claim_with_share(world.vc(), shop)
+        assert loop.time() - began_s < 1, "it is stalled"
 
 
 async def test_division_at_rest_writes_nothing() -> None:
