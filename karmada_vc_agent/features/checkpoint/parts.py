@@ -99,8 +99,10 @@ class CheckpointParts:
     def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
         """Return CheckpointKept while something of a virtual cluster is not kept, or was not."""
         problem = self.problem_of(vc.name)
-        was_told = find_condition(live.get("conditions"), CHECKPOINT_KEPT) is not None
-        return [checkpoint_kept(problem)] if problem is not None or was_told else []
+        before = find_condition(live.get("conditions"), CHECKPOINT_KEPT)
+        if problem is None and before is not None and self._outdated.has(vc.name):
+            return [before]  # it is written, and the next start would not use it yet
+        return [checkpoint_kept(problem)] if problem is not None or before is not None else []
 
     def samples(self) -> Iterator[Sample]:
         """Return how old the knowledge is that virtual clusters are served from."""

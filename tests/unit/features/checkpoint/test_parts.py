@@ -6,7 +6,8 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.outdated import Outdated
+from karmada_vc_agent.features.checkpoint.checkpoint_kept import checkpoint_kept
+from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
 from karmada_vc_agent.features.checkpoint.parts import contact_s, is_of_checkpoint, not_written
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint
 from karmada_vc_agent.features.checkpoint.refused import Reason
@@ -90,3 +91,19 @@ async def test_who_was_deleted_on_the_hub_has_no_age(world: World) -> None:
     assert [sample.labels for sample in parts.samples()] == [("branch-a",)]
     parts._clusters.store.replace_all([], "101")
     assert list(parts.samples()) == []
+
+
+async def test_what_is_written_counts_as_kept_once_the_next_start_would_use_it(
+    world: World,
+) -> None:
+    secrets = CheckpointSecrets(world.host_client, "agents", "agent")
+    outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
+    checkpoint = Checkpoint(secrets, read([], expected()), outdated)
+    parts = Parts(replace(world.process, checkpoint=checkpoint)).checkpoint
+    assert parts is not None
+    await outdated.note(EVERYTHING)
+    assert parts.condition(world.vc(), {}) == [], "a first start has nothing to keep yet"
+    refused = checkpoint_kept(("NotWritten", "the host refuses it"))
+    assert parts.condition(world.vc(), {"conditions": [refused]}) == [refused]
+    await outdated.clear(EVERYTHING)
+    assert parts.condition(world.vc(), {"conditions": [refused]}) == [checkpoint_kept(None)]
