@@ -6,8 +6,8 @@ namespace with it.
 
 from dataclasses import dataclass
 
-from karmada_vc_agent.access.apply_objects import find
-from karmada_vc_agent.access.host_roles import HUB_SECRET
+from karmada_vc_agent.access.apply_objects import find, path_of
+from karmada_vc_agent.access.changes import Changes
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH, PreflightError
 from karmada_vc_agent.access.leave_checks import claimants
@@ -19,13 +19,20 @@ from karmada_vc_agent.access.leave_steps import (
     delete_found,
     known_state,
 )
-from karmada_vc_agent.access.policy_removal import remove_policies
-from karmada_vc_agent.access.prune import BINDINGS, ROLES, labelled, prune
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.cluster.labelled_objects import objects_in
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
-from karmada_vc_agent.features.checkpoint.shards import secret_names
-from karmada_vc_agent.features.gateway.removal import remove_gateway
+from karmada_vc_agent.commands.removals import (
+    BINDINGS,
+    ROLES,
+    labelled,
+    prune,
+    rbac_objects,
+    remove_gateway,
+    remove_policies,
+    workload,
+)
+from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
@@ -86,7 +93,7 @@ async def purge(
 ) -> None:
     """Remove an agent. hub, host: None = it does not answer. Raises KubeError."""
     if hub is not None:
-        await prune(hub, agent.name, (), say)
+        await prune(hub, agent.name, (), Changes(say))
     if host is not None:
         await _purge_host(agent, host, say)
     if hub is None or host is None:
@@ -138,25 +145,21 @@ async def _purge_host(agent: InstalledAgent, host: ApiClient, say: Say) -> None:
 
     Its Pods go first, and its rights before the policies that confine them.
     """
-    await delete_found(host, f"{_in_namespace(agent, 'apps/v1', 'deployments')}/{agent.name}", say)
-    await remove_gateway(host, agent.name, agent.namespace, say)
-    await prune(host, agent.name, (), say, BINDINGS, claimed=True)
-    served = await Discovery(host).refresh()
-    for policy in await remove_policies(host, served, agent.name):
+    for obj in workload(agent.name, agent.namespace):
+        await delete_found(host, path_of(obj), say)
+    changes = Changes(say)
+    await remove_gateway(host, agent.name, agent.namespace, changes)
+    await prune(host, agent.name, (), changes, BINDINGS, claimed=True)
+    for policy in await remove_policies(host, await Discovery(host).refresh(), agent.name):
         say(f"host: removed {policy}")
     await _report_accounts(host, agent, say)
-    await prune(host, agent.name, (), say, ROLES, claimed=True)
+    await prune(host, agent.name, (), changes, ROLES, claimed=True)
     for name in TENANT_ROLES.values():
         await _delete_common_role(host, name, say)
     await _unlabel_nodes(host, agent, say)
     await _unmark_namespaces(host, agent, say)
-    await _delete_objects(host, agent, say)
+    await _delete_records(host, agent, say)
     await _delete_namespace(host, agent, say)
-
-
-def _in_namespace(agent: InstalledAgent, api_version: str, plural: str) -> str:
-    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-    return f"{root}/namespaces/{agent.namespace}/{plural}"
 
 
 async def _report_accounts(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
@@ -175,17 +178,14 @@ async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
     live = await find(host, path)
     if live is None or _MANAGED_LABEL not in labels_of(live):
         return
-    others = await host.get(f"{_RBAC_PATH}/clusterroles", {"labelSelector": AGENT_LABEL})
-    if others.get("items"):
+    if await rbac_objects(host, "clusterroles", AGENT_LABEL):
         return
-    for plural in BINDINGS:
-        for binding in (await host.get(f"{_RBAC_PATH}/{plural}")).get("items") or ():
-            ref = dig(binding, "roleRef") or {}
-            if (ref.get("kind"), ref.get("name")) == ("ClusterRole", name):
-                metadata = binding["metadata"]
-                where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
-                say(f"host: ClusterRole {name} stays: it is bound in {where}")
-                return
+    for binding in [each for plural in BINDINGS for each in await rbac_objects(host, plural)]:
+        ref, metadata = dig(binding, "roleRef") or {}, binding["metadata"]
+        if (ref.get("kind"), ref.get("name")) == ("ClusterRole", name):
+            where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
+            say(f"host: ClusterRole {name} stays: it is bound in {where}")
+            return
     await delete_found(host, path, say)
 
 
@@ -217,29 +217,20 @@ async def _unmark_namespaces(host: ApiClient, agent: InstalledAgent, say: Say) -
         say(f"host: removed annotation {ALLOW_ADOPTION_ANNOTATION} from namespace {name}")
 
 
-async def _delete_objects(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
-    """Delete what `join` and the agent created in its namespace, beside roles."""
-    accounts = _in_namespace(agent, "v1", "serviceaccounts")
-    if await find(host, f"{NAMESPACES_PATH}/{agent.namespace}") is None:
+async def _delete_records(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
+    """Delete what the agent recorded in its namespace, and its accounts there."""
+    space, name = f"namespaces/{agent.namespace}", agent.name
+    if await find(host, f"/api/v1/{space}") is None:
         return
-    found = (await host.get(accounts)).get("items") or ()
-    own = [item["metadata"]["name"] for item in found]
-    for path in (
-        f"{_in_namespace(agent, 'networking.k8s.io/v1', 'networkpolicies')}/{agent.name}",
-        f"{_in_namespace(agent, 'policy/v1', 'poddisruptionbudgets')}/{agent.name}",
-        f"{_in_namespace(agent, 'v1', 'services')}/{agent.name}",
-        f"{_in_namespace(agent, 'v1', 'configmaps')}/{agent.name}",
-        f"{_in_namespace(agent, 'v1', 'configmaps')}/{agent.name}-state",
-        f"{_in_namespace(agent, 'v1', 'secrets')}/{HUB_SECRET}",
-        *(f"{_in_namespace(agent, 'v1', 'secrets')}/{name}" for name in secret_names(agent.name)),
-        f"{_in_namespace(agent, 'coordination.k8s.io/v1', 'leases')}/{agent.name}",
-        *(
-            f"{accounts}/{name}"
-            for name in own
-            if name == agent.name or name.endswith(f".{agent.name}")
-        ),
-    ):
-        await delete_found(host, path, say)
+    accounts = f"/api/v1/{space}/serviceaccounts"
+    names = [each["metadata"]["name"] for each in (await host.get(accounts)).get("items") or ()]
+    await delete_found(host, f"/api/v1/{space}/configmaps/{name}-state", say)
+    if await remove_checkpoint(host, agent.namespace, name):
+        say(f"host: removed the checkpoint of {name}")
+    await delete_found(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
+    for own in names:
+        if own == name or own.endswith(f".{name}"):
+            await delete_found(host, f"{accounts}/{own}", say)
 
 
 async def _delete_namespace(host: ApiClient, agent: InstalledAgent, say: Say) -> None:

@@ -16,16 +16,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from karmada_vc_agent.access.apply_objects import find
+from karmada_vc_agent.access.changes import Changes
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.access.leave_cleaning import HostCleaner
-from karmada_vc_agent.access.prune import prune
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.removals import prune, revoke
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.features.checkpoint.leaving import forget_saved
-from karmada_vc_agent.features.gateway.removal import revoke
 from karmada_vc_agent.features.gateway.secret import KINDS, hub_secret_name
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -287,7 +287,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
         remaining += named_clusters(role)
         if not remaining:
             say(f"hub: agent {access.agent} has no virtual cluster left: removing all its rights")
-            await prune(hub, access.agent, (), say)
+            await prune(hub, access.agent, (), Changes(say))
             break
         await hub.merge_patch(path, {"rules": role["rules"]})
         say(f"hub: {role['kind']} {access.role} no longer names {leaving.cluster}")
@@ -341,7 +341,7 @@ async def clean_host(
 
     agent_releases: whether a running agent serves the virtual cluster, and releases what stays.
     """
-    await revoke(host, leaving.agent, leaving.namespace, leaving.cluster, say)
+    await revoke(host, leaving.agent, leaving.namespace, leaving.cluster, Changes(say))
     cleaner = HostCleaner(
         host,
         leaving.agent,
