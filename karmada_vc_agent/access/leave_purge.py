@@ -4,6 +4,7 @@ Only once none of its virtual clusters is left. What others have in its namespac
 namespace with it.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from karmada_vc_agent.access.apply_objects import find, path_of
@@ -11,7 +12,7 @@ from karmada_vc_agent.access.changes import Changes
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH, PreflightError
 from karmada_vc_agent.access.leave_checks import claimants
-from karmada_vc_agent.access.leave_cleaning import NAMESPACES_PATH, claimed_clusters
+from karmada_vc_agent.access.leave_cleaning import NAMESPACES_PATH, claimed, obstacle_in
 from karmada_vc_agent.access.leave_steps import (
     SHOWN,
     LeaveError,
@@ -20,7 +21,6 @@ from karmada_vc_agent.access.leave_steps import (
     known_state,
 )
 from karmada_vc_agent.cluster.hub_clusters import host_id
-from karmada_vc_agent.cluster.labelled_objects import objects_in
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
 from karmada_vc_agent.commands.removals import (
     BINDINGS,
@@ -34,8 +34,8 @@ from karmada_vc_agent.commands.removals import (
 )
 from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery
-from karmada_vc_agent.kube.errors import ApiError
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
@@ -46,7 +46,6 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_o
 from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.work.rules.orphaned import is_foreign
 
 _RBAC_PATH = f"/apis/{RBAC_API}"
 _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
@@ -80,7 +79,7 @@ async def check_last(
     """
     if hub is not None:
         await _check_host(agent, hub, host_uid)
-    left = await _clusters_left(agent, hub, host)
+    left = await clusters_left(agent, hub, host)
     if others := [name for name in left if name != leaving]:
         raise LeaveError(
             f"agent {agent.name} has other virtual clusters: {listed(others, SHOWN)}; "
@@ -103,25 +102,37 @@ async def purge(
     say(f"agent {agent.name} is removed; stop its process if it is not a Deployment of the host")
 
 
+async def give_up_policies(host: ApiClient, agent: InstalledAgent, leaving: str, say: Say) -> None:
+    """Remove the agent's rights and policies if no virtual cluster but `leaving` needs them.
+
+    The rights go first: without the policies they would be too strong. Raises KubeError.
+    """
+    if set(await clusters_left(agent, None, host)) - {leaving}:
+        return
+    with suppress(NotFoundError):
+        await host.delete(f"{_RBAC_PATH}/clusterrolebindings/{agent.role}")
+        say(f"host: agent {agent.name} has no virtual cluster left: removing all its rights")
+    await _remove_policies(host, agent, say)
+
+
 async def report_agent(
     agent: InstalledAgent, hub: ApiClient, host: ApiClient, flags: str, say: Say
 ) -> None:
     """Say how to remove an agent that is left without virtual clusters. Raises KubeError."""
     is_there = await find(host, f"{_RBAC_PATH}/clusterroles/{agent.role}") is not None
-    if is_there and not await _clusters_left(agent, hub, host):
+    if is_there and not await clusters_left(agent, hub, host):
         say(f"agent {agent.name} has no virtual cluster left; to remove it as well, run:")
         say(f"  karmada-vc-agent leave --purge {flags}")
 
 
-async def _clusters_left(
+async def clusters_left(
     agent: InstalledAgent, hub: ApiClient | None, host: ApiClient | None
 ) -> list[str]:
     """Return the virtual clusters that the agent still has, sorted."""
     names: set[str] = set()
     if host is not None:
-        names |= set(await claimed_clusters(host, agent.name))
-        state = await known_state(host, agent.namespace, agent.name)
-        records = state.clusters() if state is not None else {}
+        names = {claim.cluster for _, claim in await claimed(host, f"{AGENT_LABEL}={agent.name}")}
+        records = (await known_state(host, agent.namespace, agent.name)).clusters()
         names |= {name for name, record in records.items() if not record.has_left}
     if hub is not None:
         names |= set(named_clusters(await _hub_role(agent, hub)))
@@ -150,16 +161,19 @@ async def _purge_host(agent: InstalledAgent, host: ApiClient, say: Say) -> None:
     changes = Changes(say)
     await remove_gateway(host, agent.name, agent.namespace, changes)
     await prune(host, agent.name, (), changes, BINDINGS, claimed=True)
-    for policy in await remove_policies(host, await Discovery(host).refresh(), agent.name):
-        say(f"host: removed {policy}")
+    await _remove_policies(host, agent, say)
     await _report_accounts(host, agent, say)
     await prune(host, agent.name, (), changes, ROLES, claimed=True)
     for name in TENANT_ROLES.values():
         await _delete_common_role(host, name, say)
-    await _unlabel_nodes(host, agent, say)
-    await _unmark_namespaces(host, agent, say)
+    await _unmark(host, agent, say)
     await _delete_records(host, agent, say)
     await _delete_namespace(host, agent, say)
+
+
+async def _remove_policies(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
+    for policy in await remove_policies(host, await Discovery(host).refresh(), agent.name):
+        say(f"host: removed {policy}")
 
 
 async def _report_accounts(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
@@ -189,32 +203,23 @@ async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
     await delete_found(host, path, say)
 
 
-async def _unlabel_nodes(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
-    """Remove the label by which the agent marked the nodes of its virtual clusters."""
+async def _unmark(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
+    """Remove the labels of nodes by virtual cluster, and what lets these adopt namespaces."""
     state = await known_state(host, agent.namespace, agent.name)
-    cleaned = 0
-    names = dict.fromkeys((*state.clusters(), *state.labels())) if state is not None else {}
-    for name in names:
-        if await claimants(host, name):
-            continue  # another agent's by now
-        cleaned += await unlabel_nodes(host, name)
-    if cleaned:
+    names = [
+        name
+        for name in {**state.clusters(), **state.labels()}
+        if not await claimants(host, name)  # else another agent's by now
+    ]
+    if cleaned := sum([await unlabel_nodes(host, name) for name in names]):
         nodes = "1 node" if cleaned == 1 else f"{cleaned} nodes"
         say(f"host: removed label {MEMBERSHIP_LABEL} from {nodes}")
-
-
-async def _unmark_namespaces(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
-    """Remove the marks that let virtual clusters of the agent adopt namespaces."""
-    state = await known_state(host, agent.namespace, agent.name)
-    names = {*state.clusters(), *state.labels()} if state is not None else set()
     for namespace in (await host.get(NAMESPACES_PATH)).get("items") or ():
-        marked = annotations_of(namespace).get(ALLOW_ADOPTION_ANNOTATION, "")
-        if marked not in names or await claimants(host, marked):
-            continue
-        name = namespace["metadata"]["name"]
-        patch = {"metadata": {"annotations": {ALLOW_ADOPTION_ANNOTATION: None}}}
-        await host.merge_patch(f"{NAMESPACES_PATH}/{name}", patch)
-        say(f"host: removed annotation {ALLOW_ADOPTION_ANNOTATION} from namespace {name}")
+        if annotations_of(namespace).get(ALLOW_ADOPTION_ANNOTATION) in names:
+            name = namespace["metadata"]["name"]
+            patch = {"metadata": {"annotations": {ALLOW_ADOPTION_ANNOTATION: None}}}
+            await host.merge_patch(f"{NAMESPACES_PATH}/{name}", patch)
+            say(f"host: removed annotation {ALLOW_ADOPTION_ANNOTATION} from namespace {name}")
 
 
 async def _delete_records(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
@@ -238,18 +243,11 @@ async def _delete_namespace(host: ApiClient, agent: InstalledAgent, say: Say) ->
     path = f"{NAMESPACES_PATH}/{agent.namespace}"
     if agent.namespace in _OF_KUBERNETES or await find(host, path) is None:
         return
-    stays = f"host: namespace {agent.namespace} stays"
-    served = await Discovery(host).refresh()
-    if not served.is_complete:
-        say(f"{stays}: the host does not list all kinds now")
-        return
-    try:
-        async for resource, live in objects_in(host, served, agent.namespace):
-            if is_foreign(resource.gvk, live, ""):
-                kind, name = resource.gvk.kind, live["metadata"]["name"]
-                say(f"{stays}: {kind} {name} in it does not belong to the agent")
-                return
-    except ApiError as error:
-        say(f"{stays}: its objects cannot all be listed: {error}")
-        return
-    await delete_found(host, path, say)
+
+    def text(resource: Resource, live: Object) -> str:
+        return f"{resource.gvk.kind} {live['metadata']['name']} in it does not belong to the agent"
+
+    if obstacle := await obstacle_in(host, agent.namespace, "", text):
+        say(f"host: namespace {agent.namespace} stays: {obstacle}")
+    else:
+        await delete_found(host, path, say)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 import click
 
-from karmada_vc_agent.access import join_steps, leave_claims, leave_purge, leave_steps
-from karmada_vc_agent.access.apply_objects import find
-from karmada_vc_agent.access.leave_checks import check_known, check_ours
-from karmada_vc_agent.access.leave_cleaning import HostCleaner, claimed_clusters, describe
+from karmada_vc_agent.access import join_steps, leave_purge, leave_steps
+from karmada_vc_agent.access.leave_checks import check_known, check_ours, claims_user
+from karmada_vc_agent.access.leave_cleaning import HostCleaner, claimed, clean_host, describe
 from karmada_vc_agent.access.leave_purge import InstalledAgent
 from karmada_vc_agent.access.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
@@ -18,7 +17,7 @@ from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotServedError, UnreachableError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 from karmada_vc_agent.work.rules.orphaned import is_orphan, namespaces_needed
@@ -97,9 +96,9 @@ def _ask(plan: LeavePlan, facts: HubFacts, *, has_hub: bool) -> None:
 async def _as_agent(plan: LeavePlan, host: ApiClient) -> LeavePlan:
     """Find the user to impersonate for claimed namespaces before anything is changed."""
     what = plan.what
-    if not await HostCleaner(host, what.agent, what.cluster, _say).namespaces():
+    if not await HostCleaner(host, what, _say).namespaces():
         return plan
-    user = await leave_claims.claims_user(host, what.agent)
+    user = await claims_user(host, what.agent)
     return replace(plan, what=replace(what, claims_user=user))
 
 
@@ -114,15 +113,13 @@ async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None)
                 await leave_steps.preserve_works(hub, what.cluster, _say)
             await leave_steps.delete_cluster(hub, what.cluster, _say)
         if host is not None and not is_served:
-            await leave_steps.clean_host(host, what, _say)
+            await clean_host(host, what, _say)
         if hub is not None:
             await leave_steps.wait_gone(hub, what, _say, releases=not is_served)
         if host is not None:
             if is_served:  # the agent leaves what no Work created, such as `default`
-                await leave_steps.clean_host(host, what, _say, agent_releases=True)
-            await leave_claims.give_up_policies(
-                host, what.namespace, what.agent, what.cluster, _say
-            )
+                await clean_host(host, what, _say, agent_releases=True)
+            await leave_purge.give_up_policies(host, plan.agent, what.cluster, _say)
         if hub is not None:
             await leave_steps.take_rights(hub, what, _say)
 
@@ -137,7 +134,11 @@ async def _leading(
     """
     cluster = plan.what.cluster
     async with AsyncExitStack() as stack:
-        is_served = hub is not None and host is not None and await _is_served(plan, hub, host)
+        is_served = (
+            hub is not None
+            and host is not None
+            and await leave_steps.is_served(hub, host, plan.what)
+        )
         if host is not None and not is_served:
             try:
                 await stack.enter_async_context(leave_steps.take_lead(host, plan.what))
@@ -145,7 +146,7 @@ async def _leading(
                 if hub is None:
                     raise
                 # By now it has renewed the Lease of the Cluster, if it serves it.
-                is_served = await _is_served(plan, hub, host)
+                is_served = await leave_steps.is_served(hub, host, plan.what)
                 if not is_served:
                     _say(f"the running agent does not serve {cluster}: cleaning up from here")
             else:
@@ -154,15 +155,6 @@ async def _leading(
         if is_served:
             _say(f"{cluster} is served by a running agent, which cleans up the host")
         yield is_served
-
-
-async def _is_served(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> bool:
-    """Whether the leading agent renews the Lease of the Cluster."""
-    if await find(hub, f"{CLUSTERS_PATH}/{plan.what.cluster}") is None:
-        return False
-    leader = await leave_steps.live_leader_of(host, plan.what)
-    facts = await leave_steps.read_hub(hub, plan.what.cluster)
-    return facts.cluster is not None and leader != "" and leader == facts.served_by
 
 
 def _report_rest(what: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
@@ -200,14 +192,9 @@ async def run_purge(plan: LeavePlan) -> None:
 async def run_prune(plan: LeavePlan) -> None:
     """List host objects whose Work is gone; remove them with --yes."""
     async with _client("hub", plan.hub) as hub, _client("host", plan.host) as host:
-        clusters = (
-            (plan.what.cluster,)
-            if plan.what.cluster
-            else await claimed_clusters(host, plan.what.agent)
-        )
-        total = 0
-        for cluster in clusters:
-            total += await _prune(plan, hub, host, cluster)
+        found = await claimed(host, f"{AGENT_LABEL}={plan.what.agent}")
+        clusters = [plan.what.cluster] if plan.what.cluster else {of.cluster for _, of in found}
+        total = sum([await _prune(plan, hub, host, cluster) for cluster in sorted(clusters)])
     if total and not plan.is_sure:
         _say(f"to remove these {total}, run the command again with --yes")
     elif not total:
@@ -225,8 +212,8 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
         return 0
     what = replace(plan.what, cluster=cluster)
     check_ours(facts.cluster, what, await join_steps.host_uid(host))
-    user = await leave_claims.claims_user(host, plan.what.agent) if plan.is_sure else ""
-    cleaner = HostCleaner(host, plan.what.agent, cluster, _say, user, agent_releases=True)
+    user = await claims_user(host, plan.what.agent) if plan.is_sure else ""
+    cleaner = HostCleaner(host, replace(what, claims_user=user), _say, agent_releases=True)
     return await _prune_objects(plan, hub, cleaner) + await _prune_namespaces(plan, hub, cleaner)
 
 
