@@ -178,7 +178,7 @@ async def _remove_policies(host: ApiClient, agent: InstalledAgent, say: Say) -> 
 
 async def _report_accounts(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
     """Name the accounts of `applyAs` elsewhere: `join` does not mark those that it creates."""
-    for role in await labelled(host, agent.name, "roles"):
+    for role in await labelled(host, agent.name, "Role"):
         space = role["metadata"]["namespace"]
         for rule in maps_at(role, "rules"):
             if "impersonate" in rule["verbs"] and space != agent.namespace:
@@ -192,9 +192,9 @@ async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
     live = await find(host, path)
     if live is None or _MANAGED_LABEL not in labels_of(live):
         return
-    if await rbac_objects(host, "clusterroles", AGENT_LABEL):
+    if await rbac_objects(host, "ClusterRole", AGENT_LABEL):
         return
-    for binding in [each for plural in BINDINGS for each in await rbac_objects(host, plural)]:
+    for binding in [each for kind in BINDINGS for each in await rbac_objects(host, kind)]:
         ref, metadata = dig(binding, "roleRef") or {}, binding["metadata"]
         if (ref.get("kind"), ref.get("name")) == ("ClusterRole", name):
             where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"

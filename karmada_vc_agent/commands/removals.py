@@ -24,15 +24,13 @@ from karmada_vc_agent.model.objects import Object, dig, key_of, labels_of
 from karmada_vc_agent.model.rbac_rule import CLUSTER_READER, gateway_account
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
-BINDINGS = ("clusterrolebindings", "rolebindings")
-ROLES = ("clusterroles", "roles")
-_KINDS = {
-    "clusterrolebindings": "ClusterRoleBinding",
-    "rolebindings": "RoleBinding",
-    "clusterroles": "ClusterRole",
-    "roles": "Role",
-}
-NEEDS = tuple(Need(verb, RBAC_GROUP, plural) for plural in _KINDS for verb in ("list", "delete"))
+BINDINGS = ("ClusterRoleBinding", "RoleBinding")
+ROLES = ("ClusterRole", "Role")
+NEEDS = tuple(
+    Need(verb, RBAC_GROUP, f"{kind.lower()}s")
+    for kind in (*BINDINGS, *ROLES)
+    for verb in ("list", "delete")
+)
 """The rights of an administrator that pruning takes."""
 _ANY_PORT = 1
 
@@ -45,17 +43,17 @@ async def remove(client: ApiClient, path: str, what: object, changes: Changes) -
             await client.delete(path)
 
 
-async def rbac_objects(client: ApiClient, plural: str, selector: str = "") -> list[Object]:
-    """Return roles or bindings in all namespaces. Raises KubeError."""
+async def rbac_objects(client: ApiClient, kind: str, selector: str = "") -> list[Object]:
+    """Return roles or bindings of a kind in all namespaces. Raises KubeError."""
     query = {"labelSelector": selector} if selector else {}
-    answer = await client.get(f"/apis/{RBAC_API}/{plural}", query)
-    head = {"apiVersion": RBAC_API, "kind": _KINDS[plural]}
+    answer = await client.get(f"/apis/{RBAC_API}/{kind.lower()}s", query)
+    head = {"apiVersion": RBAC_API, "kind": kind}
     return [{**item, **head} for item in answer.get("items") or ()]
 
 
-async def labelled(client: ApiClient, agent: str, plural: str) -> list[Object]:
+async def labelled(client: ApiClient, agent: str, kind: str) -> list[Object]:
     """Return roles or bindings of an agent, in all namespaces. Raises KubeError."""
-    found = await rbac_objects(client, plural, f"{AGENT_LABEL}={agent}")
+    found = await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}")
     return [item for item in found if f"{item['metadata']['name']}:".startswith(_prefix(agent))]
 
 
@@ -64,7 +62,7 @@ async def prune(
     agent: str,
     desired: Iterable[Object],
     changes: Changes,
-    plurals: Iterable[str] = (*BINDINGS, *ROLES),
+    kinds: Iterable[str] = (*BINDINGS, *ROLES),
     *,
     claimed: bool = False,
 ) -> None:
@@ -73,8 +71,8 @@ async def prune(
     claimed: also what the agent made in claimed namespaces.
     """
     keep = {key_of(obj) for obj in desired}
-    for plural in plurals:
-        for live in await labelled(client, agent, plural):
+    for kind in kinds:
+        for live in await labelled(client, agent, kind):
             if key_of(live) not in keep and (claimed or CLUSTER_LABEL not in labels_of(live)):
                 await remove(client, path_of(live), key_of(live), changes)
 
@@ -137,10 +135,10 @@ async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: C
         live = await find(host, path_of(obj))
         if live is not None and labels_of(obj).items() <= labels_of(live).items():
             await remove(host, path_of(obj), key_of(obj), changes)
-    for role in await rbac_objects(host, "clusterroles", f"{GATEWAY_LABEL}={agent}"):
+    for role in await rbac_objects(host, "ClusterRole", f"{GATEWAY_LABEL}={agent}"):
         await remove(host, path_of(role), key_of(role), changes)
     readers = [
-        each for each in await rbac_objects(host, "clusterrolebindings") if _binds_reader(each)
+        each for each in await rbac_objects(host, "ClusterRoleBinding") if _binds_reader(each)
     ]
     reader = await find(host, f"/apis/{RBAC_API}/clusterroles/{CLUSTER_READER}")
     if reader is not None and all(each["metadata"]["name"] == access.readers for each in readers):
@@ -163,7 +161,7 @@ async def revoke(
         await host.merge_patch(path, {"data": dict.fromkeys(keys)})
         changes.tell(f"host: revoked the tokens of {cluster}")
     callers = f"{GATEWAY_LABEL}={agent},{CLUSTER_LABEL}={cluster}"
-    for role in await rbac_objects(host, "clusterroles", callers):
+    for role in await rbac_objects(host, "ClusterRole", callers):
         await remove(host, path_of(role), key_of(role), changes)
 
 
