@@ -8,48 +8,9 @@ from karmada_vc_agent.access.changes import Changes, differences, without_fields
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
-from karmada_vc_agent.model.objects import NAMESPACE, GroupVersionKind, Object, dig, key_of
-from karmada_vc_agent.model.well_known import RBAC_GROUP
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.objects import Object, ObjectKey, dig, key_of
 
-_RESOURCES_BY_KIND = {
-    resource.gvk: resource
-    for resource in (
-        Resource(NAMESPACE, "namespaces", namespaced=False),
-        Resource(GroupVersionKind("", "v1", "ServiceAccount"), "serviceaccounts", namespaced=True),
-        Resource(GroupVersionKind("", "v1", "ConfigMap"), "configmaps", namespaced=True),
-        Resource(GroupVersionKind("", "v1", "Secret"), "secrets", namespaced=True),
-        Resource(GroupVersionKind("", "v1", "Service"), "services", namespaced=True),
-        Resource(
-            GroupVersionKind("policy", "v1", "PodDisruptionBudget"),
-            "poddisruptionbudgets",
-            namespaced=True,
-        ),
-        Resource(GroupVersionKind("apps", "v1", "Deployment"), "deployments", namespaced=True),
-        Resource(
-            GroupVersionKind(RBAC_GROUP, "v1", "ClusterRole"), "clusterroles", namespaced=False
-        ),
-        Resource(
-            GroupVersionKind(RBAC_GROUP, "v1", "ClusterRoleBinding"),
-            "clusterrolebindings",
-            namespaced=False,
-        ),
-        Resource(GroupVersionKind(RBAC_GROUP, "v1", "Role"), "roles", namespaced=True),
-        Resource(
-            GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding"), "rolebindings", namespaced=True
-        ),
-        Resource(
-            GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
-            "customresourcedefinitions",
-            namespaced=False,
-        ),
-        Resource(
-            GroupVersionKind("networking.k8s.io", "v1", "NetworkPolicy"),
-            "networkpolicies",
-            namespaced=True,
-        ),
-    )
-}
-"""The kinds that `join` writes; every supported API server serves all of them."""
 MANAGER = "karmada-vc-agent-join"
 _CONTAINERS = tuple(
     f'.spec.template.spec.containers[name="{name}"]' for name in ("agent", "gateway")
@@ -61,9 +22,13 @@ _CONFLICT_WITH_US = f'"{MANAGER}"'
 
 
 def path_of(obj: Object) -> str:
-    """Return the URL path of an object of one of the kinds that `join` writes."""
+    """Return the URL path of an object of a built-in kind."""
     key = key_of(obj)
-    return _RESOURCES_BY_KIND[key.gvk].path(key.namespace, key.name)
+    return _resource_of(key).path(key.namespace, key.name)
+
+
+def _resource_of(key: ObjectKey) -> Resource:
+    return Resource(key.gvk, kinds.plural(key.gvk.group_kind), namespaced=bool(key.namespace))
 
 
 async def find(client: ApiClient, path: str) -> Object | None:
@@ -129,7 +94,7 @@ async def _plan(client: ApiClient, wanted: Object, forced: Collection[str]) -> _
 async def _write(client: ApiClient, step: _Step) -> None:
     if step.is_ending:  # the server refuses it, and says why
         key = key_of(step.body)
-        await client.create(_RESOURCES_BY_KIND[key.gvk].path(key.namespace), step.body)
+        await client.create(_resource_of(key).path(key.namespace), step.body)
     else:
         await _send(client, step.body)
 

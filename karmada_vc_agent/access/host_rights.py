@@ -16,11 +16,9 @@ from karmada_vc_agent.access.described import Described
 from karmada_vc_agent.access.host_roles import MANAGED, HostAccess, Kind, host_bindings, host_roles
 from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.known_kinds import NAMESPACED
-from karmada_vc_agent.access.policy_removal import remove_policies
-from karmada_vc_agent.access.prune import prune
+from karmada_vc_agent.commands.removals import prune, remove_gateway, remove_policies
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.gateway.removal import remove_gateway
 from karmada_vc_agent.features.gateway.roles import GatewayAccess
 from karmada_vc_agent.features.objects.crd import definition
 from karmada_vc_agent.features.policies.guards import group_labels, renames_of
@@ -165,10 +163,10 @@ async def grant_on_host(
     await apply_all(host, bindings, told)
     if rights.access.gateway is None:
         install = rights.install
-        await remove_gateway(host, install.agent, install.namespace, told.tell, is_dry=told.is_dry)
+        await remove_gateway(host, install.agent, install.namespace, told)
         if not told.is_dry:
             await remove_policies(host, served, install.agent, rights.owner.gateway_policy)
-    await prune(host, rights.install.agent, (*roles, *bindings), told.tell, is_dry=told.is_dry)
+    await prune(host, rights.install.agent, (*roles, *bindings), told)
 
 
 async def _roles(host: ApiClient, rights: HostRights) -> tuple[list[Object], set[str]]:

@@ -5,7 +5,6 @@ added, and `leave` removes them; other rights that are not desired any more are 
 """
 
 import base64
-from contextlib import suppress
 from dataclasses import replace
 
 from karmada_vc_agent.access.agent_certificate import (
@@ -19,9 +18,8 @@ from karmada_vc_agent.access.changes import Changes
 from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
-from karmada_vc_agent.access.prune import prune
+from karmada_vc_agent.commands.removals import prune, remove
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
@@ -44,7 +42,7 @@ async def grant(hub: ApiClient, access: HubAccess, changes: Changes | None = Non
     await apply_all(hub, desired, changes)
     if not access.gateway:
         await _remove_tokens(hub, access, changes)
-    await prune(hub, access.agent, desired, changes.tell, is_dry=changes.is_dry)
+    await prune(hub, access.agent, desired, changes)
 
 
 async def with_known_host(hub: ApiClient, access: HubAccess) -> HubAccess:
@@ -67,10 +65,7 @@ async def _remove_tokens(hub: ApiClient, access: HubAccess, changes: Changes) ->
     answer = await hub.get(path, {"labelSelector": f"{AGENT_LABEL}={access.agent}"})
     for secret in answer.get("items") or ():
         name = secret["metadata"]["name"]
-        changes.tell(f"hub: remove Secret {LEASE_NAMESPACE}/{name}")
-        if not changes.is_dry:
-            with suppress(NotFoundError):
-                await hub.delete(f"{path}/{name}")
+        await remove(hub, f"{path}/{name}", f"Secret {LEASE_NAMESPACE}/{name}", changes)
 
 
 async def credential(

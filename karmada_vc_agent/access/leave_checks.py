@@ -1,14 +1,30 @@
-"""Checks before `leave` begins: the Cluster is ours, and the name is known."""
+"""Checks before `leave` begins: the Cluster is ours, the name is known, claims may be released.
+
+While the policies exist, only the agent's account may change or delete a claimed namespace
+(rewriting-rules 3.5, layer 5). An administrator impersonates that account for these requests only;
+that works with and without a running agent, and the other virtual clusters stay protected. Why:
+docs/adr/0017.
+"""
 
 from karmada_vc_agent.access.apply_objects import find
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH, PreflightError
+from karmada_vc_agent.access.leave_cleaning import claimed
 from karmada_vc_agent.access.leave_steps import HubFacts, LeaveError, Leaving, known_state
-from karmada_vc_agent.cluster.claims import claim_of
 from karmada_vc_agent.cluster.hub_clusters import agent_id, agent_of, cluster_id
+from karmada_vc_agent.features.policies.objects import GROUP, PolicyOwner
+from karmada_vc_agent.features.policies.policies import protected_user
+from karmada_vc_agent.kube.absence import is_absent
+from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.kube.errors import NotServedError
+from karmada_vc_agent.kube.identity import need_to_act_as, user_name
+from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, dig
+
+_POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
+_NEEDS = (Need("patch", "", "namespaces"), Need("delete", "", "namespaces"))
 
 
 def check_ours(found: Object | None, leaving: Leaving, host_uid: str) -> None:
@@ -55,9 +71,13 @@ async def check_known(
         raise PreflightError([problem])
     if facts.cluster is not None or agents:
         return
-    if hub is not None and leaving.cluster in await _named_by_role(hub, leaving):
-        return
-    known = await _remembered(host, leaving) if host is not None else []
+    if hub is not None:
+        role = await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(leaving.agent, ()).role}")
+        if leaving.cluster in named_clusters(role or {}):
+            return
+    known = []
+    if host is not None:
+        known = list((await known_state(host, leaving.namespace, leaving.agent)).clusters())
     if leaving.cluster in known:
         return
     of_agent = f"agent {agent_id(leaving.namespace, leaving.agent)}"
@@ -67,16 +87,46 @@ async def check_known(
 
 async def claimants(host: ApiClient, cluster: str) -> set[str]:
     """Return the agents that claim host namespaces of a virtual cluster."""
-    answer = await host.get("/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL}={cluster}"})
-    claims = (claim_of(namespace) for namespace in answer.get("items") or [])
-    return {claim.agent for claim in claims if claim is not None}
+    return {claim.agent for _, claim in await claimed(host, f"{CLUSTER_LABEL}={cluster}")}
 
 
-async def _named_by_role(hub: ApiClient, leaving: Leaving) -> list[str]:
-    role = HubAccess(leaving.agent, ()).role
-    return named_clusters(await find(hub, f"{CLUSTER_ROLES_PATH}/{role}") or {})
+async def claims_user(host: ApiClient, agent: str) -> str:
+    """Return the user to impersonate when changing claimed namespaces; "" = nobody.
+
+    Raises PreflightError if that is not possible, KubeError.
+    """
+    policy = PolicyOwner(agent, "", "").claims_policy
+    user = protected_user(await _policy(host, f"{_POLICIES_PATH}/{policy}") or {})
+    if not user or user == await user_name(host):
+        return ""
+    law = f"host: ValidatingAdmissionPolicy {policy} lets only {user} release namespaces"
+    need = need_to_act_as(user)
+    if not await may(host, need):
+        source = host.credentials.source
+        problem = (
+            f"{law}, and {source} may not impersonate it; add this rule, or use another account:"
+        )
+        raise PreflightError([problem, f"  {need}"])
+    missing = [need for need in _NEEDS if not await may(host, need, user)]
+    if missing:
+        problem = f"{law}, and that account no longer has the rights; grant it these rules again:"
+        raise PreflightError([problem, *(f"  {need}" for need in missing), *_ways_out(agent)])
+    return user
 
 
-async def _remembered(host: ApiClient, leaving: Leaving) -> list[str]:
-    state = await known_state(host, leaving.namespace, leaving.agent)
-    return list(state.clusters()) if state is not None else []
+async def _policy(host: ApiClient, path: str) -> Object | None:
+    """Return a policy; None where there is none, as on a host without policies."""
+    try:
+        return await find(host, path)
+    except NotServedError:
+        if await is_absent(host, path):
+            return None
+        raise
+
+
+def _ways_out(agent: str) -> tuple[str, ...]:
+    kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings"
+    return (
+        "(karmada-vc-agent join --only host does), or remove the agent's policies first:",
+        f"  kubectl delete {kinds} -l {AGENT_LABEL}={agent}",
+    )

@@ -5,23 +5,26 @@ carries the claim of this agent too.
 """
 
 import asyncio
-from collections.abc import Callable, Container, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Container, Mapping
 from contextlib import suppress
 from functools import partial
 
-from karmada_vc_agent.cluster.claims import Phase, claim_of, phase_of
+from karmada_vc_agent.access.changes import Changes
+from karmada_vc_agent.access.leave_steps import Leaving, Say
+from karmada_vc_agent.cluster.claims import Claim, Phase, claim_of, phase_of
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects, objects_in
+from karmada_vc_agent.commands.removals import revoke
 from karmada_vc_agent.commands.waiting import waiting
+from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
+from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
+from karmada_vc_agent.features.checkpoint.shards import cluster_of_key
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.errors import ApiError, NotFoundError
+from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.retries import retry_on_conflict
-from karmada_vc_agent.model.domain import (
-    AGENT_LABEL,
-    CLUSTER_LABEL,
-    SHARED_LABEL,
-)
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.work.live_objects import LiveObjects
@@ -39,7 +42,6 @@ from karmada_vc_agent.work.rules.orphaned import (
     is_orphaned_namespace,
     work_of,
 )
-from karmada_vc_agent.work.rules.share_plan import owners_of
 from karmada_vc_agent.work.shared_objects import SharedObjects
 
 NAMESPACES_PATH = "/api/v1/namespaces"
@@ -52,52 +54,46 @@ Found = tuple[Resource, Object]
 class HostCleaner:
     """Cleans up one virtual cluster of one agent.
 
-    say: called with a line for each namespace and with totals. claims_user: the user to impersonate
-    when changing claimed namespaces; empty = nobody. agent_releases: whether a running agent
-    releases the namespaces that are marked here: two would stand in each other's way.
+    say: called with a line for each namespace and with totals. agent_releases: whether a running
+    agent releases the namespaces that are marked here: two would stand in each other's way.
     """
 
     def __init__(
-        self,
-        host: ApiClient,
-        agent: str,
-        cluster: str,
-        say: Callable[[str], None],
-        claims_user: str = "",
-        *,
-        agent_releases: bool = False,
+        self, host: ApiClient, leaving: Leaving, say: Say, *, agent_releases: bool = False
     ) -> None:
         self._host = host
         self._objects = LiveObjects(host, lambda _: None)
         self._bound_roles = BoundRoles(host, is_strict=False)
-        self._agent = agent
-        self.cluster = cluster
+        self._agent = leaving.agent
+        self.cluster = leaving.cluster
         self._say = say
-        self._claims_user = claims_user
+        self._claims_user = leaving.claims_user
         self._agent_releases = agent_releases
         self._discovery = Discovery(host)
 
     async def namespaces(self) -> dict[str, Object]:
         """Return the host namespaces that this agent claims for the virtual cluster, by name."""
-        selector = f"{CLUSTER_LABEL}={self.cluster},{AGENT_LABEL}={self._agent}"
-        answer = await self._host.get(NAMESPACES_PATH, {"labelSelector": selector})
-        found = answer.get("items") or []
-        return {item["metadata"]["name"]: item for item in found if claim_of(item) is not None}
+        found = await claimed(
+            self._host, f"{CLUSTER_LABEL}={self.cluster},{AGENT_LABEL}={self._agent}"
+        )
+        return {live["metadata"]["name"]: live for live, _ in found}
 
-    async def objects(self, claimed: Container[str]) -> list[Found]:
-        """Return our objects, in namespaces only those of `claimed`, without the Namespaces."""
+    async def objects(self, spaces: Container[str]) -> list[Found]:
+        """Return our objects, in namespaces only those of `spaces`, without the Namespaces."""
         served = await self._discovery.refresh()
         selector = f"{CLUSTER_LABEL}={self.cluster}"
         return [
             (resource, live)
             async for resource, live in labelled_objects(self._host, served, selector)
-            if work_of(live) and resource.gvk.kind != "Namespace" and _is_at_home(live, claimed)
+            if work_of(live)
+            and resource.gvk.kind != "Namespace"
+            and (not live["metadata"].get("namespace") or live["metadata"]["namespace"] in spaces)
         ]
 
     async def orphans(self, works: Container[str]) -> list[Found]:
         """Return those of our objects whose Work is not among `works`."""
-        return [found for found in await self.objects(await self.namespaces())
-                if is_orphan(found[1], works)]  # fmt: skip
+        found = await self.objects(await self.namespaces())
+        return [each for each in found if is_orphan(each[1], works)]
 
     async def orphaned_namespaces(self, needed: Container[str]) -> dict[str, Object]:
         """Return the claimed host namespaces that no Work needs, by name.
@@ -113,55 +109,34 @@ class HostCleaner:
         }
 
     async def obstacle(self, name: str, live: Object) -> str:
-        """Return what prevents deleting a namespace, or "".
-
-        A namespace that the agent created is deleted with all its content, so it must not contain
-        objects of others.
-        """
+        """Return what prevents deleting a namespace, or ""."""
         if not is_made_by_agent(live):
             return ""
-        served = await self._discovery.refresh()
-        if not served.is_complete:
-            return "not all kinds of the host can be listed now"
-        try:
-            async for resource, found in objects_in(self._host, served, name):
-                if is_foreign(resource.gvk, found, self.cluster):
-                    text = namespaced_name(name, found["metadata"]["name"])
-                    return f"{resource.gvk.kind} {text} does not belong to the virtual cluster"
-        except ApiError as error:
-            return f"not all of its content can be listed: {error}"
-        return ""
+
+        def text(resource: Resource, found: Object) -> str:
+            text = namespaced_name(name, found["metadata"]["name"])
+            return f"{resource.gvk.kind} {text} does not belong to the virtual cluster"
+
+        return await obstacle_in(self._host, name, self.cluster, text)
 
     async def clean(self, *, preserve: bool) -> None:
         """Delete everything, or release it if `preserve`. Raises KubeError."""
-        claimed = await self.namespaces()
-        objects = await self.objects(claimed)
+        spaces = await self.namespaces()
+        objects = await self.objects(spaces)
         clean = self.release if preserve else self.delete
         await for_each(objects, lambda found: clean(*found))
         if objects:
             done = "released, without the agent's labels" if preserve else "deleted"
             self._say(f"host: {len(objects)} objects {done}")
-        await self._leave_shared(preserve=preserve)
-        await self.give_up(claimed, preserve=preserve)
-
-    async def _leave_shared(self, *, preserve: bool) -> None:
-        """Release the objects that virtual clusters share; delete those without another owner."""
-        served = await self._discovery.refresh()
         shared = SharedObjects(self._host, lambda _: None, lambda _: None)
-        async for resource, live in labelled_objects(self._host, served, SHARED_LABEL):
-            if self.cluster in owners_of(live):
-                name = live["metadata"]["name"]
-                await shared.leave(resource, name, self.cluster, "", preserve=preserve)
-                self._say(f"host: {resource.gvk.kind} {name} is shared: released")
+        served = await self._discovery.refresh()
+        for resource, name in await shared.leave_all(served, self.cluster, preserve=preserve):
+            self._say(f"host: {resource.gvk.kind} {name} is shared: released")
+        await self.give_up(spaces, preserve=preserve)
 
     async def delete(self, resource: Resource, found: Object) -> None:
         """Delete one object, also if it was recreated meanwhile from the same Work."""
-
-        async def delete(live: Object | None) -> None:
-            if live is not None and _origin(live) == _origin(found):
-                await self._host.delete_same(_path(resource, live), live)
-
-        await retry_on_conflict(found, delete, partial(self._fresh, resource, found))
+        await self._change(resource, found, found, self._host.delete_same)
 
     async def release(self, resource: Resource, found: Object) -> None:
         """Remove our and Karmada's labels and annotations from an object, and keep it.
@@ -170,41 +145,55 @@ class HostCleaner:
         if it binds a role that grants more than virtual clusters may.
         """
 
-        async def release(live: Object | None) -> None:
-            if live is not None and _origin(live) == _origin(found):
-                path, bare = _path(resource, live), without_claims(live)
-                await self._bound_roles.writing(live, "", partial(self._host.replace, path, bare))
+        async def bare(path: str, live: Object) -> None:
+            write = partial(self._host.replace, path, without_claims(live))
+            await self._bound_roles.writing(live, "", write)
 
-        fresh = partial(self._fresh, resource, found)
-        await retry_on_conflict(await fresh(), release, fresh)
+        await self._change(resource, found, await self._fresh(resource, found), bare)
+
+    async def _change(
+        self,
+        resource: Resource,
+        found: Object,
+        live: Object | None,
+        write: Callable[[str, Object], Awaitable[None]],
+    ) -> None:
+        """Write to an object while it is of the virtual cluster and Work of the one found."""
+        metadata = found["metadata"]
+        path = resource.path(metadata.get("namespace") or "", metadata["name"])
+
+        async def attempt(live: Object | None) -> None:
+            if live is not None and _origin(live) == _origin(found):
+                await write(path, live)
+
+        await retry_on_conflict(live, attempt, partial(self._fresh, resource, found))
 
     async def _fresh(self, resource: Resource, found: Object) -> Object | None:
         metadata = found["metadata"]
         namespace = metadata.get("namespace") or ""
         return await self._objects.fresh(resource, namespace, metadata["name"])
 
-    async def give_up(self, claimed: Mapping[str, Object], *, preserve: bool) -> None:
+    async def give_up(self, spaces: Mapping[str, Object], *, preserve: bool) -> None:
         """Delete the claimed namespaces that the agent created; remove the claim of others.
 
-        claimed: by name. Those that are being deleted are left alone.
+        spaces: by name. Those that are being deleted are left alone.
         """
-        found = [ns for ns in claimed.values() if not ns["metadata"].get("deletionTimestamp")]
-        goes = [ns for ns in found if is_made_by_agent(ns) and not preserve]
-        await for_each(goes, self._delete)
-        await for_each((ns for ns in found if ns not in goes), self._release)
+        await for_each(spaces.values(), partial(self._give_up, preserve=preserve))
 
-    async def _delete(self, live: Object) -> None:
-        await delete_namespace(self._host, live, self._agent, self._claims_user)
-        self._say(f"host: namespace {live['metadata']['name']} deleted")
-
-    async def _release(self, live: Object) -> None:
-        name = live["metadata"]["name"]
+    async def _give_up(self, live: Object, *, preserve: bool) -> None:
+        name, agent, user = live["metadata"]["name"], self._agent, self._claims_user
+        if live["metadata"].get("deletionTimestamp"):
+            return
+        if is_made_by_agent(live) and not preserve:
+            await delete_namespace(self._host, live, agent, user)
+            self._say(f"host: namespace {name} deleted")
+            return
         with suppress(NotFoundError):
-            begun = await begin_release(self._host, live, self._agent, self._claims_user)
+            begun = await begin_release(self._host, live, agent, user)
             if self._agent_releases:
                 await self._wait_released(name)
             if not self._agent_releases:
-                await end_release(self._host, begun, self._agent, self._claims_user)
+                await end_release(self._host, begun, agent, user)
             self._say(f"host: namespace {name} stays, without the agent's claim")
 
     async def _wait_released(self, name: str) -> None:
@@ -213,19 +202,76 @@ class HostCleaner:
         try:
             async with waiting(f"the agent to release namespace {name}", RELEASED_WITHIN_S):
                 while True:
-                    live = await self._host.get(path)
-                    if phase_of(live, self._agent) is not Phase.RELEASING:
+                    if phase_of(await self._host.get(path), self._agent) is not Phase.RELEASING:
                         return
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             self._agent_releases = False
 
 
-async def claimed_clusters(host: ApiClient, agent: str) -> tuple[str, ...]:
-    """Return the virtual clusters for which an agent claims namespaces, sorted."""
-    selector = f"{AGENT_LABEL}={agent},{CLUSTER_LABEL}"
+async def clean_host(
+    host: ApiClient, leaving: Leaving, say: Say, *, agent_releases: bool = False
+) -> None:
+    """Delete or release everything that remains on the host.
+
+    agent_releases: whether a running agent serves the virtual cluster, and releases what stays.
+    """
+    agent, namespace, cluster = leaving.agent, leaving.namespace, leaving.cluster
+    await revoke(host, agent, namespace, cluster, Changes(say))
+    cleaner = HostCleaner(host, leaving, say, agent_releases=agent_releases)
+    await cleaner.clean(preserve=leaving.preserve)
+    await forget_saved(host, namespace, agent, cluster, say)
+
+
+async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str, say: Say) -> None:
+    """Remove a virtual cluster from the Secrets of an agent's checkpoint. Raises KubeError.
+
+    The agent does it, too, where it runs; it has `leave` to decide that the Cluster is gone. With
+    the last virtual cluster the Secrets go.
+    """
+    secrets = CheckpointSecrets(host, namespace, agent)
+    try:
+        await secrets.load()
+        found: defaultdict[int, dict[str, bytes | None]] = defaultdict(dict)
+        for number, key in secrets:
+            if cluster_of_key(key) == cluster:
+                found[number][key] = None
+        if all(cluster_of_key(key) in ("", cluster) for _, key in secrets):
+            if secrets.are_there and await remove_checkpoint(host, namespace, agent):
+                say(f"host: removed the checkpoint of {agent}")
+            return
+        for number, changes in found.items():
+            await secrets.write(number, changes)
+    except ForbiddenError as error:
+        say(f"host: the checkpoint of {agent} may still have {cluster}: {error}")
+        return
+    if found:
+        say(f"host: removed {cluster} from the checkpoint of {agent}")
+
+
+async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:
+    """Return the claimed host namespaces that match a label selector. Raises KubeError."""
     answer = await host.get(NAMESPACES_PATH, {"labelSelector": selector})
-    return tuple(sorted({labels_of(item)[CLUSTER_LABEL] for item in answer.get("items") or ()}))
+    return [(live, claim) for live in answer.get("items") or () if (claim := claim_of(live))]
+
+
+async def obstacle_in(
+    host: ApiClient, namespace: str, cluster: str, text: Callable[[Resource, Object], str]
+) -> str:
+    """Return why a namespace is not to be deleted with its content: it has objects of others.
+
+    cluster: whose objects do not count. text: what to say of the first other one.
+    """
+    served = await Discovery(host).refresh()
+    if not served.is_complete:
+        return "not all kinds of the host can be listed now"
+    try:
+        async for resource, live in objects_in(host, served, namespace):
+            if is_foreign(resource.gvk, live, cluster):
+                return text(resource, live)
+    except ApiError as error:
+        return f"not all of its content can be listed: {error}"
+    return ""
 
 
 def describe(found: Found) -> str:
@@ -239,13 +285,3 @@ def describe(found: Found) -> str:
 def _origin(live: Object) -> tuple[str | None, str]:
     """Return virtual cluster and Work of an object."""
     return labels_of(live).get(CLUSTER_LABEL), work_of(live)
-
-
-def _is_at_home(live: Object, claimed: Container[str]) -> bool:
-    namespace = live["metadata"].get("namespace") or ""
-    return not namespace or namespace in claimed
-
-
-def _path(resource: Resource, live: Object) -> str:
-    metadata = live["metadata"]
-    return resource.path(metadata.get("namespace") or "", metadata["name"])

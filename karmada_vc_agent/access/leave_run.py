@@ -2,15 +2,14 @@
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 import click
 
-from karmada_vc_agent.access import join_steps, leave_claims, leave_purge, leave_steps
-from karmada_vc_agent.access.apply_objects import find
-from karmada_vc_agent.access.leave_checks import check_known, check_ours
-from karmada_vc_agent.access.leave_cleaning import HostCleaner, claimed_clusters, describe
+from karmada_vc_agent.access import join_steps, leave_purge, leave_steps
+from karmada_vc_agent.access.leave_checks import check_known, check_ours, claims_user
+from karmada_vc_agent.access.leave_cleaning import HostCleaner, claimed, clean_host, describe
 from karmada_vc_agent.access.leave_purge import InstalledAgent
 from karmada_vc_agent.access.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
@@ -18,7 +17,7 @@ from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotServedError, UnreachableError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 from karmada_vc_agent.work.rules.orphaned import is_orphan, namespaces_needed
@@ -53,128 +52,125 @@ async def run_leave(plan: LeavePlan) -> None:
     async with _connect(plan) as (hub, host, uid):
         if host is not None:
             plan = await _as_agent(plan, host)
-        if hub is not None:
-            await _leave(plan, hub, host, uid)
+        facts = await _check(plan, hub, host, uid)
+        was_noted = host is not None and await leave_steps.has_left(host, plan.what)
+        _ask(plan, facts, has_hub=hub is not None)
+        await _leave(plan, hub, host)
+        _report_rest(plan.what, hub, host)
+        if hub is None:
+            return
+        had_left = facts.cluster is None and was_noted
+        _say(f"{plan.what.cluster} {_HAD_LEFT if had_left else 'has left'}")
+        if plan.purges:
+            await leave_purge.purge(plan.agent, hub, host, _say)
         elif host is not None:
-            await check_known(plan.what, leave_steps.NOTHING, None, host)
-            _confirm(plan, f"Remove virtual cluster {plan.what.cluster} from the host only?")
-            await _leave_host(plan, host)
+            await leave_purge.report_agent(plan.agent, hub, host, plan.flags, _say)
 
 
-async def _leave(plan: LeavePlan, hub: ApiClient, host: ApiClient | None, uid: str) -> None:
-    """Leave a hub that answers; uid: of the host."""
-    await check_karmada(hub)
-    if host is not None:
-        await check_apart(hub, uid)
-    facts = await leave_steps.read_hub(hub, plan.what.cluster)
-    check_ours(facts.cluster, plan.what, uid)
-    if plan.purges:
-        await leave_purge.check_last(plan.agent, hub, host, uid, leaving=plan.what.cluster)
+async def _check(
+    plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None, uid: str
+) -> HubFacts:
+    """Check that the virtual cluster may leave; return what the hub knows. uid: of the host."""
+    facts = leave_steps.NOTHING
+    if hub is not None:
+        await check_karmada(hub)
+        if host is not None:
+            await check_apart(hub, uid)
+        facts = await leave_steps.read_hub(hub, plan.what.cluster)
+        check_ours(facts.cluster, plan.what, uid)
+        if plan.purges:
+            await leave_purge.check_last(plan.agent, hub, host, uid, leaving=plan.what.cluster)
     await check_known(plan.what, facts, hub, host)
-    was_noted = host is not None and await leave_steps.has_left(host, plan.what)
-    warn(plan, facts)
-    and_agent = f" and agent {plan.what.agent}" if plan.purges else ""
-    _confirm(plan, f"Remove virtual cluster {plan.what.cluster}{and_agent}?")
-    if host is not None:
-        await _leave_both(plan, hub, host)
+    return facts
+
+
+def _ask(plan: LeavePlan, facts: HubFacts, *, has_hub: bool) -> None:
+    what = f"Remove virtual cluster {plan.what.cluster}"
+    if has_hub:
+        warn(plan, facts)
+        _confirm(plan, f"{what} and agent {plan.what.agent}?" if plan.purges else f"{what}?")
     else:
-        await _leave_hub(plan, hub)
-    had_left = facts.cluster is None and was_noted
-    _say(f"{plan.what.cluster} {_HAD_LEFT if had_left else 'has left'}")
-    if plan.purges:
-        await leave_purge.purge(plan.agent, hub, host, _say)
-    elif host is not None:
-        await leave_purge.report_agent(plan.agent, hub, host, plan.flags, _say)
+        _confirm(plan, f"{what} from the host only?")
 
 
 async def _as_agent(plan: LeavePlan, host: ApiClient) -> LeavePlan:
     """Find the user to impersonate for claimed namespaces before anything is changed."""
     what = plan.what
-    if not await HostCleaner(host, what.agent, what.cluster, _say).namespaces():
+    if not await HostCleaner(host, what, _say).namespaces():
         return plan
-    user = await leave_claims.claims_user(host, what.agent)
+    user = await claims_user(host, what.agent)
     return replace(plan, what=replace(what, claims_user=user))
 
 
-async def _give_up_policies(plan: LeavePlan, host: ApiClient) -> None:
-    """Remove the agent's rights and policies with its last virtual cluster."""
+async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None) -> None:
+    """Remove the virtual cluster from hub and host; None = it does not answer."""
     what = plan.what
-    await leave_claims.give_up_policies(host, what.namespace, what.agent, what.cluster, _say)
+    async with _leading(plan, hub, host) as is_served:
+        if host is not None:
+            await leave_steps.remember_left(host, what, _say)
+        if hub is not None:
+            if is_served and what.preserve:
+                await leave_steps.preserve_works(hub, what.cluster, _say)
+            await leave_steps.delete_cluster(hub, what.cluster, _say)
+        if host is not None and not is_served:
+            await clean_host(host, what, _say)
+        if hub is not None:
+            await leave_steps.wait_gone(hub, what, _say, releases=not is_served)
+        if host is not None:
+            if is_served:  # the agent leaves what no Work created, such as `default`
+                await clean_host(host, what, _say, agent_releases=True)
+            await leave_purge.give_up_policies(host, plan.agent, what.cluster, _say)
+        if hub is not None:
+            await leave_steps.take_rights(hub, what, _say)
 
 
-async def _leave_both(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
-    await leave_steps.remember_left(host, plan.what, _say)
-    if await _is_served(plan, hub, host):
-        await _leave_by_agent(plan, hub, host)
-        return
-    try:
-        async with leave_steps.take_lead(host, plan.what):
-            _say("no agent is running: cleaning up from here")
-            await _leave_by_ourselves(plan, hub, host)
-            await _give_up_policies(plan, host)
-    except leave_steps.AgentLeadsError:
-        # By now it has renewed the Lease of the Cluster, if it serves it.
-        if await _is_served(plan, hub, host):
-            await _leave_by_agent(plan, hub, host)
-            return
-        _say(f"the running agent does not serve {plan.what.cluster}: cleaning up from here")
-        await _leave_by_ourselves(plan, hub, host)
+@asynccontextmanager
+async def _leading(
+    plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None
+) -> AsyncIterator[bool]:
+    """Hold leadership unless an agent runs; yield whether that agent serves the virtual cluster.
+
+    Raises AgentLeadsError if one runs while the hub is unreachable.
+    """
+    cluster = plan.what.cluster
+    async with AsyncExitStack() as stack:
+        is_served = (
+            hub is not None
+            and host is not None
+            and await leave_steps.is_served(hub, host, plan.what)
+        )
+        if host is not None and not is_served:
+            try:
+                await stack.enter_async_context(leave_steps.take_lead(host, plan.what))
+            except leave_steps.AgentLeadsError:
+                if hub is None:
+                    raise
+                # By now it has renewed the Lease of the Cluster, if it serves it.
+                is_served = await leave_steps.is_served(hub, host, plan.what)
+                if not is_served:
+                    _say(f"the running agent does not serve {cluster}: cleaning up from here")
+            else:
+                if hub is not None:
+                    _say("no agent is running: cleaning up from here")
+        if is_served:
+            _say(f"{cluster} is served by a running agent, which cleans up the host")
+        yield is_served
 
 
-async def _is_served(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> bool:
-    """Whether the leading agent renews the Lease of the Cluster."""
-    if await find(hub, f"{CLUSTERS_PATH}/{plan.what.cluster}") is None:
-        return False
-    leader = await leave_steps.live_leader_of(host, plan.what)
-    facts = await leave_steps.read_hub(hub, plan.what.cluster)
-    return facts.cluster is not None and leader != "" and leader == facts.served_by
-
-
-async def _leave_by_agent(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
-    what = plan.what
-    _say(f"{what.cluster} is served by a running agent, which cleans up the host")
-    if what.preserve:
-        await leave_steps.preserve_works(hub, what.cluster, _say)
-    await leave_steps.delete_cluster(hub, what.cluster, _say)
-    await leave_steps.wait_gone(hub, what, _say, releases=False)
-    # Remove what no Work created, such as `default`.
-    await leave_steps.clean_host(host, what, _say, agent_releases=True)
-    await _give_up_policies(plan, host)
-    await leave_steps.take_rights(hub, what, _say)
-
-
-async def _leave_by_ourselves(plan: LeavePlan, hub: ApiClient, host: ApiClient) -> None:
-    what = plan.what
-    await leave_steps.delete_cluster(hub, what.cluster, _say)
-    await leave_steps.clean_host(host, what, _say)
-    await leave_steps.wait_gone(hub, what, _say, releases=True)
-    await leave_steps.take_rights(hub, what, _say)
-
-
-async def _leave_host(plan: LeavePlan, host: ApiClient) -> None:
-    """Clean up the host while the hub is unreachable, and print what remains on the hub."""
-    what = plan.what
-    async with leave_steps.take_lead(host, what):
-        await leave_steps.remember_left(host, what, _say)
-        await leave_steps.clean_host(host, what, _say)
-        await _give_up_policies(plan, host)
-    space = execution_namespace(what.cluster)
-    _say(f"{what.cluster} has left the host. The hub does not answer, so these remain there:")
-    _say(f"  Cluster {what.cluster}, its Works in {space}, its Lease in karmada-cluster")
-    _say(f"  the names {what.cluster} in the roles vc-agent:{what.agent}")
-    _say(f"Once it answers, run karmada-vc-agent leave {what.cluster} again")
-
-
-async def _leave_hub(plan: LeavePlan, hub: ApiClient) -> None:
-    """Clean up the hub while the host is unreachable, and print what remains on the host."""
-    what = plan.what
-    await leave_steps.delete_cluster(hub, what.cluster, _say)
-    await leave_steps.wait_gone(hub, what, _say, releases=True)
-    await leave_steps.take_rights(hub, what, _say)
-    _say("The host does not answer, so these remain there:")
-    _say(f"  namespaces with label {CLUSTER_LABEL}={what.cluster}, and what is in them")
-    _say(f"  cluster.{what.cluster} in ConfigMap {what.namespace}/{what.agent}-state")
-    _say(f"Once it answers, run karmada-vc-agent leave {what.cluster} again")
+def _report_rest(what: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
+    """Print what remains where a server does not answer."""
+    name = what.cluster
+    if hub is None:
+        _say(f"{name} has left the host. The hub does not answer, so these remain there:")
+        space = execution_namespace(name)
+        _say(f"  Cluster {name}, its Works in {space}, its Lease in karmada-cluster")
+        _say(f"  the names {name} in the roles vc-agent:{what.agent}")
+    elif host is None:
+        _say("The host does not answer, so these remain there:")
+        _say(f"  namespaces with label {CLUSTER_LABEL}={name}, and what is in them")
+        _say(f"  cluster.{name} in ConfigMap {what.namespace}/{what.agent}-state")
+    if hub is None or host is None:
+        _say(f"Once it answers, run karmada-vc-agent leave {name} again")
 
 
 # --- purge ------------------------------------------------------------------------------
@@ -196,14 +192,9 @@ async def run_purge(plan: LeavePlan) -> None:
 async def run_prune(plan: LeavePlan) -> None:
     """List host objects whose Work is gone; remove them with --yes."""
     async with _client("hub", plan.hub) as hub, _client("host", plan.host) as host:
-        clusters = (
-            (plan.what.cluster,)
-            if plan.what.cluster
-            else await claimed_clusters(host, plan.what.agent)
-        )
-        total = 0
-        for cluster in clusters:
-            total += await _prune(plan, hub, host, cluster)
+        found = await claimed(host, f"{AGENT_LABEL}={plan.what.agent}")
+        clusters = [plan.what.cluster] if plan.what.cluster else {of.cluster for _, of in found}
+        total = sum([await _prune(plan, hub, host, cluster) for cluster in sorted(clusters)])
     if total and not plan.is_sure:
         _say(f"to remove these {total}, run the command again with --yes")
     elif not total:
@@ -221,8 +212,8 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
         return 0
     what = replace(plan.what, cluster=cluster)
     check_ours(facts.cluster, what, await join_steps.host_uid(host))
-    user = await leave_claims.claims_user(host, plan.what.agent) if plan.is_sure else ""
-    cleaner = HostCleaner(host, plan.what.agent, cluster, _say, user, agent_releases=True)
+    user = await claims_user(host, plan.what.agent) if plan.is_sure else ""
+    cleaner = HostCleaner(host, replace(what, claims_user=user), _say, agent_releases=True)
     return await _prune_objects(plan, hub, cleaner) + await _prune_namespaces(plan, hub, cleaner)
 
 

@@ -1,4 +1,4 @@
-"""The steps of `leave`: Cluster, Works, host objects, rights, and the agent's record.
+"""The steps of `leave`: leadership, Cluster, Works, rights, and the agent's record.
 
 Never two writers. While an agent serves the virtual cluster, the Cluster is deleted on the hub and
 that agent cleans up; once the Cluster is gone, this command deletes what no Work created, and marks
@@ -12,20 +12,18 @@ import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from karmada_vc_agent.access.apply_objects import find
+from karmada_vc_agent.access.changes import Changes
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
-from karmada_vc_agent.access.leave_cleaning import HostCleaner
-from karmada_vc_agent.access.prune import prune
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.removals import prune
 from karmada_vc_agent.commands.waiting import waiting
-from karmada_vc_agent.features.checkpoint.leaving import forget_saved
-from karmada_vc_agent.features.gateway.removal import revoke
 from karmada_vc_agent.features.gateway.secret import KINDS, hub_secret_name
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -44,6 +42,7 @@ from karmada_vc_agent.model.karmada import (
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, namespaced_name
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.work.removal import preserve_work
 from karmada_vc_agent.work.works import work_path
 
 POLL_S = 1.0
@@ -82,25 +81,19 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class HubFacts:
-    """What the hub knows of the virtual cluster."""
+    """What the hub knows of the virtual cluster: its Cluster, and the bindings that target it."""
 
     cluster: Object | None
     bindings: tuple[str, ...]
-    served_by: str
 
 
-NOTHING = HubFacts(None, (), "")
-
-
-# --- what there is ----------------------------------------------------------------------
+NOTHING = HubFacts(None, ())
 
 
 async def read_hub(hub: ApiClient, cluster: str) -> HubFacts:
-    """Read the Cluster, the bindings that target it, and which agent process renews its Lease."""
+    """Read the Cluster, and the bindings that target it. Raises KubeError."""
     found = await find(hub, f"{CLUSTERS_PATH}/{cluster}")
-    lease = await find(hub, f"{LEASES_PATH}/{cluster}") if found is not None else None
-    served_by = annotations_of(lease or {}).get(LEASE_HOLDER_ANNOTATION, "")
-    return HubFacts(found, tuple(await _bindings(hub, cluster)), served_by)
+    return HubFacts(found, tuple(await _bindings(hub, cluster)))
 
 
 async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
@@ -116,43 +109,43 @@ async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
     return targeting
 
 
-async def leader_of(host: ApiClient, leaving: Leaving) -> str:
-    """Return the agent process that holds the leader Lease on the host, or ""."""
-    return str(dig(await _agent_lease(host, leaving), "spec", "holderIdentity") or "")
+# --- leadership -------------------------------------------------------------------------
 
 
-async def live_leader_of(host: ApiClient, leaving: Leaving) -> str:
+async def is_served(hub: ApiClient, host: ApiClient, leaving: Leaving) -> bool:
+    """Whether the agent process that leads on the host renews the Lease of the Cluster."""
+    if await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is None:
+        return False
+    leader = await _live_leader(host, leaving)
+    lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}")
+    return leader != "" and leader == annotations_of(lease or {}).get(LEASE_HOLDER_ANNOTATION)
+
+
+async def _live_leader(host: ApiClient, leaving: Leaving) -> str:
     """Return the agent process that holds the leader Lease and is seen to renew it, or "".
 
     The Lease of a killed agent still names it; clocks are not compared.
     """
-    lease = await _agent_lease(host, leaving)
-    holder, renewed = _held(lease)
-    lasts_s = float(dig(lease, "spec", "leaseDurationSeconds") or 0)
+    before = await _lead(host, leaving)
+    holder, _, lasts_s = before
     if not holder or not lasts_s:
         return ""
     try:
         async with waiting(f"agent process {holder} to renew its Lease", lasts_s):
             while True:
                 await asyncio.sleep(POLL_S)
-                now_holder, now_renewed = _held(await _agent_lease(host, leaving))
-                if (now_holder, now_renewed) != (holder, renewed):
-                    return now_holder
+                if (now := await _lead(host, leaving)) != before:
+                    return now[0]
     except TimeoutError:
         return ""
 
 
-async def _agent_lease(host: ApiClient, leaving: Leaving) -> Object | None:
+async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str, float]:
+    """Return who holds the leader Lease, since when, and for how long without renewing it."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
-    return await find(host, path)
-
-
-def _held(lease: Object | None) -> tuple[str, str]:
-    spec = dig(lease, "spec") or {}
-    return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
-
-
-# --- leadership -------------------------------------------------------------------------
+    spec = dig(await find(host, path), "spec") or {}
+    holder, renewed = (str(spec.get(field) or "") for field in ("holderIdentity", "renewTime"))
+    return holder, renewed, float(spec.get("leaseDurationSeconds") or 0)
 
 
 @asynccontextmanager
@@ -164,23 +157,22 @@ async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
     if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
         yield
         return
-    identity = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
-    # Of the line where whoever led before was: it takes its virtual cluster out of the checkpoint.
     election = LeaderElection(
         host,
         leaving.namespace,
         leaving.agent,
-        identity,
+        f"leave-{socket.gethostname()}_{uuid.uuid4()}",
         ElectionTimes(),
+        # As if it had led before: it removes its virtual cluster from the checkpoint.
         line=CHECKPOINT_ANNOTATION,
     )
-    holder = await leader_of(host, leaving)
+    holder, *_ = await _lead(host, leaving)
     try:
         async with waiting(f"leadership, now held by {holder or 'nobody'}", LEAD_WITHIN_S):
             await election.acquire()
     except TimeoutError:
         raise AgentLeadsError(
-            f"an agent is running ({await leader_of(host, leaving)}) and would restore what is "
+            f"an agent is running ({(await _lead(host, leaving))[0]}) and would restore what is "
             "removed; stop it, then try again"
         ) from None
     renewing = asyncio.create_task(election.lead())
@@ -197,11 +189,9 @@ async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
 
 async def delete_cluster(hub: ApiClient, cluster: str, say: Say) -> None:
     """Delete the Cluster, which sets its deletionTimestamp."""
-    try:
+    with suppress(NotFoundError):
         await hub.delete(f"{CLUSTERS_PATH}/{cluster}")
-    except NotFoundError:
-        return
-    say(f"hub: Cluster {cluster} is being deleted")
+        say(f"hub: Cluster {cluster} is being deleted")
 
 
 async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
@@ -213,15 +203,14 @@ async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
 async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
     """Have the agent keep the host objects of all Works.
 
-    The mark on a Work does not last: the hub writes the Work anew from its binding. The one on the
-    Cluster, which goes with it, does.
+    The mark on a Work does not last: the hub writes the Work again from its binding. That on the
+    Cluster does.
     """
     mark = {"metadata": {"annotations": {PRESERVE_ANNOTATION: "true"}}}
     await hub.merge_patch(f"{CLUSTERS_PATH}/{cluster}", mark)
     works = await works_of(hub, cluster)
     for work in works:
-        path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])
-        await hub.merge_patch(path, {"spec": {"preserveResourcesOnDeletion": True}})
+        await preserve_work(hub, work)
     say(f"hub: marked {len(works)} Works to preserve their objects")
 
 
@@ -234,12 +223,10 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
         if EXECUTION_FINALIZER not in finalizers:
             continue
         rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
-        path = work_path(metadata["namespace"], metadata["name"])
-        try:
+        with suppress(NotFoundError):
+            path = work_path(metadata["namespace"], metadata["name"])
             await hub.merge_patch(path, {"metadata": {"finalizers": rest}})
-        except NotFoundError:
-            continue
-        released += 1
+            released += 1
     if released:
         say(f"hub: removed the finalizer of {released} Works")
 
@@ -287,7 +274,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
         remaining += named_clusters(role)
         if not remaining:
             say(f"hub: agent {access.agent} has no virtual cluster left: removing all its rights")
-            await prune(hub, access.agent, (), say)
+            await prune(hub, access.agent, (), Changes(say))
             break
         await hub.merge_patch(path, {"rules": role["rules"]})
         say(f"hub: {role['kind']} {access.role} no longer names {leaving.cluster}")
@@ -324,34 +311,12 @@ def _without(rules: list[Object], cluster: str) -> list[Object]:
 
 async def delete_found(client: ApiClient, path: str, say: Say) -> None:
     """Delete an object and say so, unless there is none. Raises KubeError."""
-    try:
+    with suppress(NotFoundError):
         await client.delete(path)
-    except NotFoundError:
-        return
-    say(f"{client.name}: deleted {'/'.join(path.split('/')[-2:])}")
+        say(f"{client.name}: deleted {'/'.join(path.split('/')[-2:])}")
 
 
-# --- the host ---------------------------------------------------------------------------
-
-
-async def clean_host(
-    host: ApiClient, leaving: Leaving, say: Say, *, agent_releases: bool = False
-) -> None:
-    """Delete or release everything that remains on the host.
-
-    agent_releases: whether a running agent serves the virtual cluster, and releases what stays.
-    """
-    await revoke(host, leaving.agent, leaving.namespace, leaving.cluster, say)
-    cleaner = HostCleaner(
-        host,
-        leaving.agent,
-        leaving.cluster,
-        say,
-        leaving.claims_user,
-        agent_releases=agent_releases,
-    )
-    await cleaner.clean(preserve=leaving.preserve)
-    await forget_saved(host, leaving.namespace, leaving.agent, leaving.cluster, say)
+# --- the record -------------------------------------------------------------------------
 
 
 async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
@@ -375,8 +340,6 @@ async def forget_left(
 ) -> list[str]:
     """Let virtual clusters that left be registered again; return those. Raises KubeError."""
     state = await known_state(host, namespace, agent)
-    if state is None:
-        return []
     back = [name for name in clusters if (record := state.cluster(name)) and record.has_left]
     for name in back:
         await state.forget(name)
@@ -386,15 +349,13 @@ async def forget_left(
 async def has_left(host: ApiClient, leaving: Leaving) -> bool:
     """Whether an earlier `leave` recorded that it left. Raises KubeError."""
     state = await known_state(host, leaving.namespace, leaving.agent)
-    record = state.cluster(leaving.cluster) if state is not None else None
+    record = state.cluster(leaving.cluster)
     return record is not None and record.has_left
 
 
-async def known_state(host: ApiClient, namespace: str, agent: str) -> AgentState | None:
-    """Return an agent's recorded state, or None if there is no such agent. Raises KubeError."""
-    path = f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
-    if await find(host, path) is None:
-        return None
+async def known_state(host: ApiClient, namespace: str, agent: str) -> AgentState:
+    """Return what an agent recorded: nothing if there is no such agent. Raises KubeError."""
     state = AgentState(host, namespace, agent)
-    await state.load()
+    with suppress(NotFoundError):
+        await state.look()
     return state

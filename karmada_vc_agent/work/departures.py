@@ -12,19 +12,16 @@ from collections.abc import Callable, Mapping
 
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, find_cluster
-from karmada_vc_agent.cluster.labelled_objects import labelled_objects
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.history import doubt_of
-from karmada_vc_agent.model.domain import SHARED_LABEL
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.runner.keys import same
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy, policy_for
-from karmada_vc_agent.work.rules.share_plan import owners_of
 from karmada_vc_agent.work.shared_objects import SharedObjects
 
 _log = logging.getLogger(__name__)
@@ -70,17 +67,14 @@ class DeparturesController:
         if await self._is_on_hub(name):
             return  # merely not served now
         served = await self._discovery.refresh(FRESH_S)
-        async for resource, found in labelled_objects(
-            self._host, served, SHARED_LABEL, wants=self._is_shared
-        ):
-            if name not in owners_of(found):
-                continue
-            shared = found["metadata"]["name"]
+        left = await self._shared_objects.leave_all(
+            served, name, preserve=True, wants=self._is_shared
+        )
+        for resource, shared in left:
             _log.info(
-                "Removing a virtual cluster that left from the owners of a shared object",
+                "Removed a virtual cluster that left from the owners of a shared object",
                 extra={"virtual_cluster": name, "kind": resource.gvk.kind, "object": shared},
             )
-            await self._shared_objects.leave(resource, shared, name, "", preserve=True)
         if name not in self._virtual_clusters:
             if not self._claims.of(name):
                 await self._unlabel(name)

@@ -5,6 +5,7 @@ is waited for is said.
 """
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -119,7 +120,7 @@ class Removal:
         works = self._has.works.of(name)
         unmarked = [work for work in works if _is_to_be_marked(work)] if keeps else []
         for work in unmarked:
-            await self._preserve(work)
+            await preserve_work(self._hub, work)
         if unmarked and not cluster["metadata"].get("deletionTimestamp"):
             # Who finalises them goes by what was watched: that is to show the mark first.
             return f"waiting for Works to be marked as preserved ({len(unmarked)} left)"
@@ -138,12 +139,12 @@ class Removal:
             return f"waiting for Works of Cluster {name} to be finalised ({len(works)} left)"
         return f"waiting for the hub to remove Cluster {name}"
 
-    async def _preserve(self, work: Object) -> None:
-        path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])
-        try:
-            await self._hub.merge_patch(path, {"spec": {"preserveResourcesOnDeletion": True}})
-        except NotFoundError:
-            return
+
+async def preserve_work(hub: ApiClient, work: Object) -> None:
+    """Mark a Work, so that what it created stays once it is deleted. Raises KubeError."""
+    path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])
+    with suppress(NotFoundError):
+        await hub.merge_patch(path, {"spec": {"preserveResourcesOnDeletion": True}})
 
 
 def _is_to_be_marked(work: Object) -> bool:

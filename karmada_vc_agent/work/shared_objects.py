@@ -10,11 +10,12 @@ from contextlib import suppress
 from functools import partial
 from urllib.parse import quote
 
+from karmada_vc_agent.cluster.labelled_objects import labelled_objects
 from karmada_vc_agent.cluster.rules.conditions import find_condition
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import ForbiddenError, NotServedError
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
@@ -151,6 +152,28 @@ class SharedObjects:
         live = await self._objects.live(resource, "", name)
         await retry_on_conflict(live, write, partial(self._objects.fresh, resource, "", name))
         self._forget_users(lambda user: user == work)
+
+    async def leave_all(
+        self,
+        served: ServedApis,
+        cluster: str,
+        *,
+        preserve: bool,
+        wants: Callable[[Resource], bool] = lambda _: True,
+    ) -> list[tuple[Resource, str]]:
+        """Leave all objects that a virtual cluster owns; return them. wants: of which kinds.
+
+        Raises KubeError.
+        """
+        found = labelled_objects(self._host, served, SHARED_LABEL, wants=wants)
+        left = [
+            (resource, str(live["metadata"]["name"]))
+            async for resource, live in found
+            if cluster in owners_of(live)
+        ]
+        for resource, name in left:
+            await self.leave(resource, name, cluster, "", preserve=preserve)
+        return left
 
     def _observe(self, resource: Resource, answer: Object, work: str) -> None:
         """Store what a Work wrote; enqueue the others now, since the watch will not report it."""

@@ -72,7 +72,7 @@ async def test_name_of_which_there_is_nothing_is_an_error(
 async def test_whatever_there_is_of_a_name_makes_it_known(
     clients: tuple[ApiClient, ApiClient], hub: FakeApiServer, host: FakeApiServer
 ) -> None:
-    found = HubFacts(cluster(OURS), (), "")
+    found = HubFacts(cluster(OURS), ())
     await check_known(LEAVING, found, *clients)
     state = AgentState(clients[1], "agents", "agent")
     await state.load()
@@ -100,6 +100,6 @@ async def test_namespaces_that_another_agent_claims_are_not_touched(
     clients: tuple[ApiClient, ApiClient], host: FakeApiServer
 ) -> None:
     host.seed(objects.claimed(agent="another"))
-    found = HubFacts(cluster(OURS), (), "")
+    found = HubFacts(cluster(OURS), ())
     with pytest.raises(PreflightError, match='are claimed by agent "another"'):
         await check_known(LEAVING, found, *clients)

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from karmada_vc_agent.access.leave_cleaning import RELEASED_WITHIN_S, HostCleaner
+from karmada_vc_agent.access.leave_steps import Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
 from karmada_vc_agent.model.domain import (
@@ -29,6 +30,7 @@ from tests.fakes.policies import confine_to_claims
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 EDGE = "edge-v-branch-a"
+LEAVING = Leaving("branch-a", "karmada-vc-agent", "agents", preserve=False, timeout_s=1.0)
 MADE = {CREATED_BY_AGENT_ANNOTATION: "true"}
 
 
@@ -54,7 +56,7 @@ async def test_shared_objects_stay_with_their_other_owners(
         priority_class("foreign", "branch-b"),
     )
     said: list[str] = []
-    await HostCleaner(client, "karmada-vc-agent", "branch-a", said.append).clean(preserve=False)
+    await HostCleaner(client, LEAVING, said.append).clean(preserve=False)
     assert owners_of(host.live(f"{PATH}/common")) == {"branch-b": "hash"}
     assert host.find(f"{PATH}/own") is None
     assert owners_of(host.live(f"{PATH}/foreign")) == {"branch-b": "hash"}
@@ -152,9 +154,7 @@ def claimed(**annotations: str) -> Object:
 
 
 def cleaner_of(client: ApiClient, *, agent_releases: bool = False) -> HostCleaner:
-    return HostCleaner(
-        client, "karmada-vc-agent", "branch-a", lambda _: None, agent_releases=agent_releases
-    )
+    return HostCleaner(client, LEAVING, lambda _: None, agent_releases=agent_releases)
 
 
 async def test_only_claimed_namespaces_that_no_work_needs_are_orphaned(
@@ -330,7 +330,7 @@ async def test_leave_says_that_a_kind_cannot_be_listed(
 ) -> None:
     host.seed(priority_class("common", "branch-a", "branch-b"))
     host.fail(500, method="GET", path=PATH)
-    cleaner = HostCleaner(client, "karmada-vc-agent", "branch-a", lambda _: None)
+    cleaner = cleaner_of(client)
     with pytest.raises(ApiError):
         await cleaner.clean(preserve=False)
     await cleaner.clean(preserve=False)

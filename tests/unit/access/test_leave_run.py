@@ -8,7 +8,6 @@ import pytest
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.access.leave_run import (
     LeavePlan,
-    _is_served,
     run_leave,
     run_prune,
     run_purge,
@@ -18,6 +17,7 @@ from karmada_vc_agent.access.leave_steps import (
     HubFacts,
     LeaveError,
     Leaving,
+    is_served,
     read_hub,
     wait_gone,
 )
@@ -61,7 +61,7 @@ def test_warning_tells_what_becomes_of_what_bindings_run(
     capsys: pytest.CaptureFixture[str], *, preserve: bool, fate: str
 ) -> None:
     plan = LeavePlan(leaving(preserve=preserve), NOBODY, NOBODY, is_sure=True, is_forced=False)
-    warn(plan, HubFacts({}, ("resourcebinding bank/teller",), ""))
+    warn(plan, HubFacts({}, ("resourcebinding bank/teller",)))
     first, second = capsys.readouterr().out.splitlines()
     assert f"what they run there {fate}" in first
     assert second == "  resourcebinding bank/teller"
@@ -133,7 +133,7 @@ async def test_no_cluster_is_taken_for_gone_while_karmada_serves_none(
     for look in (
         read_hub(client, "branch-a"),
         wait_gone(client, plan.what, print, releases=True),
-        _is_served(plan, client, other),
+        is_served(client, other, plan.what),
     ):
         with pytest.raises(NotServedError):
             await look

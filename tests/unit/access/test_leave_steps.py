@@ -2,7 +2,8 @@
 
 import pytest
 
-from karmada_vc_agent.access.leave_steps import Leaving, clean_host
+from karmada_vc_agent.access.leave_cleaning import clean_host
+from karmada_vc_agent.access.leave_steps import Leaving
 from karmada_vc_agent.access.leave_steps import _without as without
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.objects import Object

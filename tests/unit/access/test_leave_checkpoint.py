@@ -1,6 +1,6 @@
 """What `leave` takes out of the checkpoint of an agent."""
 
-from karmada_vc_agent.features.checkpoint.leaving import forget_saved
+from karmada_vc_agent.access.leave_cleaning import forget_saved
 from karmada_vc_agent.features.checkpoint.shards import cluster_of_key
 from karmada_vc_agent.kube.client import ApiClient
 from tests.fakes.api_server import FakeApiServer
