@@ -16,7 +16,7 @@ from karmada_vc_agent.access.described import Described
 from karmada_vc_agent.access.host_roles import MANAGED, HostAccess, Kind, host_bindings, host_roles
 from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.known_kinds import NAMESPACED
-from karmada_vc_agent.commands.removals import prune, remove_gateway, remove_policies
+from karmada_vc_agent.access.removals import prune, remove_gateway, remove_policies
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.roles import GatewayAccess

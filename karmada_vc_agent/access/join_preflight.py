@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from karmada_vc_agent.access.apply_objects import find
 from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.access.removals import NEEDS as NEEDS_TO_PRUNE
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent_of, cluster_id
 from karmada_vc_agent.cluster.rules.cluster_registration import served_by_another
 from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.commands.removals import NEEDS as NEEDS_TO_PRUNE
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need

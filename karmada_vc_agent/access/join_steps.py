@@ -18,7 +18,7 @@ from karmada_vc_agent.access.changes import Changes
 from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
-from karmada_vc_agent.commands.removals import prune, remove
+from karmada_vc_agent.access.removals import prune, remove
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE

@@ -12,9 +12,9 @@ from functools import partial
 
 from karmada_vc_agent.access.changes import Changes
 from karmada_vc_agent.access.leave_steps import Leaving, Say
+from karmada_vc_agent.access.removals import revoke
 from karmada_vc_agent.cluster.claims import Claim, Phase, claim_of, phase_of
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects, objects_in
-from karmada_vc_agent.commands.removals import revoke
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets

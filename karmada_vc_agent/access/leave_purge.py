@@ -20,9 +20,7 @@ from karmada_vc_agent.access.leave_steps import (
     delete_found,
     known_state,
 )
-from karmada_vc_agent.cluster.hub_clusters import host_id
-from karmada_vc_agent.cluster.node_labels import unlabel_nodes
-from karmada_vc_agent.commands.removals import (
+from karmada_vc_agent.access.removals import (
     BINDINGS,
     ROLES,
     labelled,
@@ -32,6 +30,8 @@ from karmada_vc_agent.commands.removals import (
     remove_policies,
     workload,
 )
+from karmada_vc_agent.cluster.hub_clusters import host_id
+from karmada_vc_agent.cluster.node_labels import unlabel_nodes
 from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource

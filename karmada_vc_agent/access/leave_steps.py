@@ -19,10 +19,10 @@ from karmada_vc_agent.access.apply_objects import find
 from karmada_vc_agent.access.changes import Changes
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.access.removals import prune
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.commands.removals import prune
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.features.gateway.secret import KINDS, hub_secret_name
 from karmada_vc_agent.kube.client import ApiClient

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import Claims
-from karmada_vc_agent.cluster.contested_nodes import ContestedNodes
 from karmada_vc_agent.cluster.host_pods import (
     PENDING_BY_NAMESPACE,
     PENDING_BY_SELECTOR,
@@ -15,7 +14,7 @@ from karmada_vc_agent.cluster.host_pods import (
 )
 from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.cluster.rules import cluster_report as rules
-from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.kube.errors import KubeError
@@ -40,8 +39,7 @@ _Kinds = tuple[tuple[str, ...], ...]
 class HostView:
     """What is known of the host.
 
-    placement: returns the condition PlacementEnforced of a virtual cluster, once it is known.
-    more: return other conditions for a virtual cluster and the live status of its Cluster.
+    conditions: return those of a virtual cluster, by the live status of its Cluster.
     with_resources, with_models: whether sums, and modelings, are reported. discovery_max_age_s: how
     old what the host serves may be. is_reached: whether the hub reads virtual clusters (gateway).
     """
@@ -53,12 +51,11 @@ class HostView:
     pods: Store[Pod]
     claims: Claims
     cluster_scoped_kinds: ClusterScopedKinds
-    placement: Callable[[str], list[Condition]] = lambda _: []
+    conditions: Callable[[VirtualCluster, Object], Sequence[Condition]]
     with_resources: bool = True
     with_models: bool = True
     discovery_max_age_s: float = 0.0
     is_reached: bool = False
-    more: Sequence[Callable[[VirtualCluster, Object], list[Condition]]] = ()
 
 
 class HostStatus:
@@ -67,7 +64,6 @@ class HostStatus:
     def __init__(self, view: HostView, clock: Callable[[], float] = time.monotonic) -> None:
         self._view = view
         self._clock = clock
-        self._contested = ContestedNodes(view.membership)
         self._version = ("", float("-inf"))
         self._enablements: LRUCache[_Kinds, tuple[ServedApis, list[Object]]] = LRUCache(
             ENABLEMENTS_KEPT
@@ -89,7 +85,6 @@ class HostStatus:
 
         judged: its conditions that are damped, of which Ready is the first.
         """
-        live = cluster.get("status") or {}
         is_partial = False
         try:
             served = await self._view.discovery.refresh(self._view.discovery_max_age_s)
@@ -117,10 +112,7 @@ class HostStatus:
             conditions=[
                 rules.complete_api_enablements(len(enablements), is_partial=is_partial),
                 *judged,
-                *self._contested.condition(vc, live),
-                *_network_isolation(vc, live),
-                *self._view.placement(vc.name),
-                *(condition for tell in self._view.more for condition in tell(vc, live)),
+                *self._view.conditions(vc, cluster.get("status") or {}),
             ],
         )
 
@@ -169,11 +161,3 @@ class HostStatus:
             enablements = rules.api_enablements(served.lists, is_hidden)
             self._enablements[kinds] = (served, enablements)
         return enablements
-
-
-def _network_isolation(vc: VirtualCluster, live: Object) -> list[Condition]:
-    """Return the condition NetworkIsolation where it is asked for, or was."""
-    is_asked = vc.network_policy == "isolate"
-    if is_asked or find_condition(live.get("conditions"), rules.NETWORK_ISOLATION):
-        return [rules.network_isolation(is_asked=is_asked)]
-    return []

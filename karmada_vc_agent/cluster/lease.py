@@ -68,7 +68,7 @@ class ClusterLeaseController:
         self._lead = lead
         self._on_renewed = on_renewed
         self._on_skew = on_skew
-        self._namespace = namespace or AgentCondition("")
+        self._namespace = namespace or AgentCondition()
         self._now = now
         self._leases: dict[str, Object] = {}
         self._written: dict[str, tuple[str, str, int]] = {}

@@ -1,21 +1,13 @@
 """Which rights the agent lacks, and whom that concerns: one virtual cluster, or all of them."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from karmada_vc_agent.cluster.claims import Claims
-from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
-from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, cluster_of_execution_namespace
-from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-
-_log = logging.getLogger(__name__)
 
 HUB = "hub"
-RIGHTS_GRANTED = "RightsGranted"
 _CLUSTERS, _LEASES, _WORKS = "clusters", "leases", "works"
 _OF_ALL = {
     "hub": frozenset((_CLUSTERS, _LEASES, _WORKS)),
@@ -47,7 +39,6 @@ class MissingRights:
         self._claims = claims
         self._home = home
         self._is_spared = is_spared
-        self._once = LogOnce(_log)
 
     def by_cluster(self) -> Mapping[str, list[str]]:
         """Return the rights that are missing for a single virtual cluster, each as a text."""
@@ -77,20 +68,6 @@ class MissingRights:
         )
         return [*told, *others]
 
-    def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
-        """Return the condition RightsGranted while rights are missing, or were; log it once."""
-        texts = self.by_cluster().get(vc.name, [])
-        if not texts:
-            self._once.ended(vc.name)
-            if find_condition(live.get("conditions"), RIGHTS_GRANTED) is None:
-                return []
-            text = "no right was refused lately"
-            return [_condition("True", "NothingRefused", text)]
-        more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
-        said = "Lacking rights for a virtual cluster; run karmada-vc-agent join"
-        self._once.warning(said, about=vc.name, virtual_cluster=vc.name, reason=texts[0])
-        return [_condition("False", "RightsMissing", f"{texts[0]}{more}")]
-
     def _concerned(self, server: str, need: Need) -> str:
         """Return the virtual cluster that alone needs something, "" if it is not a single one."""
         if server != HUB:
@@ -110,7 +87,3 @@ class MissingRights:
 
 def _text(server: str, need: Need) -> str:
     return f"{server}: the agent lacks rule {need}; {JOIN_OF_THIS_VERSION}"
-
-
-def _condition(status: str, reason: str, message: str) -> Condition:
-    return Condition(type=RIGHTS_GRANTED, status=status, reason=reason, message=message)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.rules.nodes_reachable import (
     NO_NODES,
     NODES_REACHABLE,
@@ -64,7 +64,7 @@ class ReachableNodes:
         self._judged[vc.name] = judged
         if _is_news(before, judged):
             _log_news(vc, judged)
-        if _is_news(find_condition(dig(cluster, "status", "conditions"), NODES_REACHABLE), judged):
+        if _is_news(NODES_REACHABLE.find(dig(cluster, "status", "conditions")), judged):
             self._tell(cluster, judged)
         if before is None or before["status"] != judged["status"]:
             self.changed.emit(vc.name)

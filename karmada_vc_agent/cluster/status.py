@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from karmada_vc_agent.cluster.group_trust import group_trust
 from karmada_vc_agent.cluster.host_status import HostStatus, HostView
 from karmada_vc_agent.cluster.hub_clusters import (
     CLUSTERS_PATH,
@@ -16,10 +15,9 @@ from karmada_vc_agent.cluster.hub_clusters import (
     version_of,
 )
 from karmada_vc_agent.cluster.judgements import STATUS, HubContact, Judgements
-from karmada_vc_agent.cluster.named_nodes import NamedNodes
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules import cluster_report as rules
-from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.rules.nodes_reachable import ready_with
 from karmada_vc_agent.cluster.rules.readiness import (
     READY,
@@ -29,8 +27,7 @@ from karmada_vc_agent.cluster.rules.readiness import (
     is_online,
     observed_ready,
 )
-from karmada_vc_agent.features.found.group_present import GROUP_PRESENT, group_present
-from karmada_vc_agent.features.quota.quota_condition import QuotaCondition
+from karmada_vc_agent.conditions.registry import Conditions, of_clusters
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -45,7 +42,7 @@ from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.collector import StatusMeter
 from karmada_vc_agent.runner.common import Clock
-from karmada_vc_agent.runner.keys import first_of, itself, same
+from karmada_vc_agent.runner.keys import itself, same
 from karmada_vc_agent.runner.parts import Parts
 
 _log = logging.getLogger(__name__)
@@ -185,7 +182,7 @@ class ClusterStatusController:
         Not while the hub lacks the Lease: then it writes Unknown each time.
         """
         name = cluster["metadata"]["name"]
-        before = find_condition(dig(cluster, "status", "conditions"), READY)
+        before = READY.find(dig(cluster, "status", "conditions"))
         await self._o.contact.track(name, STATUS, self._write(cluster, status))
         self._o.contact.accepted(name, STATUS)
         has_lease = self._o.contact.is_accepted(name)
@@ -253,14 +250,12 @@ def _with_nodes(
 
 def _leaving(message: str) -> Condition:
     """Return what is written immediately, so that Karmada strips the finalizers (contract 1.9)."""
-    return Condition(type=READY, status="False", reason="ClusterLeaving", message=message)
+    return READY.false("ClusterLeaving", message)
 
 
-_IN_DOUBT = Condition(
-    type=READY,
-    status="False",
-    reason="ClusterWentBackInTime",
-    message="the API server of the cluster went back in time, as after a restore from a backup; "
+_IN_DOUBT = READY.false(
+    "ClusterWentBackInTime",
+    "the API server of the cluster went back in time, as after a restore from a backup; "
     "the agent is listing everything again",
 )
 """Damped like an outage: until then the known state of the host may be outdated."""
@@ -272,10 +267,11 @@ def setup(parts: Parts) -> ControllerSpec[str]:
     vcs, stores = common.virtual_clusters, common.stores
     frequency_s = config.cluster_status_update_frequency
     thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
+    conditions = of_clusters(parts)
     controller = ClusterStatusController(
         common.clients.hub_urgent,
         stores.clusters,
-        HostStatus(_host_view(parts), common.clock.monotonic),
+        HostStatus(_host_view(parts, conditions), common.clock.monotonic),
         vcs,
         StatusTimes(frequency_s, thresholds),
         Collaborators(
@@ -300,35 +296,16 @@ def setup(parts: Parts) -> ControllerSpec[str]:
             Enqueues(stores.clusters.store.add_handler, changed),
             Enqueues(stores.membership.changed.subscribe, itself, NODE_CHANGE_SETTLES_S),
             Enqueues(common.signals.status_due.subscribe, itself),
-            Enqueues(parts.placement.changed.subscribe, parts.names),
-            Enqueues(parts.works.kept.changed.subscribe, itself),
             Enqueues(common.signals.lead_regained.subscribe, parts.names),
-            Enqueues(common.origins.changed.subscribe, itself),
-            Enqueues(parts.works.owned.changed.subscribe, itself),
-            Enqueues(common.openings.changed.subscribe, itself),
-            Enqueues(common.held.changed.subscribe, first_of),
-            Enqueues(parts.orphaned.changed.subscribe, itself),
-            Enqueues(parts.credential.changed.subscribe, parts.names),
-            Enqueues(parts.lease_namespace.changed.subscribe, parts.names),
+            *conditions.sources(),
         ),
         resync_keys=same,
     )
 
 
-def _host_view(parts: Parts) -> HostView:
+def _host_view(parts: Parts, conditions: Conditions) -> HostView:
     common, stores, config = parts.common, parts.common.stores, parts.common.config
     host, max_age_s = common.clients.host_urgent, config.cluster_status_update_frequency / 2
-
-    def trust(vc: VirtualCluster, _live: Object) -> list[Condition]:
-        return [group_trust(vc, stores.trust, common.origins)]
-
-    def presence(vc: VirtualCluster, live: Object) -> list[Condition]:
-        origin = common.origins.of(vc.name)
-        if origin is not None:
-            return [group_present(origin.text, origin.absence)]
-        was_found = find_condition(live.get("conditions"), GROUP_PRESENT)
-        return [group_present("", "")] if was_found else []
-
     return HostView(
         client=host,
         probe=HealthProbe(host, max_age_s=max_age_s),
@@ -337,24 +314,9 @@ def _host_view(parts: Parts) -> HostView:
         pods=stores.pods,
         claims=stores.claims,
         cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
-        placement=parts.placement_of,
+        conditions=conditions.of,
         with_resources=config.enable_cluster_resource_modeling,
         with_models=common.gates[CLUSTER_RESOURCE_MODELING],
         discovery_max_age_s=max_age_s,
         is_reached=config.gateway.enabled,
-        more=(
-            QuotaCondition(common.divisions, stores.claims).condition,
-            common.agent_node.condition,
-            parts.missing_rights.condition,
-            parts.adoption,
-            parts.kept,
-            parts.changes,
-            parts.orphans,
-            parts.credential.condition,
-            parts.lease_namespace.condition,
-            NamedNodes(stores.nodes).condition,
-            trust,
-            presence,
-            parts.placement.confinement,
-        ),
     )

@@ -30,9 +30,9 @@ class LogOnce:
         """Log a bug with its traceback."""
         self._say(logging.ERROR, message, "", repr(bug), extra, bug)
 
-    def ended(self, about: Hashable = "") -> None:
-        """Log whatever is said next: the state is over."""
-        self._said.pop(about, None)
+    def ended(self, about: Hashable = "") -> bool:
+        """Log whatever is said next: the state is over; return whether it had been logged."""
+        return self._said.pop(about, None) is not None
 
     def _say(
         self,

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from karmada_vc_agent.cluster.agent_node import AgentNode
 from karmada_vc_agent.cluster.judgements import HubContact, Judgements
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.registrations import Registrations
@@ -153,7 +152,6 @@ class Common:
         )
         self.contact = HubContact(config.cluster_lease_duration)
         self.divisions = Divisions(process.clock.monotonic)
-        self.agent_node = AgentNode(process.node, self.stores.nodes, self.stores.membership)
         self.held = HeldNamespaces(self.stores.claims)
         for client in clients.of_host():
             client.held = self.held.by_path

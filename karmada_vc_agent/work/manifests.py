@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from karmada_vc_agent.features.adoption.adoption_complete import owners_of
 from karmada_vc_agent.features.windows.windows import Waiting, Windows
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
@@ -23,7 +22,7 @@ from karmada_vc_agent.kube.errors import (
     UnwritableError,
 )
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, key_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, key_of, maps_at
 from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
@@ -187,7 +186,11 @@ class Manifests:
     def _told_of_owners(self, target: Target, live: Object) -> tuple[Notice, ...]:
         """Note whether something else owns an object, which it had before it was adopted."""
         cluster, key = target.vc.name, key_of(live)
-        owners = owners_of(live)
+        # A Work never makes an object with owners: they are of who made it before.
+        owners = ", ".join(
+            f"{owner.get('kind', '?')} {owner.get('name', '?')}"
+            for owner in maps_at(live, "metadata", "ownerReferences")
+        )
         if not owners:
             self._owned.settled(cluster, key)
             return ()

@@ -20,7 +20,6 @@ from karmada_vc_agent.cluster.hub_clusters import ClusterCodec, HubClusters, clu
 from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.cluster.rules import cluster_report as cluster_status
 from karmada_vc_agent.cluster.rules.cluster_registration import cluster_changes
-from karmada_vc_agent.cluster.rules.conditions import find_condition
 from karmada_vc_agent.cluster.rules.readiness import READY
 from karmada_vc_agent.cluster.shapes import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
@@ -308,7 +307,7 @@ def _read_cluster(value: Any) -> None:
         clusters.created_at(name)
         clusters.is_ready(name)
         clusters.is_deleting(name)
-    find_condition(dig(cluster, "status", "conditions"), READY)
+    READY.find(dig(cluster, "status", "conditions"))
     cluster_changes(cluster, VIRTUAL_CLUSTERS["branch-a"], settings_changed=True)
     observed = cluster_status.ObservedStatus("v1", [], {}, {}, [])
     cluster_status.compose_cluster_status(cluster.get("status"), observed, NOW)

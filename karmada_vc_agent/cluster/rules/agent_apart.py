@@ -2,10 +2,16 @@
 
 from collections.abc import Mapping
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.model.well_known import EDGE_LABEL
 
-AGENT_APART = "AgentApart"
+AGENT_APART = ConditionType(
+    "AgentApart",
+    "The agent runs on a node that no tenant controls.",
+    idle="NodeOfNobody",
+    for_all=True,
+    warning="Running on a node that tenants may control",
+)
 
 
 def agent_apart(node: str, labels: Mapping[str, str], owner: str | None) -> Condition:
@@ -17,16 +23,9 @@ def agent_apart(node: str, labels: Mapping[str, str], owner: str | None) -> Cond
     advice = "use nodeAffinity to keep the agent off it"
     if owner is not None:
         text = f"the agent runs on node {node}, which belongs to virtual cluster {owner}; {advice}"
-        return _apart("False", "NodeOfGroup", text)
+        return AGENT_APART.false("NodeOfGroup", text)
     if EDGE_LABEL in labels:
         text = f"the agent runs on node {node}, which is an edge node; {advice}"
-        return _apart("False", "EdgeNode", text)
-    return _apart(
-        "True",
-        "NodeOfNobody",
-        f"the agent runs on node {node}, which belongs to no virtual cluster",
-    )
-
-
-def _apart(status: str, reason: str, message: str) -> Condition:
-    return Condition(type=AGENT_APART, status=status, reason=reason, message=message)
+        return AGENT_APART.false("EdgeNode", text)
+    text = f"the agent runs on node {node}, which belongs to no virtual cluster"
+    return AGENT_APART.true("NodeOfNobody", text)

@@ -1,6 +1,5 @@
 """The numbers of a Cluster status that karmada-agent exposes as metrics (contract 9.6)."""
 
-from karmada_vc_agent.cluster.rules.conditions import find_condition
 from karmada_vc_agent.cluster.rules.readiness import READY
 from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.objects import Object, dig
@@ -20,7 +19,7 @@ def cluster_numbers(status: Object) -> dict[str, float]:
     resource missing in a summary is 0, since summaries omit zeros (contract 4.4).
     Source: karmada pkg/metrics/cluster.go, which keeps the last value instead.
     """
-    ready = find_condition(status.get("conditions"), READY)
+    ready = READY.find(status.get("conditions"))
     numbers = {"cluster_ready_state": float(ready is not None and ready["status"] == "True")}
     nodes = status.get("nodeSummary")
     if nodes is not None:

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.cluster.rules import resource_models as models
-from karmada_vc_agent.cluster.rules.conditions import Condition, set_condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown, set_condition
 from karmada_vc_agent.cluster.rules.resource_summary import summarize_resources, within_quota
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 
-NETWORK_ISOLATION = "NetworkIsolation"
-COMPLETE_API_ENABLEMENTS = "CompleteAPIEnablements"
+COMPLETE_API_ENABLEMENTS = ConditionType(
+    "CompleteAPIEnablements",
+    "`apiEnablements` has all that the host serves.",
+    on_cluster=Shown.ALWAYS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +91,15 @@ def complete_api_enablements(count: int, *, is_partial: bool) -> Condition:
     count: number of entries. is_partial: discovery failed for some group versions.
     """
     if count == 0:
-        return _enablements("False", "Empty", "collected empty APIEnablements from the cluster")
+        return COMPLETE_API_ENABLEMENTS.false(
+            "Empty", "collected empty APIEnablements from the cluster"
+        )
     if is_partial:
         message = f"might collect partial APIEnablements({count}) from the cluster"
-        return _enablements("False", "Partial", message)
-    return _enablements("True", "Complete", "collected complete APIEnablements from the cluster")
+        return COMPLETE_API_ENABLEMENTS.false("Partial", message)
+    return COMPLETE_API_ENABLEMENTS.true(
+        "Complete", "collected complete APIEnablements from the cluster"
+    )
 
 
 def node_summary(nodes: Iterable[Node]) -> dict[str, int]:
@@ -121,23 +128,3 @@ def resource_summary(
         return {**summary, "allocatable": allocatable} if allocatable else summary
     modelings = models.allocatable_modelings(resource_models, nodes, pods_on_nodes)
     return {**summary, "allocatableModelings": modelings} if modelings else summary
-
-
-def network_isolation(*, is_asked: bool) -> Condition:
-    """Return the condition NetworkIsolation: at most Unknown (rewriting-rules 6)."""
-    if not is_asked:
-        message = "network isolation is not configured"
-        return Condition(
-            type=NETWORK_ISOLATION, status="False", reason="NotIsolated", message=message
-        )
-    message = (
-        "every namespace has NetworkPolicy vc-isolation; the agent cannot determine whether the "
-        "network of the host enforces it, and it does not apply to pods with hostNetwork"
-    )
-    return Condition(
-        type=NETWORK_ISOLATION, status="Unknown", reason="PolicyInPlace", message=message
-    )
-
-
-def _enablements(status: str, reason: str, message: str) -> Condition:
-    return Condition(type=COMPLETE_API_ENABLEMENTS, status=status, reason=reason, message=message)

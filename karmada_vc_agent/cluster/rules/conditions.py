@@ -1,6 +1,11 @@
-"""Conditions: set one in a list; its transition time moves only when the status changes."""
+"""Conditions: their types, and how one is set in a list.
+
+The transition time of one moves only when its status changes.
+"""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import NotRequired, TypedDict
 
 
@@ -16,6 +21,53 @@ class Condition(TypedDict):
     message: str
     observedGeneration: NotRequired[int]
     lastTransitionTime: NotRequired[str]
+
+
+class Shown(Enum):
+    """When a condition is in the status of an object.
+
+    UNLESS_IDLE: not while it has the reason of its type for "nothing to report", except where it
+    was reported before.
+    """
+
+    NEVER = auto()
+    UNLESS_IDLE = auto()
+    ALWAYS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionType:
+    """A type of condition: what it says of a virtual cluster, and where it is shown.
+
+    help: a sentence of docs/conditions.md. normal: its status while nothing is wrong. idle: the
+    reason of UNLESS_IDLE. for_all: whether it is the same for all virtual clusters. warning: logged
+    once for each reason while a Cluster's is not normal, "" = never.
+    """
+
+    name: str
+    help: str
+    normal: str = "True"
+    idle: str = ""
+    on_cluster: Shown = Shown.UNLESS_IDLE
+    on_object: Shown = Shown.NEVER
+    for_all: bool = False
+    warning: str = ""
+
+    def true(self, reason: str, message: str) -> Condition:
+        """Return the condition with status True."""
+        return Condition(type=self.name, status="True", reason=reason, message=message)
+
+    def false(self, reason: str, message: str) -> Condition:
+        """Return the condition with status False."""
+        return Condition(type=self.name, status="False", reason=reason, message=message)
+
+    def unknown(self, reason: str, message: str) -> Condition:
+        """Return the condition with status Unknown."""
+        return Condition(type=self.name, status="Unknown", reason=reason, message=message)
+
+    def find(self, conditions: Iterable[Condition] | None) -> Condition | None:
+        """Return the condition of this type, or None."""
+        return find_condition(conditions, self.name)
 
 
 def find_condition(conditions: Iterable[Condition] | None, type_: str) -> Condition | None:

@@ -1,10 +1,12 @@
 """The condition GroupTrusted: whether a node can join a group by itself (rewriting-rules 3.1)."""
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
-GROUP_TRUSTED = "GroupTrusted"
+GROUP_TRUSTED = ConditionType(
+    "GroupTrusted", "No node can join the group by itself.", on_object=Shown.ALWAYS
+)
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 """Admission plugin NodeRestriction forbids kubelets to set labels with this prefix."""
 _ADVICE = "select nodes by nodeNames"
@@ -30,7 +32,7 @@ def group_trusted(
     """
     whose = f", as {found_by} says" if found_by and not by_label else ""
     if _selects_nothing(vc):
-        return _trusted("True", "NoNodes", f"the group has no nodes{whose}")
+        return GROUP_TRUSTED.true("NoNodes", f"the group has no nodes{whose}")
     keys = sorted({requirement.key for requirement in vc.node_selector.requirements()})
     if not keys:
         return _by_names(whose, has_kubeedge=has_kubeedge, is_restricted=node_restriction is True)
@@ -39,10 +41,10 @@ def group_trusted(
     if has_kubeedge:
         advice = f"{_ADVICE} and {_CLOUDHUB_ADVICE}"
         text = f"{labels}, and KubeEdge nodes can label themselves{made}; {advice}"
-        return _trusted("False", "KubeEdge", text)
+        return GROUP_TRUSTED.false("KubeEdge", text)
     if open_keys := [key for key in keys if not _is_restricted(key)]:
         text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves{made}; {_ADVICE}"
-        return _trusted("False", "NodesLabelThemselves", f"{text} or {RESTRICTED_PREFIX} labels")
+        return GROUP_TRUSTED.false("NodesLabelThemselves", f"{text} or {RESTRICTED_PREFIX} labels")
     return _by_restricted(labels, node_restriction=node_restriction)
 
 
@@ -50,11 +52,11 @@ def _by_restricted(labels: str, *, node_restriction: bool | None) -> Condition:
     """Return the condition for labels that are only as safe as the admission plugin is on."""
     if node_restriction is None:
         text = "the agent cannot determine whether admission plugin NodeRestriction is enabled"
-        return _trusted("Unknown", "NodeRestrictionNotKnown", f"{labels}; {text}")
+        return GROUP_TRUSTED.unknown("NodeRestrictionNotKnown", f"{labels}; {text}")
     if not node_restriction:
         text = f"{labels}, and admission plugin NodeRestriction is disabled; enable it, or"
-        return _trusted("False", "NodeRestrictionOff", f"{text} {_ADVICE}")
-    return _trusted("True", "NodeRestriction", f"{labels}, which nodes cannot set on themselves")
+        return GROUP_TRUSTED.false("NodeRestrictionOff", f"{text} {_ADVICE}")
+    return GROUP_TRUSTED.true("NodeRestriction", f"{labels}, which nodes cannot set on themselves")
 
 
 def _selects_nothing(vc: VirtualCluster) -> bool:
@@ -71,11 +73,11 @@ def _by_names(whose: str, *, has_kubeedge: bool, is_restricted: bool) -> Conditi
         problem = "by default KubeEdge accepts any edge under any node name"
         unknown = f"the agent cannot determine whether {CLOUDHUB_SETTING} of CloudCore is enabled"
         advice = f"{_CLOUDHUB_ADVICE} (enable: true, debug: false)"
-        return _trusted("Unknown", "KubeEdge", f"{text}, and {problem}; {unknown}; {advice}")
+        return GROUP_TRUSTED.unknown("KubeEdge", f"{text}, and {problem}; {unknown}; {advice}")
     if not is_restricted:
         label = f"pods are placed by label {MEMBERSHIP_LABEL}, which the agent restores if changed"
         text = f"{text}; {label}"
-    return _trusted("True", "NodeNames", text)
+    return GROUP_TRUSTED.true("NodeNames", text)
 
 
 def _is_restricted(key: str) -> bool:
@@ -85,7 +87,3 @@ def _is_restricted(key: str) -> bool:
 
 def _quoted(keys: list[str]) -> str:
     return f"label{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
-
-
-def _trusted(status: str, reason: str, message: str) -> Condition:
-    return Condition(type=GROUP_TRUSTED, status=status, reason=reason, message=message)

@@ -3,11 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.rules.readiness import READY
 from karmada_vc_agent.model.core import Node
 
-NODES_REACHABLE = "NodesReachable"
+NODES_REACHABLE = ConditionType(
+    "NodesReachable",
+    "At least one node of the group is Ready.",
+    on_cluster=Shown.ALWAYS,
+    on_object=Shown.ALWAYS,
+)
 NO_NODES = "NoNodes"
 
 
@@ -28,14 +33,14 @@ def count_nodes(nodes: Iterable[Node]) -> NodeCounts:
 def nodes_reachable(nodes: NodeCounts) -> Condition:
     """Return the condition NodesReachable: False where pods could run on no node."""
     if not nodes.total:
-        return _condition("False", NO_NODES, "no node of the host is in the group")
+        return NODES_REACHABLE.false(NO_NODES, "no node of the host is in the group")
     if not nodes.ready:
         those = "the only node" if nodes.total == 1 else f"none of the {nodes.total} nodes"
         verb = "is not" if nodes.total == 1 else "is"
         text = f"{those} of the group {verb} Ready"
-        return _condition("False", "NoNodeReady", text)
+        return NODES_REACHABLE.false("NoNodeReady", text)
     text = f"{nodes.ready} of {nodes.total} nodes are Ready"
-    return _condition("True", "NodesReady", text)
+    return NODES_REACHABLE.true("NodesReady", text)
 
 
 def ready_with(host: Condition, nodes: Condition | None, *, when_unreachable: bool) -> Condition:
@@ -48,8 +53,4 @@ def ready_with(host: Condition, nodes: Condition | None, *, when_unreachable: bo
     if nodes is None or not is_away or when_unreachable or host["status"] != "True":
         return host
     text = f"the API server of the host is healthy, but {nodes['message']}"
-    return Condition(type=READY, status="False", reason="NodesNotReachable", message=text)
-
-
-def _condition(status: str, reason: str, message: str) -> Condition:
-    return Condition(type=NODES_REACHABLE, status=status, reason=reason, message=message)
+    return READY.false("NodesNotReachable", text)

@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 
-READY = "Ready"
+READY = ConditionType(
+    "Ready",
+    "The host can take what is scheduled to the virtual cluster.",
+    on_cluster=Shown.ALWAYS,
+    on_object=Shown.ALWAYS,
+)
 
 _NEVER = float("-inf")
 
@@ -39,11 +44,11 @@ def is_online(http_status: int | None) -> bool:
 def observed_ready(http_status: int | None) -> Condition:
     """Return the Ready condition for the result of a probe of the host (contract 4.2)."""
     if not is_online(http_status):
-        return _ready("False", "ClusterNotReachable", "cluster is not reachable")
+        return READY.false("ClusterNotReachable", "cluster is not reachable")
     if http_status != 200:
         message = "cluster is reachable but health endpoint responded without ok"
-        return _ready("False", "ClusterNotReady", message)
-    return _ready("True", "ClusterReady", "cluster is healthy and ready to accept workloads")
+        return READY.false("ClusterNotReady", message)
+    return READY.true("ClusterReady", "cluster is healthy and ready to accept workloads")
 
 
 def damp(
@@ -71,7 +76,3 @@ def damp(
     if flips and now_s < last.flipped_at_s + threshold_s:
         return current, last
     return observed, last
-
-
-def _ready(status: str, reason: str, message: str) -> Condition:
-    return Condition(type=READY, status=status, reason=reason, message=message)

@@ -114,7 +114,7 @@ class CertificateController:
         self._rule = rule
         self._use = use
         self._now = now
-        self._renewed = renewed or AgentCondition("")
+        self._renewed = renewed or AgentCondition()
         self._request: _Request | None = None
         self._issued: tuple[bytes, bytes] | None = None
         self._in_use: datetime | None = None

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.checkpoint_kept import CHECKPOINT_KEPT, checkpoint_kept
 from karmada_vc_agent.features.checkpoint.entry_source import Knowledge
 from karmada_vc_agent.features.checkpoint.offline_serving import OfflineServing
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint
@@ -13,8 +11,6 @@ from karmada_vc_agent.features.checkpoint.shards import secret_names
 from karmada_vc_agent.features.checkpoint.writer import CONTACT_S, CheckpointWriter
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.health import Remark
@@ -96,13 +92,9 @@ class CheckpointParts:
             return None
         return str(refusal.reason), f"what was kept of it is not used: {refusal}"
 
-    def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:
-        """Return CheckpointKept while something of a virtual cluster is not kept, or was not."""
-        problem = self.problem_of(vc.name)
-        before = find_condition(live.get("conditions"), CHECKPOINT_KEPT)
-        if problem is None and before is not None and self._outdated.has(vc.name):
-            return [before]  # it is written, and the next start would not use it yet
-        return [checkpoint_kept(problem)] if problem is not None or before is not None else []
+    def is_outdated(self, name: str) -> bool:
+        """Return whether the next start would not use yet what is written of a virtual cluster."""
+        return self._outdated.has(name)
 
     def samples(self) -> Iterator[Sample]:
         """Return how old the knowledge is that virtual clusters are served from."""

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.config.naming import camel
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
@@ -25,7 +26,6 @@ from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.features.gateway.server.limits import Limits
 from karmada_vc_agent.features.gateway.server.listener import Listener
 from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
-from karmada_vc_agent.features.gateway.settings import GatewaySettings
 from karmada_vc_agent.kube import open_files
 from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.certificate_files import ServingCertificate

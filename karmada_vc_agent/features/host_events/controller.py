@@ -17,6 +17,8 @@ from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import Claim, Claims
 from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.conditions.quota import quota_divided
 from karmada_vc_agent.features.host_events.event import HostEvent
 from karmada_vc_agent.features.host_events.event_tallies import Tallies, series_name
 from karmada_vc_agent.features.host_events.events import (
@@ -33,7 +35,6 @@ from karmada_vc_agent.features.host_events.texts import (
     is_over_quota,
     is_reason,
 )
-from karmada_vc_agent.features.quota.quota_condition import QuotaCondition
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import Series
@@ -110,7 +111,7 @@ class Known:
     foreign: ForeignNames
     works: Works
     owners: Owners
-    quota: QuotaCondition
+    quota: Callable[[VirtualCluster], Condition | None]
     resource: Callable[[GroupVersionKind], Awaitable[Resource | None]]
     context: Callable[[VirtualCluster, str], TranslationContext]
 
@@ -237,8 +238,8 @@ class HostEvents:
 
     def _tell_of_quota(self, vc: VirtualCluster) -> None:
         """Tell those that wait for a quota, once, that it stalls."""
-        share, stalled = self._shares[vc.name], self._known.quota.stalled(vc)
-        if stalled is None:
+        share, divided = self._shares[vc.name], self._known.quota(vc)
+        if divided is None or divided["status"] == "True":
             share.stalled.clear()
             return
         now = self._clock.now()
@@ -249,7 +250,7 @@ class HostEvents:
             name = series_name(*target.identity, QUOTA_STALLED)
             if name in share.stalled:
                 continue
-            text = hub_text(stalled, self._around(vc, target.work, origin.root))
+            text = hub_text(divided["message"], self._around(vc, target.work, origin.root))
             if self._record(vc.name, target, QUOTA_STALLED, text, Series(name, 1, now, now)):
                 share.stalled.add(name)
 
@@ -303,7 +304,7 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
             foreign=ForeignNames(stores.claims, stores.nodes, stores.membership, vcs),
             works=works.watches.works,
             owners=Owners(clients.host_events, host, works.watches.works),
-            quota=QuotaCondition(common.divisions, stores.claims),
+            quota=partial(quota_divided, common),
             resource=host.find,
             context=works.contexts.context_for,
         ),

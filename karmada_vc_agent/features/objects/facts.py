@@ -9,7 +9,6 @@ from karmada_vc_agent.cluster.judgements import HubContact, Judgements
 from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.cluster.rules.node_overlap import node_overlap
 from karmada_vc_agent.cluster.rules.nodes_reachable import count_nodes, ready_with
 from karmada_vc_agent.features.objects import virtual_cluster_status as rules
 from karmada_vc_agent.features.objects.definitions import Definitions
@@ -20,16 +19,13 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
-Tell = Callable[[VirtualCluster, Object], list[Condition]]
-"""Returns conditions for a virtual cluster and the live status of its object."""
-
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """Where the facts are read from.
 
     trouble: why a virtual cluster is not registered as it should be, or None. stays_away: whether
-    one is not going to be registered. tell: conditions that its Cluster has, too.
+    one is not going to be registered. conditions: those that are declared.
     """
 
     clusters: HubClusters
@@ -40,7 +36,7 @@ class Seen:
     contact: HubContact
     trouble: Callable[[str], str | None]
     stays_away: Callable[[str], bool]
-    tell: Sequence[Tell]
+    conditions: Callable[[VirtualCluster, Object], Sequence[Condition]]
 
 
 class Facts:
@@ -75,8 +71,7 @@ class Facts:
             conditions += [
                 rules.ready(self._ready(definition, reachable)),
                 reachable,
-                node_overlap(seen.membership.overlaps(name)),
-                *self._told(definition),
+                *self._declared(definition),
                 rules.hub_reachable(seen.contact.problem_of(name), is_known=silent_s is not None),
                 rules.works_applied(works),
             ]
@@ -101,11 +96,9 @@ class Facts:
             return host
         return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable)
 
-    def _told(self, definition: Definition) -> list[Condition]:
+    def _declared(self, definition: Definition) -> Sequence[Condition]:
         vc = definition.virtual_cluster
-        if vc is None:
-            return []
-        return [condition for tell in self._seen.tell for condition in tell(vc, definition.status)]
+        return self._seen.conditions(vc, definition.status) if vc is not None else ()
 
     def _phase(self, definition: Definition, registered: Condition) -> Phase:
         name, vc = definition.name, definition.virtual_cluster

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from functools import partial
 
-from karmada_vc_agent.cluster.group_trust import group_trust
-from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
+from karmada_vc_agent.conditions.registry import Conditions, of_objects
 from karmada_vc_agent.features.objects.definitions import Definitions
 from karmada_vc_agent.features.objects.drain import Drain
 from karmada_vc_agent.features.objects.facts import Facts, Seen
@@ -14,13 +13,11 @@ from karmada_vc_agent.features.objects.operator import Operator
 from karmada_vc_agent.features.objects.reading import Reader
 from karmada_vc_agent.features.objects.status_writer import StatusWriter
 from karmada_vc_agent.features.objects.work_tally import WorkTally
-from karmada_vc_agent.features.quota.quota_condition import QuotaCondition
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.first_lists import wait_all_synced
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.keys import first_of, itself, same
+from karmada_vc_agent.runner.keys import itself, same
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.permitted import check_permitted
 from karmada_vc_agent.runner.queues import FEW_WORKERS
@@ -57,7 +54,8 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
         await wait_all_synced(stores.reflectors, config.cluster_cache_sync_timeout)
         await operator.run()
 
-    facts = Facts(definitions, _seen(parts, tally))
+    conditions = of_objects(parts)
+    facts = Facts(definitions, _seen(parts, tally, conditions))
     writer = StatusWriter(common.clients.host, definitions, facts.status)
     return ControllerSpec(
         "virtual-cluster-objects",
@@ -71,26 +69,15 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
             Enqueues(parts.reachable.changed.subscribe, itself, SETTLES_S),
             Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
             Enqueues(tally.changed.subscribe, itself, WORKS_SETTLE_S),
-            Enqueues(parts.placement.changed.subscribe, parts.names, SETTLES_S),
-            Enqueues(parts.works.kept.changed.subscribe, itself, SETTLES_S),
-            Enqueues(parts.works.owned.changed.subscribe, itself, SETTLES_S),
-            Enqueues(common.openings.changed.subscribe, itself, SETTLES_S),
-            Enqueues(common.held.changed.subscribe, first_of, SETTLES_S),
+            *conditions.sources(SETTLES_S),
         ),
         resync_keys=same,
         runs={"virtual cluster objects": operate},
     )
 
 
-def _seen(parts: Parts, tally: WorkTally) -> Seen:
+def _seen(parts: Parts, tally: WorkTally, conditions: Conditions) -> Seen:
     common, stores = parts.common, parts.common.stores
-
-    def trust(vc: VirtualCluster, _live: Object) -> list[Condition]:
-        return [group_trust(vc, stores.trust, common.origins)]
-
-    def placement(vc: VirtualCluster, _live: Object) -> list[Condition]:
-        return parts.placement_of(vc.name)
-
     return Seen(
         clusters=stores.clusters,
         membership=stores.membership,
@@ -100,14 +87,7 @@ def _seen(parts: Parts, tally: WorkTally) -> Seen:
         contact=common.contact,
         trouble=common.registrations.trouble,
         stays_away=common.registrations.stays_away,
-        tell=(
-            trust,
-            placement,
-            QuotaCondition(common.divisions, stores.claims).condition,
-            parts.missing_rights.condition,
-            parts.adoption,
-            parts.changes,
-        ),
+        conditions=conditions.of,
     )
 
 

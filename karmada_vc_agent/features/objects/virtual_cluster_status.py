@@ -4,16 +4,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition, set_condition
+from karmada_vc_agent.cluster.rules.conditions import (
+    Condition,
+    ConditionType,
+    Shown,
+    find_condition,
+    set_condition,
+)
 from karmada_vc_agent.cluster.rules.nodes_reachable import NodeCounts
 from karmada_vc_agent.cluster.rules.readiness import READY
 from karmada_vc_agent.model.objects import Object, maps_at
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.work.rules.work_status import applied_of
 
-REGISTERED = "Registered"
-HUB_REACHABLE = "HubReachable"
-WORKS_APPLIED = "WorksApplied"
+REGISTERED = ConditionType(
+    "Registered",
+    "The Cluster is on the hub and this agent's.",
+    on_cluster=Shown.NEVER,
+    on_object=Shown.ALWAYS,
+)
+HUB_REACHABLE = ConditionType(
+    "HubReachable",
+    "The hub accepts what the agent reports.",
+    on_cluster=Shown.NEVER,
+    on_object=Shown.ALWAYS,
+)
+WORKS_APPLIED = ConditionType(
+    "WorksApplied", "All Works are applied.", on_cluster=Shown.NEVER, on_object=Shown.ALWAYS
+)
 
 APPLIED, FAILED, PENDING = "applied", "failed", "pending"
 NAMED = 3
@@ -82,14 +100,14 @@ def works_applied(counts: WorkCounts) -> Condition:
     """Return the condition WorksApplied."""
     if counts.failed:
         names = listed(counts.failing, NAMED, counts.failed)
-        return _false(WORKS_APPLIED, "WorksFailed", f"not applied: {names}")
+        return WORKS_APPLIED.false("WorksFailed", f"not applied: {names}")
     if counts.pending:
         text = f"{counts.pending} {_works(counts.pending)} to be applied"
-        return _false(WORKS_APPLIED, "WorksPending", text)
+        return WORKS_APPLIED.false("WorksPending", text)
     if not counts.applied:
-        return _true(WORKS_APPLIED, "NoWorks", "the virtual cluster has no Works")
+        return WORKS_APPLIED.true("NoWorks", "the virtual cluster has no Works")
     text = f"{counts.applied} {_works(counts.applied)} applied"
-    return _true(WORKS_APPLIED, "AllApplied", text)
+    return WORKS_APPLIED.true("AllApplied", text)
 
 
 def hub_reachable(trouble: str | None, *, is_known: bool) -> Condition:
@@ -98,41 +116,25 @@ def hub_reachable(trouble: str | None, *, is_known: bool) -> Condition:
     is_known: whether anything was sent to it yet.
     """
     if trouble is not None:
-        return _false(HUB_REACHABLE, "NotAccepted", trouble)
+        return HUB_REACHABLE.false("NotAccepted", trouble)
     if not is_known:
-        return _unknown(
-            HUB_REACHABLE, "NothingSent", "the agent has reported nothing to the hub yet"
-        )
-    return _true(HUB_REACHABLE, "Accepted", "the hub accepts what the agent reports")
+        return HUB_REACHABLE.unknown("NothingSent", "the agent has reported nothing to the hub yet")
+    return HUB_REACHABLE.true("Accepted", "the hub accepts what the agent reports")
 
 
 def ready(judged: Condition | None) -> Condition:
     """Return the condition Ready, as the Cluster on the hub has it."""
     if judged is None:
-        return _unknown(READY, "NotJudged", "the agent has not checked the Cluster yet")
-    return Condition(
-        type=READY, status=judged["status"], reason=judged["reason"], message=judged["message"]
-    )
+        return READY.unknown("NotJudged", "the agent has not checked the Cluster yet")
+    return judged
 
 
 def registered(reason: str, message: str, *, is_registered: bool) -> Condition:
     """Return the condition Registered."""
     if is_registered:
-        return _true(REGISTERED, reason, message)
-    return _false(REGISTERED, reason, message)
+        return REGISTERED.true(reason, message)
+    return REGISTERED.false(reason, message)
 
 
 def _works(count: int) -> str:
     return "Work is" if count == 1 else "Works are"
-
-
-def _true(kind: str, reason: str, message: str) -> Condition:
-    return Condition(type=kind, status="True", reason=reason, message=message)
-
-
-def _false(kind: str, reason: str, message: str) -> Condition:
-    return Condition(type=kind, status="False", reason=reason, message=message)
-
-
-def _unknown(kind: str, reason: str, message: str) -> Condition:
-    return Condition(type=kind, status="Unknown", reason=reason, message=message)

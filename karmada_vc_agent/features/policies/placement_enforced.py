@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.model.texts import listed
 
-PLACEMENT_ENFORCED = "PlacementEnforced"
+PLACEMENT_ENFORCED = ConditionType(
+    "PlacementEnforced",
+    "Admission keeps pods that the agent did not translate on the nodes of the group "
+    "([rewriting-rules 3.5](rewriting-rules.md)).",
+    on_object=Shown.ALWAYS,
+)
 
 POD_NODE_SELECTOR = "PodNodeSelector"
 MUTATING = "MutatingAdmissionPolicy"
@@ -39,37 +44,25 @@ def placement_enforced(enforcement: Enforcement) -> Condition:
     held = ", ".join(layer for layer in LAYERS if layer in enforcement.layers)
     texts = [problem.text for problem in enforcement.problems]
     if enforcement.layers & _HOLDS_ALONE:
-        return Condition(
-            type=PLACEMENT_ENFORCED,
-            status="True",
-            reason="PodsKept",
-            message="; ".join([f"enforced by {held}", *texts]),
-        )
+        message = "; ".join([f"enforced by {held}", *texts])
+        return PLACEMENT_ENFORCED.true("PodsKept", message)
     begin = "pods created by operators or tenants may run on any node"
     reason = enforcement.problems[0].reason if enforcement.problems else "NothingHolds"
-    return Condition(
-        type=PLACEMENT_ENFORCED, status="False", reason=reason, message="; ".join([begin, *texts])
-    )
+    return PLACEMENT_ENFORCED.false(reason, "; ".join([begin, *texts]))
 
 
-def with_kept(enforced: Condition | None, kept: Sequence[str]) -> list[Condition]:
-    """Return PlacementEnforced of one virtual cluster; nothing while it is not known.
+def with_kept(enforced: Condition | None, kept: Sequence[str]) -> Condition | None:
+    """Return PlacementEnforced of one virtual cluster; None while it is not known.
 
     enforced: what holds for all. kept: its adopted workloads whose pods select no nodes yet.
     """
     if not kept:
-        return [enforced] if enforced is not None else []
+        return enforced
     text = (
         f"adopted workloads keep running pods that may lack the node selector: {listed(kept)}; the "
         "agent adds it with the next change of the pod template, or when a pod is missing"
     )
-    before = enforced["message"] if enforced is not None else ""
-    is_false = enforced is not None and enforced["status"] == "False"
-    return [
-        Condition(
-            type=PLACEMENT_ENFORCED,
-            status="False",
-            reason=enforced["reason"] if enforced is not None and is_false else "AdoptedNotPlaced",
-            message="; ".join(part for part in (text, before) if part),
-        )
-    ]
+    if enforced is None:
+        return PLACEMENT_ENFORCED.false("AdoptedNotPlaced", text)
+    reason = enforced["reason"] if enforced["status"] == "False" else "AdoptedNotPlaced"
+    return PLACEMENT_ENFORCED.false(reason, f"{text}; {enforced['message']}")

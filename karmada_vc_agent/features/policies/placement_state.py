@@ -5,8 +5,6 @@ import logging
 
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.kube.signal import Signal
-from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _log = logging.getLogger(__name__)
 
@@ -17,27 +15,19 @@ IN_EFFECT_WITHIN_S = 10.0
 class PlacementState:
     """The conditions PlacementEnforced and RightsConfined, the same for all Clusters.
 
-    changed: one of them is another one now.
+    placement, confinement: None while they are not known. changed: one of them is another one now.
     """
 
     def __init__(self) -> None:
-        self._placement: Condition | None = None
-        self._confinement: Condition | None = None
+        self.placement: Condition | None = None
+        self.confinement: Condition | None = None
         self._settled = asyncio.Event()
         self.changed: Signal[[]] = Signal()
 
-    def placement(self) -> Condition | None:
-        """Return PlacementEnforced; None while it is not known."""
-        return self._placement
-
-    def confinement(self, _vc: VirtualCluster, _live: Object) -> list[Condition]:
-        """Return RightsConfined; nothing while it is not known."""
-        return [self._confinement] if self._confinement is not None else []
-
     def report(self, placement: Condition, confinement: Condition) -> None:
         """Hold the conditions found."""
-        if (placement, confinement) != (self._placement, self._confinement):
-            self._placement, self._confinement = placement, confinement
+        if (placement, confinement) != (self.placement, self.confinement):
+            self.placement, self.confinement = placement, confinement
             extra = {"enforced": placement["status"], "reason": placement["message"]}
             _log.info("Reporting placement", extra=extra)
             self.changed.emit()

@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.features.policies.placement_enforced import PolicyProblem
 
-RIGHTS_CONFINED = "RightsConfined"
+RIGHTS_CONFINED = ConditionType(
+    "RightsConfined",
+    "Admission policies restrict what RBAC cannot ([isolation](isolation.md)).",
+    for_all=True,
+)
 
 
 def rights_confined(problems: Sequence[PolicyProblem], *, is_confined: bool) -> Condition:
@@ -14,12 +18,8 @@ def rights_confined(problems: Sequence[PolicyProblem], *, is_confined: bool) -> 
     is_confined: whether a dry run of the agent outside its claims was denied.
     """
     if is_confined and not problems:
-        return Condition(
-            type=RIGHTS_CONFINED,
-            status="True",
-            reason="PoliciesInPlace",
-            message="admission policies restrict the agent and tenants with rights of their own",
-        )
+        text = "admission policies restrict the agent and tenants with rights of their own"
+        return RIGHTS_CONFINED.true("PoliciesInPlace", text)
     begin = (
         "admission policies are missing, changed or not in effect"
         if is_confined
@@ -27,6 +27,4 @@ def rights_confined(problems: Sequence[PolicyProblem], *, is_confined: bool) -> 
     )
     reason = problems[0].reason if problems else "NothingHolds"
     texts = [problem.text for problem in problems]
-    return Condition(
-        type=RIGHTS_CONFINED, status="False", reason=reason, message="; ".join([begin, *texts])
-    )
+    return RIGHTS_CONFINED.false(reason, "; ".join([begin, *texts]))

@@ -321,7 +321,7 @@ async def test_missing_namespace_of_leases_is_one_error_until_it_is_there(
     for name in names:
         world.register(name)
     world.look()
-    namespace = AgentCondition("LeaseNamespaceExists")
+    namespace = AgentCondition()
     controller = ClusterLeaseController(
         world.hub_client, world.clusters, 40.0, 0.25, Lead("first", lambda: True),
         namespace=namespace,

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from karmada_vc_agent.cluster.missing_rights import RIGHTS_GRANTED, MissingRights
+from karmada_vc_agent.cluster.missing_rights import MissingRights
 from karmada_vc_agent.kube.permissions import Need, need_of
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from tests.fakes import objects
 from tests.fakes.fixtures import host, hub, world
+from tests.fakes.reported import Reported
 from tests.fakes.world import World
 
 __all__ = ["host", "hub", "world"]
@@ -30,6 +31,8 @@ class Missing:
     def __post_init__(self) -> None:
         names = ("branch-a", "branch-b")
         self.rights = MissingRights(self._lacking, names, self.world.claims, "agents")
+        self.world.parts.missing_rights = self.rights
+        self.granted = Reported(self.world, "RightsGranted")
 
     def _lacking(self) -> Iterator[tuple[str, Need]]:
         for server, method, path in self.refused:
@@ -61,7 +64,7 @@ def test_right_of_one_concerns_no_other(missing: Missing, refused: tuple[str, st
     assert missing.rights.of_all() is None
     (remark,) = missing.rights.remarks()
     assert remark.startswith(f"branch-a: {refused[0]}: the agent lacks rule")
-    assert missing.rights.condition(objects.virtual_cluster("branch-b"), {}) == []
+    assert missing.granted.condition(objects.virtual_cluster("branch-b"), {}) == []
 
 
 @pytest.mark.parametrize(
@@ -121,17 +124,17 @@ def test_condition_says_what_is_missing_until_it_is_not(
         ("hub", "GET", f"{CLUSTERS}/branch-a"),
     ]
     with caplog.at_level(logging.WARNING):
-        (condition,) = missing.rights.condition(vc, {})
-        missing.rights.condition(vc, {})
-    assert (condition["type"], condition["status"]) == (RIGHTS_GRANTED, "False")
+        (condition,) = missing.granted.condition(vc, {})
+        missing.granted.condition(vc, {})
+    assert condition["status"] == "False"
     assert "resourceNames: [branch-a]" in condition["message"]
     assert condition["message"].endswith(f"{JOIN_OF_THIS_VERSION} (and 1 more)")
     assert "rollback" in condition["message"]
     assert len(caplog.messages) == 1
     missing.refused.clear()
-    (condition,) = missing.rights.condition(vc, {"conditions": [condition]})
+    (condition,) = missing.granted.condition(vc, {"conditions": [condition]})
     assert condition["status"] == "True"
-    assert missing.rights.condition(vc, {}) == []
+    assert missing.granted.condition(vc, {}) == []
 
 
 @pytest.mark.parametrize(("method", "name"), [("GET", "/spared"), ("POST", ""), ("GET", "/other")])

@@ -1,4 +1,4 @@
-"""NodeTrust and AgentNode: what nodes may write, and where the agent runs."""
+"""NodeTrust and AgentApart: what nodes may write, and where the agent runs."""
 
 import logging
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from karmada_vc_agent.cluster.agent_node import AgentNode, check_apart_from_tenants
+from karmada_vc_agent.cluster.agent_node import check_apart_from_tenants
 from karmada_vc_agent.cluster.node_trust import NodeTrust, is_kubeedge
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
+from tests.fakes.reported import Reported
 from tests.fakes.world import World
 
 EDGE = {"node-role.kubernetes.io/edge": ""}
@@ -89,7 +90,8 @@ async def test_agent_on_a_node_that_tenants_may_hold_is_told_until_it_moves(
     caplog.set_level(logging.WARNING)
     world.host.seed(objects.node("n1", labels))
     world.look()
-    own = AgentNode("n1", world.nodes, world.membership)
+    world.parts.common.node = "n1"
+    own = Reported(world, "AgentApart")
     for _ in range(2):
         (found,) = own.condition(world.vc(), {})
         assert (found["status"], found["reason"]) == ("False", reason)
@@ -103,7 +105,7 @@ async def test_agent_on_a_node_that_tenants_may_hold_is_told_until_it_moves(
 
 
 async def test_agent_that_does_not_know_its_node_tells_nothing(world: World) -> None:
-    assert AgentNode("", world.nodes, world.membership).condition(world.vc(), {}) == []
+    assert Reported(world, "AgentApart").condition(world.vc(), {}) == []
 
 
 @pytest.mark.parametrize(

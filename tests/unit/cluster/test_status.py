@@ -10,18 +10,15 @@ from karmada_vc_agent.cluster.host_status import HostStatus, HostView
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.judgements import HubContact
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
-from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.cluster.status import (
     ClusterStatusController,
     Collaborators,
     StatusTimes,
 )
-from karmada_vc_agent.features.policies.placement_enforced import (
-    Enforcement,
-    placement_enforced,
-    with_kept,
-)
+from karmada_vc_agent.conditions.registry import of_clusters
+from karmada_vc_agent.features.policies.placement_enforced import Enforcement, placement_enforced
+from karmada_vc_agent.features.policies.rights_confined import rights_confined
 from karmada_vc_agent.kube.errors import ConflictError, UnauthorizedError
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
@@ -59,7 +56,6 @@ class Setting:
         self.clock = Clock()
         self.may_report = True
         self.barred: set[str] = set()
-        self.placement: Condition | None = None
         self.judgements = world.parts.common.judgements
         self.contact = HubContact(40.0, self.clock)
         self.nodes_told: list[str] = []
@@ -77,7 +73,7 @@ class Setting:
             pods=world.pods,
             claims=world.claims,
             cluster_scoped_kinds={},
-            placement=lambda _: with_kept(self.placement, ()),
+            conditions=of_clusters(world.parts).of,
             with_resources=with_resources,
             with_models=with_models,
             discovery_max_age_s=5.0,
@@ -388,7 +384,13 @@ async def test_fields_and_conditions_of_others_are_kept(setting: Setting) -> Non
     assert status["remedyActions"] == ["TrafficControl"]
     assert status["somethingNew"] == {"a": 1}
     assert foreign["conditions"][0] in status["conditions"]
-    assert len(status["conditions"]) == 4
+    assert [each["type"] for each in status["conditions"]] == [
+        "ServiceDomainNameResolutionReady",
+        "CompleteAPIEnablements",
+        "Ready",
+        "NodesReachable",
+        "GroupTrusted",
+    ]
 
 
 async def test_status_waits_for_the_finalizer_of_the_control_plane(setting: Setting) -> None:
@@ -511,7 +513,8 @@ async def test_overlap_is_a_condition_of_both_clusters_until_it_ends() -> None:
 async def test_what_holds_the_pods_is_a_condition_beside_the_others(setting: Setting) -> None:
     await setting.sync()
     assert setting.condition("PlacementEnforced") is None
-    setting.placement = placement_enforced(Enforcement(frozenset(("PodNodeSelector",))))
+    enforced = placement_enforced(Enforcement(frozenset(("PodNodeSelector",))))
+    setting.world.parts.placement.report(enforced, rights_confined((), is_confined=True))
     await setting.sync()
     assert setting.condition("PlacementEnforced") == ("True", "PodsKept")
     assert setting.condition("Ready") == ("True", "ClusterReady")

@@ -11,6 +11,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work import orphans_controller as orphans
 from karmada_vc_agent.work.orphans_controller import WHILE_ANY, OrphansController
 from tests.fakes import objects
+from tests.fakes.reported import Reported
 from tests.fakes.storage import CREATED_AT
 from tests.fakes.world import World
 
@@ -85,8 +86,7 @@ async def test_works_of_the_checkpoint_that_the_hub_does_not_list_are_reported(
     assert await spec.queue.take() == orphans.ALL
     world.look()
     await spec.reconcile(orphans.ALL)
-    cluster: Object = {"conditions": []}
-    (found,) = world.parts.orphans(world.virtual_clusters["branch-a"], cluster)
+    (found,) = Reported(world, "ObjectsOrphaned").condition(world.virtual_clusters["branch-a"], {})
     assert (found["type"], found["status"]) == ("ObjectsOrphaned", "True")
     assert f"ConfigMap {NAMESPACE}/lost" in found["message"]
     assert "leave --prune" in found["message"]

@@ -51,7 +51,7 @@ class Setting:
         self.path.chmod(0o640)
         self.used: list[Credentials] = []
         self.now = START + timedelta(days=1)
-        self.renewed = AgentCondition("CredentialRenewed")
+        self.renewed = AgentCondition()
         self.controller = self.new(FileStore(self.path))
 
     def new(self, file: FileStore) -> CertificateController:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.conditions.checkpoint import checkpoint_kept
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.checkpoint_kept import checkpoint_kept
 from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
 from karmada_vc_agent.features.checkpoint.parts import contact_s, is_of_checkpoint, not_written
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint
@@ -99,11 +99,10 @@ async def test_what_is_written_counts_as_kept_once_the_next_start_would_use_it(
     secrets = CheckpointSecrets(world.host_client, "agents", "agent")
     outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
     checkpoint = Checkpoint(secrets, read([], expected()), outdated)
-    parts = Parts(replace(world.process, checkpoint=checkpoint)).checkpoint
-    assert parts is not None
+    parts = Parts(replace(world.process, checkpoint=checkpoint))
     await outdated.note(EVERYTHING)
-    assert parts.condition(world.vc(), {}) == [], "a first start has nothing to keep yet"
-    refused = checkpoint_kept(("NotWritten", "the host refuses it"))
-    assert parts.condition(world.vc(), {"conditions": [refused]}) == [refused]
+    assert checkpoint_kept(parts, world.vc()) is None, "the condition stays as it is"
     await outdated.clear(EVERYTHING)
-    assert parts.condition(world.vc(), {"conditions": [refused]}) == [checkpoint_kept(None)]
+    kept = checkpoint_kept(parts, world.vc())
+    assert kept is not None
+    assert kept["status"] == "True"

@@ -10,11 +10,11 @@ import pytest
 
 from karmada_vc_agent.cluster import registration
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.features.gateway import access_controller as cluster_access
 from karmada_vc_agent.features.gateway.access_controller import PERIOD, SOON
 from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint
 from karmada_vc_agent.features.gateway.secret import clusters_of, matching, sealing_key_of, sums_of
-from karmada_vc_agent.features.gateway.settings import GatewaySettings
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, dig

@@ -11,6 +11,7 @@ from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.conditions.nodes import node_overlap
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.definitions import Definitions
@@ -90,7 +91,7 @@ class Served:
             contact=self.contact,
             trouble=self.troubles.get,
             stays_away=lambda _: False,
-            tell=(),
+            conditions=lambda vc, _: [node_overlap(world.membership.overlaps(vc.name))],
         )
         self.facts = Facts(self.definitions, seen, lambda: START)
         self.writer = StatusWriter(

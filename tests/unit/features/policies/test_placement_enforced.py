@@ -54,12 +54,15 @@ def test_what_to_do_is_told_when_nothing_holds() -> None:
 
 def test_adopted_workloads_that_are_not_placed_are_named_and_counted() -> None:
     holds = placement_enforced(Enforcement(frozenset((VALIDATING,))))
-    assert with_kept(holds, ()) == [holds]
-    assert with_kept(None, ()) == []
-    [found] = with_kept(holds, [f"Deployment edge/{number:02}" for number in range(12)])
+    assert with_kept(holds, ()) == holds
+    assert with_kept(None, ()) is None
+    found = with_kept(holds, [f"Deployment edge/{number:02}" for number in range(12)])
+    assert found is not None
     assert (found["status"], found["reason"]) == ("False", "AdoptedNotPlaced")
     assert "Deployment edge/00, Deployment edge/01" in found["message"]
     assert "Deployment edge/09 and 2 more; the agent adds it" in found["message"]
     assert found["message"].endswith(holds["message"])
     broken = placement_enforced(Enforcement(frozenset(), (PROBLEM,)))
-    assert with_kept(broken, ["Pod edge/a"])[0]["reason"] == "ForeignPolicy"
+    found = with_kept(broken, ["Pod edge/a"])
+    assert found is not None
+    assert found["reason"] == "ForeignPolicy"

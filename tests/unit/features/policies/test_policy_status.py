@@ -95,7 +95,7 @@ class Setting:
             host.seed(*wanted_policies(owner, {"ValidatingAdmissionPolicy": "v1"}))
         host.admission.append(self._admit)
         self.state = PlacementState()
-        self.state.changed.subscribe(lambda: self.changes.append(self.state.placement()))
+        self.state.changed.subscribe(lambda: self.changes.append(self.state.placement))
         self.guard = PolicyStatusController(
             world.host_client,
             Discovery(world.host_client, self.clock),
@@ -145,8 +145,8 @@ class Setting:
         await self.look()
 
     def confined(self) -> tuple[str, str, str]:
-        vc = next(iter(self.world.virtual_clusters.values()))
-        [condition] = self.state.confinement(vc, {})
+        condition = self.state.confinement
+        assert condition is not None
         return condition["status"], condition["reason"], condition["message"]
 
     def written(self) -> list[str]:
@@ -154,7 +154,7 @@ class Setting:
         return [f"{request.method} {request.path.rsplit('/', 1)[-1]}" for request in writes]
 
     def found(self) -> tuple[str, str, str]:
-        condition = self.state.placement()
+        condition = self.state.placement
         assert condition is not None
         return condition["status"], condition["reason"], condition["message"]
 
@@ -317,7 +317,7 @@ async def test_page_in_place_of_the_list_of_policies_is_unknown(
     setting.world.host.answer(body, code, path=f"/apis/{GROUP}/v1")
     with pytest.raises(RetryError):
         await setting.look()
-    assert setting.state.placement() is None
+    assert setting.state.placement is None
     setting.clock.advance(DISCOVERY_MAX_AGE_S)
     await setting.look()
     assert setting.found()[0] == "True"
@@ -333,7 +333,7 @@ async def test_policies_that_are_gone_are_not_told_to_hold(idle: Setting) -> Non
     """A server goes by a policy for a moment after it was deleted."""
     idle.is_slow = True
     assert await idle.look() == ASK_AGAIN_S
-    assert idle.state.placement() is None
+    assert idle.state.placement is None
     idle.is_slow = False
     await idle.look()
     assert idle.found()[0] == "False"
@@ -343,7 +343,7 @@ async def test_an_agent_without_virtual_clusters_waits_for_nothing(setting: Sett
     setting.is_needed = False
     await setting.look()
     await setting.state.wait_settled(0.0)
-    assert setting.state.placement() is None
+    assert setting.state.placement is None
 
 
 async def test_claims_that_are_not_protected_are_reported(setting: Setting) -> None:
@@ -359,7 +359,7 @@ async def test_claims_that_are_not_protected_are_reported(setting: Setting) -> N
 async def test_a_new_policy_gets_time_to_take_effect(setting: Setting) -> None:
     setting.acts_on = set()
     assert await setting.look() == ASK_AGAIN_S
-    assert setting.state.placement() is None
+    assert setting.state.placement is None
     setting.acts_on = {"Validating"}
     await setting.look()
     assert setting.found()[0] == "True"

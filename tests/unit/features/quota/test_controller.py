@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
+from karmada_vc_agent.conditions.quota import QUOTA_DIVIDED
 from karmada_vc_agent.features.quota.controller import WORKLOADS
 from karmada_vc_agent.features.quota.divisions import STALLED_AFTER_S
-from karmada_vc_agent.features.quota.quota_condition import QuotaCondition
-from karmada_vc_agent.features.quota.quota_divided import quota_divided
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, RELEASING_ANNOTATION
@@ -15,6 +14,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.work.namespaces.default_objects import QUOTAS
 from tests.fakes import objects, served
+from tests.fakes.reported import Reported
 from tests.fakes.world import World, new_world
 
 NAMESPACES = [VirtualNamespace(name) for name in ("edge", "shop")]
@@ -196,7 +196,7 @@ async def test_other_quotas_of_the_same_namespace_change_nothing(name: str) -> N
 
 
 def condition(world: World) -> tuple[str, str, str]:
-    (found,) = QuotaCondition(world.divisions, world.claims).condition(world.vc(), {})
+    (found,) = Reported(world, "QuotaDivided").condition(world.vc(), {})
     return found["status"], found["reason"], found["message"]
 
 
@@ -247,9 +247,9 @@ async def test_quota_that_cannot_be_written_stalls_the_division() -> None:
 
 
 async def test_condition_of_a_quota_that_was_taken_back_does_not_stay(world: World) -> None:
-    assert QuotaCondition(world.divisions, world.claims).condition(world.vc(), {}) == []
-    had = {"conditions": [quota_divided("NotCounted", "m")]}
-    (found,) = QuotaCondition(world.divisions, world.claims).condition(world.vc(), had)
+    assert Reported(world, "QuotaDivided").condition(world.vc(), {}) == []
+    had = {"conditions": [QUOTA_DIVIDED.false("NotCounted", "m")]}
+    (found,) = Reported(world, "QuotaDivided").condition(world.vc(), had)
     assert (found["status"], found["reason"]) == ("True", "NoQuota")
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from karmada_vc_agent.features.found.group_present import group_present
+from karmada_vc_agent.conditions.groups import group_present
+from karmada_vc_agent.features.found.origins import Origin
 
 
 @pytest.mark.parametrize(
@@ -14,5 +15,5 @@ from karmada_vc_agent.features.found.group_present import group_present
     ],
 )
 def test_condition_says_what_is(found_by: str, absence: str, expected: tuple[str, ...]) -> None:
-    made = group_present(found_by, absence)
+    made = group_present(Origin(found_by, absence=absence) if found_by else None)
     assert (made["status"], made["reason"], made["message"]) == expected

@@ -1,13 +1,13 @@
-"""ContestedNodes: nodes that an older virtual cluster has are a condition, and told once."""
+"""NodeOverlap: nodes that several virtual clusters select are reported, and logged once."""
 
 import logging
 
 import pytest
 
-from karmada_vc_agent.cluster.contested_nodes import ContestedNodes
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
 from tests.fakes import objects
+from tests.fakes.reported import Reported
 from tests.fakes.world import World
 
 OLDER = objects.virtual_cluster("branch-a", node_selector=LabelSelector({"site": "one"}))
@@ -16,23 +16,23 @@ BOTH = {"site": "one", "rack": "two"}
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[object, ...]]:
-    """Return each line: its level, of which virtual cluster, the older one, the nodes."""
+    """Return each line: its level, of which virtual cluster, and the text."""
     return [
-        (r.levelname, *(r.__dict__.get(key) for key in ("virtual_cluster", "older", "nodes")))
-        for r in caplog.records
-        if r.name == "karmada_vc_agent.cluster.contested_nodes"
+        (record.levelname, record.__dict__["virtual_cluster"], record.__dict__["text"])
+        for record in caplog.records
+        if record.__dict__.get("condition") == "NodeOverlap"
     ]
 
 
 @pytest.fixture
-def contested(world: World) -> ContestedNodes:
+def contested(world: World) -> Reported:
     for vc in (OLDER, YOUNGER):
         world.virtual_clusters.put(vc)
-    return ContestedNodes(world.parts.common.stores.membership)
+    return Reported(world, "NodeOverlap")
 
 
-async def test_nodes_of_an_older_one_are_told_once_for_who_does_not_get_them(
-    world: World, contested: ContestedNodes, caplog: pytest.LogCaptureFixture
+async def test_shared_nodes_are_logged_once_for_each_of_those_that_select_them(
+    world: World, contested: Reported, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     world.host.seed(objects.node("n1", labels=BOTH), objects.node("n2", labels=BOTH))
@@ -41,11 +41,15 @@ async def test_nodes_of_an_older_one_are_told_once_for_who_does_not_get_them(
         for vc in (OLDER, YOUNGER):
             (found,) = contested.condition(vc, {})
             assert (found["type"], found["status"]) == ("NodeOverlap", "True")
-    assert told(caplog) == [("WARNING", "branch-b", "branch-a", "n1, n2")]
+    text = 'node "n1" (and 1 more) is also selected by virtual cluster "{}"'
+    assert told(caplog) == [
+        ("WARNING", "branch-a", text.format("branch-b")),
+        ("WARNING", "branch-b", text.format("branch-a")),
+    ]
 
 
 async def test_condition_turns_false_and_the_log_says_so_when_nothing_is_shared(
-    world: World, contested: ContestedNodes, caplog: pytest.LogCaptureFixture
+    world: World, contested: Reported, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     world.host.seed(objects.node("n1", labels=BOTH))
@@ -60,7 +64,7 @@ async def test_condition_turns_false_and_the_log_says_so_when_nothing_is_shared(
 
 
 async def test_nothing_is_told_where_nothing_is_shared(
-    world: World, contested: ContestedNodes, caplog: pytest.LogCaptureFixture
+    world: World, contested: Reported, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     world.host.seed(objects.node("n1", labels={"rack": "two"}))

@@ -1,0 +1,57 @@
+"""Conditions about what the agent needs: rights, its credential, the namespace of Leases."""
+
+from karmada_vc_agent.cluster.agent_condition import AgentCondition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
+from karmada_vc_agent.conditions.spec import ConditionSpec
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.parts import Parts
+
+_OF_HUB = "[autonomy](autonomy.md#credentialrenewed-leasenamespaceexists)"
+RIGHTS_GRANTED = ConditionType(
+    "RightsGranted",
+    "Hub and host refused no right that the agent needs for this virtual cluster.",
+    idle="NothingRefused",
+    on_object=Shown.UNLESS_IDLE,
+    warning="Lacking rights for a virtual cluster; run karmada-vc-agent join",
+)
+CREDENTIAL_RENEWED = ConditionType(
+    "CredentialRenewed",
+    f"The agent's credential is renewed in time ({_OF_HUB}).",
+    idle="Succeeded",
+    for_all=True,
+)
+LEASE_NAMESPACE_EXISTS = ConditionType(
+    "LeaseNamespaceExists",
+    f"The hub has the namespace of Leases ({_OF_HUB}).",
+    idle="Succeeded",
+    for_all=True,
+)
+
+
+def rights_granted(parts: Parts, vc: VirtualCluster) -> Condition:
+    """Return the condition; its message has one of the rights that are missing."""
+    texts = parts.missing_rights.by_cluster().get(vc.name)
+    if not texts:
+        return RIGHTS_GRANTED.true("NothingRefused", "no right was refused lately")
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    return RIGHTS_GRANTED.false("RightsMissing", f"{texts[0]}{more}")
+
+
+def succeeded(kind: ConditionType, state: AgentCondition) -> Condition:
+    """Return the condition of what may fail for all virtual clusters."""
+    return kind.false(state.reason, state.problem) if state.problem else kind.true("Succeeded", "")
+
+
+CONDITIONS = (
+    ConditionSpec(RIGHTS_GRANTED, rights_granted),
+    ConditionSpec(
+        CREDENTIAL_RENEWED,
+        lambda parts, _: succeeded(CREDENTIAL_RENEWED, parts.credential),
+        lambda parts: ((parts.credential.changed.subscribe, parts.names),),
+    ),
+    ConditionSpec(
+        LEASE_NAMESPACE_EXISTS,
+        lambda parts, _: succeeded(LEASE_NAMESPACE_EXISTS, parts.lease_namespace),
+        lambda parts: ((parts.lease_namespace.changed.subscribe, parts.names),),
+    ),
+)

@@ -1,0 +1,60 @@
+"""Conditions about what holds changes back: pauses, windows, and administrators (ADR 43)."""
+
+from collections.abc import Sequence
+
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
+from karmada_vc_agent.conditions.spec import ConditionSpec
+from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.windows import Opening
+from karmada_vc_agent.runner.keys import first_of, itself
+
+TAKES_CHANGES = ConditionType(
+    "TakesChanges",
+    "What is new in Works is applied now: neither a pause nor a window holds it back.",
+    idle="NoWindow",
+    on_object=Shown.UNLESS_IDLE,
+)
+NAMESPACES_HELD = ConditionType(
+    "NamespacesHeld",
+    "An administrator of the host holds namespaces, in which the agent writes nothing.",
+    normal="False",
+    idle="NoneHeld",
+    on_object=Shown.UNLESS_IDLE,
+)
+_NAMED = 10
+
+
+def takes_changes(vc: VirtualCluster, opening: Opening) -> Condition:
+    """Return the condition."""
+    if vc.paused:
+        return TAKES_CHANGES.false("Paused", "the virtual cluster is paused")
+    if not vc.window:
+        return TAKES_CHANGES.true("NoWindow", "changes are applied at once")
+    end = f" until {opening.text}" if opening.text else ""
+    if opening.is_open:
+        return TAKES_CHANGES.true("InsideWindow", f"the window {vc.window} is open{end}")
+    text = f"new generations wait{end}, for the window {vc.window}"
+    return TAKES_CHANGES.false("OutsideWindow", text)
+
+
+def namespaces_held(held: Sequence[str]) -> Condition:
+    """Return the condition; held: virtual namespaces, each with its reason."""
+    if not held:
+        return NAMESPACES_HELD.false("NoneHeld", "the agent writes to all namespaces")
+    text = f"the agent writes nothing in {listed(held, _NAMED, len(held))}"
+    return NAMESPACES_HELD.true("Held", text)
+
+
+CONDITIONS = (
+    ConditionSpec(
+        TAKES_CHANGES,
+        lambda parts, vc: takes_changes(vc, parts.common.openings.of(vc)),
+        lambda parts: ((parts.common.openings.changed.subscribe, itself),),
+    ),
+    ConditionSpec(
+        NAMESPACES_HELD,
+        lambda parts, vc: namespaces_held(parts.common.held.of(vc.name)),
+        lambda parts: ((parts.common.held.changed.subscribe, first_of),),
+    ),
+)

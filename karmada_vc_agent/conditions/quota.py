@@ -1,0 +1,31 @@
+"""The condition QuotaDivided, with the virtual names of namespaces."""
+
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
+from karmada_vc_agent.conditions.spec import ConditionSpec
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
+from karmada_vc_agent.runner.common import Common
+
+QUOTA_DIVIDED = ConditionType(
+    "QuotaDivided",
+    "Every namespace has its share of `quota`.",
+    idle="NoQuota",
+    on_object=Shown.UNLESS_IDLE,
+)
+
+
+def quota_divided(common: Common, vc: VirtualCluster) -> Condition | None:
+    """Return the condition; None before the quota was checked."""
+    if not vc.quota:
+        return QUOTA_DIVIDED.true("NoQuota", "no quota is configured")
+    if not common.divisions.is_known(vc.name):
+        return None
+    stalled = common.divisions.stalled(vc.name)
+    if stalled is None:
+        return QUOTA_DIVIDED.true("Divided", "every namespace has its share of the quota")
+    virtual = {host: name for name, host in common.stores.claims.of(vc.name).items()}
+    names = (str(virtual.get(HostNamespace(host), host)) for host in stalled.namespaces)
+    text = " ".join((stalled.problem, ", ".join(names))).strip()
+    return QUOTA_DIVIDED.false(stalled.reason, f"cannot raise shares of the quota: {text}")
+
+
+CONDITIONS = (ConditionSpec(QUOTA_DIVIDED, lambda parts, vc: quota_divided(parts.common, vc)),)
