@@ -22,7 +22,7 @@ from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.certificate.hub_certificate import HubCertificate
+from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.checkpoint.removal import remove_once_there
 from karmada_vc_agent.features.found.start import add_found_sources, seed
 from karmada_vc_agent.features.objects.reading import read_at_start
@@ -49,6 +49,7 @@ from karmada_vc_agent.runner.clients import Clients, connect, warn_of_few_files
 from karmada_vc_agent.runner.collector import HOST, HUB
 from karmada_vc_agent.runner.common import Process
 from karmada_vc_agent.runner.ending import until
+from karmada_vc_agent.runner.hub_certificate import HubCertificate
 from karmada_vc_agent.runner.hub_relief import hub_relief
 from karmada_vc_agent.runner.hub_start import HubStart
 from karmada_vc_agent.runner.joined import JoinedClusters, has_rights
@@ -350,7 +351,7 @@ class Agent:
                     remove_once_there, clients.host, config.agent_namespace, config.agent_name
                 )
                 looking.append(self._supervisor.start(group, "remove the checkpoint", remove))
-            service = Service(self._process(clients, state, host_uid))
+            service = Service(self._process(clients, state, host_uid), FEATURES)
             self._service = service
             start.on_known = service.hub_known
             if self._election is not None:

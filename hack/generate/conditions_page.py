@@ -3,7 +3,9 @@
 import sys
 
 from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
-from karmada_vc_agent.conditions.registry import DECLARED, OF_CONTROLLERS
+from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.features.objects.virtual_cluster_status import OF_OBJECT_STATUS
+from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared
 
 _HEAD = """\
 # Conditions
@@ -24,7 +26,7 @@ _SHOWN = {Shown.NEVER: "", Shown.UNLESS_IDLE: "yes", Shown.ALWAYS: "always"}
 
 def page() -> str:
     """Return the page."""
-    types = (*OF_CONTROLLERS, *(spec.type for spec in DECLARED))
+    types = (*OF_CLUSTER_STATUS, *OF_OBJECT_STATUS, *(spec.type for spec in declared(FEATURES)))
     return _HEAD + "".join(map(_row, types))
 
 

@@ -206,7 +206,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.state,
         vcs,
         common.registrations,
-        parts.gateway.access.fields_of_new,
+        common.hooks.fields_of_new,
     )
     clusters = common.stores.clusters.store
     return ControllerSpec(

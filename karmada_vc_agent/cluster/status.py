@@ -27,7 +27,6 @@ from karmada_vc_agent.cluster.rules.readiness import (
     is_online,
     observed_ready,
 )
-from karmada_vc_agent.conditions.registry import Conditions, of_clusters
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -42,6 +41,7 @@ from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.collector import StatusMeter
 from karmada_vc_agent.runner.common import Clock
+from karmada_vc_agent.runner.conditions import Conditions, of_clusters
 from karmada_vc_agent.runner.keys import itself, same
 from karmada_vc_agent.runner.parts import Parts
 

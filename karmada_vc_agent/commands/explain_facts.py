@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from karmada_vc_agent.cluster.held_namespaces import hold_of
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.labelled_objects import listed_resources
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.features.windows.held_namespaces import hold_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError

@@ -1,6 +1,7 @@
 """Karmada's vocabulary: labels, annotations, finalizers, names (contract 2, 5.2, B)."""
 
 from karmada_vc_agent.model.generated_names import LETTERS
+from karmada_vc_agent.model.objects import Object, labels_of
 
 CLUSTER_API = "cluster.karmada.io/v1alpha1"
 WORK_API = "work.karmada.io/v1alpha1"
@@ -95,3 +96,8 @@ def _fnv1a_32(text: str) -> int:
     for byte in text.encode():
         value = ((value ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
     return value
+
+
+def is_report(work: Object) -> bool:
+    """Whether a Work reports a slice, instead of having one applied."""
+    return REPORTED_BY_LABEL in labels_of(work)

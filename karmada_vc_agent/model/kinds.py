@@ -31,6 +31,11 @@ IMAGE_PRE_PULL_JOB = GroupKind("operations.kubeedge.io", "ImagePrePullJob")
 ANY = "*"
 """As the kind of a table row: every kind of the group."""
 
+WITH_PODS = frozenset(
+    (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, GroupKind("", "ReplicationController"), JOB)
+)
+"""Kinds that declare their number of pods."""
+
 NAMESPACE_FIELD: Mapping[GroupKind, str] = {NAMESPACE: "name"}
 """The field of metadata with the virtual namespace, if that is not `namespace`."""
 

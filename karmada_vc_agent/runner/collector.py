@@ -50,9 +50,7 @@ class Sources:
 
     host_objects: stores with CLUSTER_INDEX.
     refused: (virtual cluster, code) of each refused manifest.
-    escaped: virtual cluster -> its pods on foreign nodes.
     is_accepted: whether the hub accepts Lease and status of a virtual cluster.
-    quota_stalled: virtual cluster -> whether its quota cannot be divided.
     not_served: source -> how much of what it found is not served.
     missing_rights: virtual cluster -> the rights that are missing for it.
     bounds_met: (virtual cluster, bound) of each bound that one exceeds.
@@ -63,11 +61,9 @@ class Sources:
     membership: Membership
     host_objects: Callable[[], Iterable[Store[Object]]]
     refused: Callable[[], Iterable[tuple[str, str]]]
-    escaped: Callable[[], Mapping[str, int]]
     controllers: Callable[[], Iterable[Controller[Any]]]
     events_dropped: Callable[[], int]
     is_accepted: Callable[[str], bool] = lambda _: True
-    quota_stalled: Callable[[], Mapping[str, bool]] = dict
     not_served: Callable[[], Mapping[str, int]] = dict
     missing_rights: Callable[[], Mapping[str, Collection[str]]] = dict
     bounds_met: Callable[[], Iterable[tuple[str, str]]] = tuple
@@ -125,13 +121,6 @@ class MetricsCollector:
         served = [name for name in self._names if self._c.clusters.ours(name) is not None]
         for name in served:
             yield from self._of_cluster(name)
-        escaped = self._c.escaped()
-        for name in served:
-            yield Sample("virtual_cluster_escaped_pods", (name,), escaped.get(name, 0))
-        stalled = self._c.quota_stalled()
-        for name in served:
-            if name in stalled:
-                yield Sample("virtual_cluster_quota_stalled", (name,), stalled[name])
         missing = self._c.missing_rights()
         for name in served:
             yield Sample("virtual_cluster_missing_rights", (name,), len(missing.get(name, ())))

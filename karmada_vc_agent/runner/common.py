@@ -4,19 +4,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
 
+from karmada_vc_agent.cluster.held_namespaces import HeldNamespaces
 from karmada_vc_agent.cluster.judgements import HubContact, Judgements
 from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.origins import Origins
 from karmada_vc_agent.cluster.registrations import Registrations
 from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSource
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.certificate.hub_certificate import is_agents_own
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint
-from karmada_vc_agent.features.found.origins import Origins
-from karmada_vc_agent.features.quota.divisions import Divisions
-from karmada_vc_agent.features.windows.held_namespaces import HeldNamespaces
-from karmada_vc_agent.features.windows.openings import Openings
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.model.objects import GroupVersionKind
@@ -29,6 +27,8 @@ from karmada_vc_agent.model.switches import (
 from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.runner.clients import Clients
+from karmada_vc_agent.runner.hooks import Hooks
+from karmada_vc_agent.runner.hub_certificate import is_agents_own
 from karmada_vc_agent.runner.hub_identity import HubIdentity
 from karmada_vc_agent.runner.lead import Lead
 from karmada_vc_agent.runner.queues import Queues
@@ -38,6 +38,8 @@ from karmada_vc_agent.runner.translation_contexts import translation_settings
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.work.held_changes import HeldChanges
+
+T = TypeVar("T")
 
 UNKNOWN_ON_HUB_FOR_S = 30.0
 """It only says more of kinds that the host does not serve, and it is far away."""
@@ -126,6 +128,8 @@ class Common:
         self.preserved = process.preserved
         self.checkpoint, self.hub = process.checkpoint, process.hub
         self.origins = Origins()
+        self.hooks = Hooks()
+        self._provided: dict[type, Any] = {}
         self.settings: TranslationSettings = translation_settings(config)
         self.switches: frozenset[str] = enabled_controllers(
             config.controllers, _also_enabled(config, clients)
@@ -151,14 +155,18 @@ class Common:
             host=Discovery(clients.host_urgent, self.clock.monotonic),
         )
         self.contact = HubContact(config.cluster_lease_duration)
-        self.divisions = Divisions(process.clock.monotonic)
         self.held = HeldNamespaces(self.stores.claims)
         for client in clients.of_host():
             client.held = self.held.by_path
-        self.openings = Openings(
-            process.virtual_clusters, lambda: datetime.fromisoformat(process.clock.now())
-        )
         self.supervisor = Supervisor(process.metrics.part_restarted)
+
+    def provide(self, part: object) -> None:
+        """Share what a feature made with its controllers, by its type."""
+        self._provided[type(part)] = part
+
+    def part(self, kind: type[T]) -> T:
+        """Return what a feature provides. Raises KeyError: that feature is not in this agent."""
+        return cast("T", self._provided[kind])
 
 
 def _also_enabled(config: AgentConfig, clients: Clients) -> tuple[str, ...]:

@@ -1,61 +1,69 @@
 """Everything that controllers are made from, put together once (docs/architecture.md)."""
 
-from collections.abc import Iterable
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.missing_rights import MissingRights
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
-from karmada_vc_agent.features.checkpoint.parts import checkpoint_parts, is_of_checkpoint
-from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods
-from karmada_vc_agent.features.gateway.parts import GatewayParts
-from karmada_vc_agent.features.policies.placement_state import PlacementState
 from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.runner.collector import MetricsCollector, Sources
 from karmada_vc_agent.runner.common import Common, Process
 from karmada_vc_agent.runner.leases import Leases
+from karmada_vc_agent.runner.offline import Checkpoint
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.work.orphaned_objects import OrphanedObjects
 from karmada_vc_agent.work.rules.objects_orphaned import objects_orphaned
+
+Runs = Callable[[], Awaitable[None]]
+
+if TYPE_CHECKING:
+    from karmada_vc_agent.runner.feature import Feature
 
 
 class Parts:
     """What `setup(parts)` of a controller may use.
 
     common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
-    Leases are renewed. placement, escaped: what was found of policies and of pods. gateway: how
-    the hub reaches virtual clusters. reachable: what is judged of nodes. missing_rights: which
-    rights are missing, and for whom. checkpoint: what is kept of the hub. orphaned: host objects
+    Leases are renewed. features: those of this agent. runs: what features run from the start on, by
+    name; keeps: what they run with the controllers, and nobody waits for. spared_rights: which of
+    the rights the agent works without. reachable: what is judged of nodes. missing_rights: which
+    rights are missing, and for whom. checkpoint: what is saved of the hub. orphaned: host objects
     without a Work. credential: whether the credential for the hub is renewed in time.
     lease_namespace: whether the hub has the namespace of the Leases.
     controllers: all that run; nobody reads them but metrics.
     """
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, features: "tuple[Feature, ...]") -> None:
         self.common = common = Common(process)
+        self.features = features
+        for feature in features:
+            feature.prepare(common)
         self.leases = Leases()
-        self.placement = PlacementState()
-        self.escaped = EscapedPods()
         self.works = works = WorkParts(common)
         works.registered.gone.subscribe(self.leases.forget)
-        self.gateway = GatewayParts(common, works)
-        self.checkpoint = checkpoint_parts(common, works)
+        self.checkpoint: Checkpoint | None = None
         self.reachable = self._reachable()
         self.missing_rights = MissingRights(
             common.clients.lacking,
             common.virtual_clusters,
             common.stores.claims,
             common.config.agent_namespace,
-            is_spared=partial(is_of_checkpoint, common.config.agent_name),
+            is_spared=lambda need: any(is_spared(need) for is_spared in self.spared_rights),
         )
         self.credential = self._agent_condition()
         self.lease_namespace = self._agent_condition()
         self.orphaned = OrphanedObjects()
         works.registered.gone.subscribe(self.orphaned.forget)
         self.controllers: list[Controller[Any]] = []
+        self.runs: dict[str, Runs] = {}
+        self.keeps: dict[str, Runs] = {}
+        self.spared_rights: list[Callable[[Need], bool]] = []
         self.collector = self._collector()
+        for feature in features:
+            feature.connect(self)
 
     def names(self, *_change: object) -> Iterable[str]:
         """Return the names of all virtual clusters, whatever changed."""
@@ -97,11 +105,9 @@ class Parts:
                 membership=common.stores.membership,
                 host_objects=lambda: (common.stores.namespaces, *works.informers.stores().values()),
                 refused=works.memory.refusals,
-                escaped=self.escaped.by_cluster,
                 controllers=lambda: self.controllers,
                 events_dropped=lambda: works.recorder.dropped,
                 is_accepted=common.contact.is_accepted,
-                quota_stalled=common.divisions.all,
                 not_served=common.origins.refused,
                 missing_rights=self.missing_rights.by_cluster,
                 bounds_met=lambda: (*works.bounds.met(), *common.stores.kept.met()),

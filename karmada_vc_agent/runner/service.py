@@ -9,7 +9,6 @@ from typing import Any
 from karmada_vc_agent.cluster.progress import vital_checks
 from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.offline_serving import OfflineServing
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.first_lists import not_listed, unlisted, wait_all_synced
 from karmada_vc_agent.model.switches import EXECUTION
@@ -18,6 +17,8 @@ from karmada_vc_agent.runner.clients import warn_of_few_files
 from karmada_vc_agent.runner.collector import HUB
 from karmada_vc_agent.runner.common import Process
 from karmada_vc_agent.runner.controllers import all_controllers
+from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.runner.offline import Offline
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.resync import resync
 from karmada_vc_agent.runner.waiting_writes import WaitingWrites
@@ -38,8 +39,8 @@ _SHOWN = 5
 class Service:
     """Everything that runs while this process leads."""
 
-    def __init__(self, process: Process) -> None:
-        self._parts = parts = Parts(process)
+    def __init__(self, process: Process, features: tuple[Feature, ...]) -> None:
+        self._parts = parts = Parts(process, features)
         self._common = common = parts.common
         self._tasks: list[asyncio.Task[None]] = []
         self._changed: dict[str, None] = {}
@@ -53,7 +54,6 @@ class Service:
             client.history.on_settled(self._resync)
         if parts.checkpoint is not None:
             parts.checkpoint.offline.on_known = self.retry_failed
-            common.metrics.add_source(parts.checkpoint.samples)
         common.clients.host.history.on_back(parts.works.host_went_back)
         common.held.changed.subscribe(self._hold_changed)
         common.metrics.add_source(parts.collector.samples)
@@ -231,7 +231,12 @@ class Service:
     def _start_reading(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start what reads and what tells; nothing here changes hub or host but events."""
         works, stores, state = self._parts.works, self._common.stores, self._common.state
-        running = {**works.runs(), "node trust": stores.trust.run, "state": state.follow_time}
+        running = {
+            **works.runs(),
+            **self._parts.runs,
+            "node trust": stores.trust.run,
+            "state": state.follow_time,
+        }
         for controller in self._controllers:
             running |= controller.spec.runs
         start = self._common.supervisor.start
@@ -261,7 +266,7 @@ class Service:
         except TimeoutError:
             _log.warning("Serving without the interpreter rules: the hub has not sent them yet")
 
-    async def _wait_told_or_offline(self, offline: OfflineServing) -> None:
+    async def _wait_told_or_offline(self, offline: Offline) -> None:
         """Wait for all first lists; for those of the host only if the hub's are served offline."""
         stores, timeout_s = self._common.stores, self._common.config.cluster_cache_sync_timeout
         told = asyncio.ensure_future(wait_all_synced(stores.reflectors, timeout_s))
@@ -289,12 +294,10 @@ class Service:
     def _start_keeping(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start what never ends by itself: the end of the service does not wait for it."""
         keeping: list[asyncio.Task[None]] = []
-        start, checkpoint = self._common.supervisor.start, self._parts.checkpoint
+        start = self._common.supervisor.start
         if self._waiting_writes is not None:
             keeping.append(start(group, "waiting writes", self._waiting_writes.run))
-        if checkpoint is not None:
-            keeping.append(start(group, "checkpoint", checkpoint.writer.run))
-        return keeping
+        return keeping + [start(group, name, run) for name, run in self._parts.keeps.items()]
 
     def _start_resync(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         common = self._common

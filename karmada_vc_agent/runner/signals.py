@@ -34,6 +34,8 @@ class Signals:
     """a NodeGroup of the host"""
     served: Signal[[ServedApis]] = field(default_factory=Signal)
     """what the host serves, after each look"""
+    window: Signal[[str]] = field(default_factory=Signal)
+    """a virtual cluster whose window opened or closed"""
     ground: Signal[[Ground, str | None]] = field(default_factory=Signal)
     """what refusals may depend on, and which one of its kind changed; None = any of them"""
     bound_met: Signal[[str, str]] = field(default_factory=Signal)

@@ -20,7 +20,6 @@ from karmada_vc_agent.cluster.node_trust import NodeTrust
 from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.escapes.left_pods import LeftPods
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.first_lists import Lists
@@ -72,7 +71,6 @@ class Stores:
         self.trust = NodeTrust(clients.host_urgent, self.nodes)
         self.taints = NodeTaints(self.membership, virtual_clusters)
         self.claims = Claims(self.namespaces, config.agent_name)
-        self.left_pods = LeftPods(self.pods, self.nodes, self.claims, virtual_clusters)
         hub, host = clients.hub, clients.host
         self.of_host: tuple[Lists, ...] = (
             Reflector(host, "/api/v1/nodes", node_codec, self.nodes),

@@ -91,7 +91,7 @@ class WorkParts:
         signals.ground.subscribe(self.memory.ground_changed)
         common.stores.namespaces.add_handler(grounds.namespace)
         common.stores.membership.changed.subscribe(grounds.nodes)
-        common.openings.changed.subscribe(grounds.window)
+        signals.window.subscribe(grounds.window)
         signals.node_group.subscribe(grounds.node_group)
         signals.served.subscribe(grounds.served)
         signals.work.subscribe(self.finalizer.work_changed)

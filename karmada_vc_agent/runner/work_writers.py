@@ -5,8 +5,6 @@ from functools import partial
 
 from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.config.presets import WARNINGS
-from karmada_vc_agent.features.adoption.adoptions import Adoptions
-from karmada_vc_agent.features.windows.windows import Windows
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
@@ -59,11 +57,7 @@ class WorkWriters:
         common.held.changed.subscribe(self._hold_changed)
         former = partial(former_names, common.virtual_clusters)
         self.kept, self.owned = NotedObjects(), NotedObjects()
-        self._adoptions = Adoptions(
-            clients.host,
-            self.kept,
-            lambda cluster, node: common.stores.membership.owner_of(node) == cluster,
-        )
+        self._adoptions = common.hooks.placement_keeper(self.kept)
         self.shared_objects = SharedObjects(
             clients.host,
             self._shared_store_of,
@@ -100,7 +94,7 @@ class WorkWriters:
             readers.contexts.context_for,
             common.stores.membership.lost_node,
             self.shared_names,
-            Windows(common.openings, self.host_objects, self.namespace_writer.may_hold),
+            common.hooks.window_gate(self.host_objects, self.namespace_writer.may_hold),
             self.owned,
         )
         self.finalizer = WorkFinalizer(
@@ -132,7 +126,7 @@ class WorkWriters:
             common.stores.claims,
             self.host_objects,
             common.settings,
-            DefaultObjects(host, store_of, common.settings, common.divisions),
+            DefaultObjects(host, store_of, common.settings, common.hooks.shares),
             NamespaceRights(
                 host,
                 store_of,
@@ -195,6 +189,7 @@ class WorkWriters:
             self.namespace_writer,
             self.shared_objects,
             self.shared_names,
-            self._adoptions,
         )
-        return tuple(keeper.forget_cluster for keeper in keepers)
+        forget = tuple(keeper.forget_cluster for keeper in keepers)
+        kept = self._adoptions
+        return (*forget, kept.forget_cluster) if kept is not None else forget

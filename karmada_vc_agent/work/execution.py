@@ -304,8 +304,7 @@ def setup(parts: Parts) -> ControllerSpec[WorkKey]:
         switch=EXECUTION,
         sources=(*_of_each_work(parts), *_of_other_works(parts), *retries(parts)),
         resync_keys=works.affected.of_clusters,
-        ready=parts.placement.wait_settled,
-        runs={"windows": common.openings.run},
+        ready=common.hooks.wait_ready,
     )
 
 

@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.hub_clusters import digest
-from karmada_vc_agent.features.adoption.adoptions import Adoptions
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
@@ -105,6 +105,24 @@ class RecreationError(Exception):
     """An object that somebody deleted could not be recreated; has the host's error."""
 
 
+class PlacementKeeper(Protocol):
+    """Decides which adopted workloads keep the placement of their pods."""
+
+    async def settle(
+        self, resource: Resource, wanted: Object, live: Object, as_user: str
+    ) -> tuple[Object, bool]:
+        """Return what to write, and whether it keeps the live placement. Raises KubeError.
+
+        wanted: merged, retained, and with placement asserted.
+        """
+
+    def gone(self, desired: Object) -> None:
+        """Take note of an object that is removed or released."""
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Drop a deleted Cluster."""
+
+
 class HostObjects:
     """Reads and writes host objects.
 
@@ -121,7 +139,7 @@ class HostObjects:
         *,
         is_strict: bool = False,
         former_names: Callable[[str], Container[str]] = lambda _: (),
-        adoptions: Adoptions | None = None,
+        adoptions: PlacementKeeper | None = None,
     ) -> None:
         self._former_names = former_names
         self._adoptions = adoptions

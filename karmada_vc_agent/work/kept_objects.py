@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-from karmada_vc_agent.features.quota.shares import POD_COUNTS
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.bounds import HOST_BYTES, Bounds
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.model.kinds import WITH_PODS
 from karmada_vc_agent.model.memory import bytes_of
 from karmada_vc_agent.model.objects import (
     NAMESPACE,
@@ -47,7 +47,7 @@ _MARKS = frozenset(
 """Labels and annotations by which the agent finds and judges objects."""
 _MARK_LENGTH = 4096
 _OWN_KINDS = frozenset(gvk.group_kind for gvk in DEFAULT_KINDS)
-_READ_KINDS = _OWN_KINDS | HOLDERS.keys() | POD_COUNTS.keys() | {NAMESPACE.group_kind}
+_READ_KINDS = _OWN_KINDS | HOLDERS.keys() | WITH_PODS | {NAMESPACE.group_kind}
 """Kinds whose content is read whoever made an object; of others if a Work has it."""
 
 _Key = tuple[str, str]

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from karmada_vc_agent.features.windows.windows import Waiting, Windows
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -40,6 +39,7 @@ from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.strategies.choice import Strategies
 from karmada_vc_agent.work.target import Target, WorkManifest
 from karmada_vc_agent.work.translator import ContextFor, Translator
+from karmada_vc_agent.work.window_gate import Waiting, WindowGate
 
 R = TypeVar("R")
 _Apply = Callable[[Target, WorkManifest], Awaitable[R]]
@@ -83,7 +83,7 @@ class Manifests:
         context_for: ContextFor,
         lost_node: Callable[[str], str | None],
         shared_names: SharedNames,
-        windows: Windows,
+        windows: WindowGate,
         owned: NotedObjects | None = None,
     ) -> None:
         self._namespaces = namespaces

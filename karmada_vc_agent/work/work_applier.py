@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 
-from karmada_vc_agent.features.windows.windows import Waiting
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.work.bugs import Bugs
@@ -17,6 +16,7 @@ from karmada_vc_agent.work.rules.manifest_status import Reflection, ordinals
 from karmada_vc_agent.work.rules.work_status import is_dispatched
 from karmada_vc_agent.work.side_by_side import run_side_by_side
 from karmada_vc_agent.work.target import WorkManifest
+from karmada_vc_agent.work.window_gate import Waiting
 from karmada_vc_agent.work.work_bounds import WorkBounds
 from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_outcome import WorkOutcome

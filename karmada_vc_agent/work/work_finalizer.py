@@ -19,14 +19,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.features.service_export.endpoint_slice_work import is_report
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
 from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.kube.permissions import need_of
-from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, execution_namespace
+from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, execution_namespace, is_report
 from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for

@@ -1,9 +1,9 @@
 """The conditions of a Cluster that the agent would report."""
 
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.conditions.registry import Conditions, of_clusters
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.conditions import Conditions, of_clusters
 from tests.fakes.world import World
 
 

@@ -15,7 +15,9 @@ from karmada_vc_agent.cluster.hub_clusters import cluster_id
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.quota import controller as quotas
+from karmada_vc_agent.features.quota.divisions import Divisions
 from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
@@ -143,11 +145,11 @@ class World:
             preserved=frozenset(preserved),
             clock=Clock(self.monotonic, lambda: self.now),
         )
-        self._use(Parts(self.process))
+        self._use(Parts(self.process, FEATURES))
 
     def serve(self) -> Service:
         """Return what a leader runs; the parts are its parts from now on."""
-        service = Service(self.process)
+        service = Service(self.process, FEATURES)
         self._use(service._parts)
         return service
 
@@ -168,7 +170,7 @@ class World:
         """Give short names to what tests work with."""
         common, works = self.parts.common, self.parts.works
         self.clusters, self.membership = common.stores.clusters, common.stores.membership
-        self.claims, self.divisions = common.stores.claims, common.divisions
+        self.claims, self.divisions = common.stores.claims, common.part(Divisions)
         self.nodes, self.pods = common.stores.nodes, common.stores.pods
         self.namespace_store = common.stores.namespaces
         self.host_discovery, self.hub_discovery = common.discoveries.host, common.discoveries.hub

@@ -240,8 +240,9 @@ import karmada_vc_agent.cli
 heavy = {"cryptography", "lupa", "kubernetes", "requests", "rich"}
 heavy |= {"kopf", "multiprocessing", "concurrent.futures.process", "jsonschema"}
 heavy |= {"karmada_vc_agent." + name for name in (
-    "commands.join_options", "commands.leave_run", "gateway.process", "gateway.server.gateway",
-    "objects.operator", "kube.serving_certificate", "interpretation.lua", "script_helper",
+    "access.join_options", "access.leave_run", "features.gateway.process",
+    "features.gateway.server.gateway", "features.objects.operator", "kube.serving_certificate",
+    "interpretation.lua", "interpretation.script_helper",
 )}
 print(*sorted(heavy & set(sys.modules)))
 """

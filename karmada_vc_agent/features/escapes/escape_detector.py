@@ -185,11 +185,11 @@ def setup(parts: Parts) -> ControllerSpec[PodKey]:
             stores.membership,
             stores.claims,
             common.virtual_clusters,
-            stores.left_pods,
+            common.part(LeftPods),
         ),
         stores.clusters,
         works.events,
-        parts.escaped,
+        common.part(EscapedPods),
     )
 
     disputed = works.registered.disputed.subscribe

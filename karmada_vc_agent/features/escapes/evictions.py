@@ -140,9 +140,10 @@ def _is_evictable(pod: Object, left: _Left) -> bool:
 def setup(parts: Parts) -> ControllerSpec[PodKey]:
     """Declare the controller; its keys are pods on nodes that may have left."""
     common, stores = parts.common, parts.common.stores
+    left_pods = common.part(LeftPods)
     controller = Evictions(
         common.clients.host,
-        stores.left_pods,
+        left_pods,
         stores.claims,
         stores.clusters,
         parts.works.events,
@@ -157,10 +158,10 @@ def setup(parts: Parts) -> ControllerSpec[PodKey]:
         ),
         controller.reconcile,
         FEW_WORKERS,
-        initial_keys=stores.left_pods.all_keys,
+        initial_keys=left_pods.all_keys,
         sources=(
-            Enqueues(stores.pods.add_handler, stores.left_pods.keys_of_pod),
-            Enqueues(stores.nodes.add_handler, stores.left_pods.keys_of_node),
+            Enqueues(stores.pods.add_handler, left_pods.keys_of_pod),
+            Enqueues(stores.nodes.add_handler, left_pods.keys_of_node),
         ),
-        resync_keys=stores.left_pods.keys_of,
+        resync_keys=left_pods.keys_of,
     )

@@ -12,6 +12,7 @@ from karmada_vc_agent.features.gateway.cluster_access import (
     is_marked,
     withdrawal,
 )
+from karmada_vc_agent.features.gateway.parts import GatewayParts
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -158,20 +159,21 @@ class ClusterAccessController:
 def setup(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; off, it takes back what it published before."""
     common, vcs = parts.common, parts.common.virtual_clusters
+    gateway = common.part(GatewayParts)
     controller = ClusterAccessController(
         common.clients.hub,
         common.stores.clusters,
-        parts.gateway.access,
+        gateway.access,
         vcs,
-        parts.gateway.has_rules_of_karmada,
+        gateway.has_rules_of_karmada,
         common.registrations.stays_away,
         HubAccess(common.config.agent_name, ()).auth_role,
         common.clock.now,
         parts.collector.endpoint_probed,
     )
-    is_on = parts.gateway.access.is_on
+    is_on = gateway.access.is_on
     sources = [Enqueues(common.stores.clusters.store.add_handler, partial(keys_of_cluster, vcs))]
-    if is_on and (roles := parts.gateway.roles()) is not None:
+    if is_on and (roles := gateway.roles()) is not None:
         # The store itself: signals do not tell of what the agent wrote, as it does these roles.
         sources.append(Enqueues(roles.add_handler, partial(keys_of_role, vcs), after_s=0.2))
     return ControllerSpec(

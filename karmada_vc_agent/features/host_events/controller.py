@@ -18,7 +18,6 @@ from cachetools import LRUCache
 from karmada_vc_agent.cluster.claims import Claim, Claims
 from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.conditions.quota import quota_divided
 from karmada_vc_agent.features.host_events.event import HostEvent
 from karmada_vc_agent.features.host_events.event_tallies import Tallies, series_name
 from karmada_vc_agent.features.host_events.events import (
@@ -54,6 +53,7 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.switches import HOST_EVENTS
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import Clock
+from karmada_vc_agent.runner.conditions import evaluate
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS, first
 from karmada_vc_agent.translation.context import TranslationContext
@@ -304,7 +304,7 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
             foreign=ForeignNames(stores.claims, stores.nodes, stores.membership, vcs),
             works=works.watches.works,
             owners=Owners(clients.host_events, host, works.watches.works),
-            quota=partial(quota_divided, common),
+            quota=partial(evaluate, parts, "QuotaDivided"),
             resource=host.find,
             context=works.contexts.context_for,
         ),

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
-from karmada_vc_agent.conditions.registry import Conditions, of_objects
 from karmada_vc_agent.features.objects.definitions import Definitions
 from karmada_vc_agent.features.objects.drain import Drain
 from karmada_vc_agent.features.objects.facts import Facts, Seen
@@ -17,6 +16,7 @@ from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.first_lists import wait_all_synced
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.runner.conditions import Conditions, of_objects
 from karmada_vc_agent.runner.keys import itself, same
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.permitted import check_permitted

@@ -32,6 +32,8 @@ HUB_REACHABLE = ConditionType(
 WORKS_APPLIED = ConditionType(
     "WorksApplied", "All Works are applied.", on_cluster=Shown.NEVER, on_object=Shown.ALWAYS
 )
+OF_OBJECT_STATUS = (REGISTERED, HUB_REACHABLE, WORKS_APPLIED)
+"""Types that only VirtualCluster objects have, since they are the state of those."""
 
 APPLIED, FAILED, PENDING = "applied", "failed", "pending"
 NAMED = 3

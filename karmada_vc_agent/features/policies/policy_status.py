@@ -329,7 +329,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         PolicySettings(
             config.agent_name, config.agent_namespace, config.install_policies, config.tenancy
         ),
-        parts.placement,
+        common.part(PlacementState),
         is_needed=lambda: not claims.is_empty() or not all(map(stays_away, vcs)),
         watch=informers.store,
         on_problem=partial(_report_problem, parts),

@@ -12,6 +12,7 @@ from functools import partial
 
 from karmada_vc_agent.cluster.claims import Claims, Phase, claims_in
 from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX
+from karmada_vc_agent.cluster.held_namespaces import hold_of
 from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.features.quota.divisions import STALLED_AFTER_S, Divisions
 from karmada_vc_agent.features.quota.shares import (
@@ -27,7 +28,6 @@ from karmada_vc_agent.features.quota.shares import (
     share_of,
     wanted_by,
 )
-from karmada_vc_agent.features.windows.held_namespaces import hold_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -229,7 +229,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.stores.claims,
         common.stores.membership,
         vcs,
-        common.divisions,
+        common.part(Divisions),
         on_change=common.signals.status_due.emit,
     )
     objects, namespaces = common.signals.own_object.subscribe, common.stores.namespaces.add_handler

@@ -60,15 +60,10 @@ def is_made_by_karmada(endpoint_slice: Object) -> bool:
     return labels_of(endpoint_slice).get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA
 
 
-def is_report(work: Object) -> bool:
-    """Whether a Work reports a slice, instead of having one applied."""
-    return karmada.REPORTED_BY_LABEL in labels_of(work)
-
-
 def reported_services(work: Object) -> set[tuple[str, str]]:
     """Return (namespace, name) of the Services that a report is about, in virtual names."""
     labels = labels_of(work)
-    if not is_report(work):
+    if not karmada.is_report(work):
         return set()
     found = {(labels.get(r.namespace_label), labels.get(r.name_label)) for r in REPORTERS}
     return {(namespace, name) for namespace, name in found if namespace and name}

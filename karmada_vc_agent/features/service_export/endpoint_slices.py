@@ -29,7 +29,12 @@ from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.namespaced_watches import WatchScope
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.karmada import MADE_BY_KARMADA, execution_namespace, work_name
+from karmada_vc_agent.model.karmada import (
+    MADE_BY_KARMADA,
+    execution_namespace,
+    is_report,
+    work_name,
+)
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
 from karmada_vc_agent.model.switches import (
     ENDPOINT_SLICE_COLLECT,
@@ -215,7 +220,7 @@ class EndpointSliceController:
         meta = virtual["metadata"]
         name = work_name("EndpointSlice", meta["name"], meta["namespace"])
         existing = self._o.works.get(vc.name, name)
-        if existing is not None and not rules.is_report(existing):
+        if existing is not None and not is_report(existing):
             return name  # a Work that contains a slice of this name; Karmada would break it
         uid = endpoint_slice["metadata"]["uid"]
         work = rules.report(virtual, uid, execution_namespace(vc.name), existing, asking)

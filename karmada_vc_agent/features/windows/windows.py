@@ -6,7 +6,7 @@ applied; one of which that is not known is left alone until the window opens.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from karmada_vc_agent.cluster.hub_clusters import digest
 from karmada_vc_agent.features.windows.openings import Openings
@@ -16,17 +16,8 @@ from karmada_vc_agent.model.kind_patterns import matches_any
 from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, gvk_of, key_of
 from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.translation.translate import HostObject
-from karmada_vc_agent.work.failure import Failure
-from karmada_vc_agent.work.host_objects import Applied, HostObjects
+from karmada_vc_agent.work.host_objects import HostObjects
 from karmada_vc_agent.work.target import Target, WorkManifest
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A manifest that waits for a window; kept: the result of what was applied before, if known."""
-
-    opening: Opening
-    kept: Applied | Failure | None = None
 
 
 class Windows:

@@ -1,8 +1,8 @@
 """Writes the default objects of claimed namespaces, and deletes those no longer wanted."""
 
 import logging
+from typing import Protocol
 
-from karmada_vc_agent.features.quota.divisions import Divisions
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
@@ -30,6 +30,26 @@ QUOTAS = RESOURCES[GroupVersionKind("", "v1", "ResourceQuota")]
 _CONTENT = ("spec", "roleRef", "subjects")
 
 
+class NamespaceShares(Protocol):
+    """The shares of quotas of virtual clusters, by host namespace."""
+
+    def expect(self, cluster: str, namespace: str) -> None:
+        """Record a host namespace whose quota was just created, and has no share yet."""
+
+    async def share(self, cluster: str, namespace: str) -> None:
+        """Wait until a new namespace has its share, for a bounded time."""
+
+
+class NoShares:
+    """What an agent has that divides no quota."""
+
+    def expect(self, cluster: str, namespace: str) -> None:
+        """Record nothing."""
+
+    async def share(self, cluster: str, namespace: str) -> None:
+        """Return at once."""
+
+
 class DefaultObjects:
     """Keeps the default objects of single namespaces; their only writer.
 
@@ -43,7 +63,7 @@ class DefaultObjects:
         host: ApiClient,
         store_of: StoreOf,
         settings: TranslationSettings,
-        divisions: Divisions,
+        divisions: NamespaceShares,
     ) -> None:
         self._host = host
         self._objects = LiveObjects(host, store_of)

@@ -16,8 +16,8 @@ from karmada_vc_agent.cluster.status import (
     Collaborators,
     StatusTimes,
 )
-from karmada_vc_agent.conditions.registry import of_clusters
 from karmada_vc_agent.features.policies.placement_enforced import Enforcement, placement_enforced
+from karmada_vc_agent.features.policies.placement_state import PlacementState
 from karmada_vc_agent.features.policies.rights_confined import rights_confined
 from karmada_vc_agent.kube.errors import ConflictError, UnauthorizedError
 from karmada_vc_agent.kube.health_probe import HealthProbe
@@ -25,6 +25,7 @@ from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_AN
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.runner.common import Clock as TimeOfDay
+from karmada_vc_agent.runner.conditions import of_clusters
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import NOW, World, new_world
@@ -514,7 +515,9 @@ async def test_what_holds_the_pods_is_a_condition_beside_the_others(setting: Set
     await setting.sync()
     assert setting.condition("PlacementEnforced") is None
     enforced = placement_enforced(Enforcement(frozenset(("PodNodeSelector",))))
-    setting.world.parts.placement.report(enforced, rights_confined((), is_confined=True))
+    setting.world.parts.common.part(PlacementState).report(
+        enforced, rights_confined((), is_confined=True)
+    )
     await setting.sync()
     assert setting.condition("PlacementEnforced") == ("True", "PodsKept")
     assert setting.condition("Ready") == ("True", "ClusterReady")

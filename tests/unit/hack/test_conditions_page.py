@@ -4,7 +4,9 @@ from collections import Counter
 from pathlib import Path
 
 from generate.conditions_page import page
-from karmada_vc_agent.conditions.registry import DECLARED, OF_CONTROLLERS
+from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.features.objects.virtual_cluster_status import OF_OBJECT_STATUS
+from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "conditions.md"
 
@@ -14,5 +16,14 @@ def test_page_is_up_to_date() -> None:
 
 
 def test_each_type_is_declared_once() -> None:
-    names = Counter([kind.name for kind in (*OF_CONTROLLERS, *(spec.type for spec in DECLARED))])
+    names = Counter(
+        [
+            kind.name
+            for kind in (
+                *OF_CLUSTER_STATUS,
+                *OF_OBJECT_STATUS,
+                *(spec.type for spec in declared(FEATURES)),
+            )
+        ]
+    )
     assert names.most_common(1)[0][1] == 1

@@ -50,7 +50,6 @@ class Setting:
                 membership=world.membership,
                 host_objects=lambda: [self.host_objects],
                 refused=world.memory.refusals,
-                escaped=lambda: {"branch-a": 3, "unserved": 1},
                 controllers=lambda: [execution, membership],
                 events_dropped=lambda: 7,
             ),
@@ -144,10 +143,6 @@ async def test_nodes_and_host_objects_are_counted(world: World, setting: Setting
     assert setting.told("virtual_cluster_nodes") == {("branch-a",): 1}
     assert setting.told("virtual_cluster_node_overlaps") == {("branch-a",): 0}
     assert setting.told("virtual_cluster_host_objects") == {("branch-a",): 2}
-
-
-def test_escaped_pods_are_counted(setting: Setting) -> None:
-    assert setting.told("virtual_cluster_escaped_pods") == {("branch-a",): 3}
 
 
 async def test_queue_tells_depth_and_oldest_of_each_virtual_cluster(setting: Setting) -> None:

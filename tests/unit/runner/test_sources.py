@@ -11,24 +11,27 @@ from karmada_vc_agent.cluster import node_labels_controller as node_labels
 from karmada_vc_agent.cluster import registration
 from karmada_vc_agent.cluster import status as cluster_status
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.origins import Origin
+from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.escapes import escape_detector, evictions
-from karmada_vc_agent.features.found.origins import Origin
 from karmada_vc_agent.features.gateway import admin_role
 from karmada_vc_agent.features.host_events import controller as host_events
 from karmada_vc_agent.features.policies import policy_status
+from karmada_vc_agent.features.policies.placement_state import PlacementState
 from karmada_vc_agent.features.policies.policy_status import EVERYTHING
 from karmada_vc_agent.features.quota import controller as quotas
 from karmada_vc_agent.features.quota.controller import WORKLOADS
 from karmada_vc_agent.features.service_export import endpoint_slices
 from karmada_vc_agent.features.service_names import controller as service_names
 from karmada_vc_agent.features.service_names.controller import SERVICE_NAMES
+from karmada_vc_agent.features.windows.openings import Openings
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL
 from karmada_vc_agent.model.karmada import work_name
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import BUILT_INS
-from karmada_vc_agent.runner.controllers import SETUPS, all_controllers
+from karmada_vc_agent.runner.controllers import OF_CORE, all_controllers
 from karmada_vc_agent.work import execution, node_taints
 from karmada_vc_agent.work import orphans_controller as orphans
 from karmada_vc_agent.work.causes import HOOK, KIND, OBJECTS, Cause
@@ -221,6 +224,7 @@ class Case(NamedTuple):
 
 KIND_SERVED = emitted("served", ServedApis([], True, {GADGET: GADGETS}))
 GADGET_GONE = emitted("own_object", {"apiVersion": "example.com/v1", "kind": "Gadget"}, None)
+SETUPS = (*OF_CORE, *(setup for each in FEATURES for setup in each.controllers))
 BOTH = {A, B}
 AWAY, THERE = ("edge-v-branch-a", "away"), ("shop-v-branch-a", "there")
 SERVICES, WORKS = backing_off(SERVICE, (B, "edge", "web")), backing_off(WEB, (B, "web-1"))
@@ -234,12 +238,22 @@ CASES = [
     Case(cluster_status.setup, 0, cluster_changed, {A}),
     Case(cluster_status.setup, 1, NODE, {A}),
     Case(cluster_status.setup, 2, emitted("status_due", A), {A}),
-    Case(cluster_status.setup, 5, lambda world: world.parts.placement.changed.emit(), BOTH),
+    Case(
+        cluster_status.setup,
+        5,
+        lambda world: world.parts.common.part(PlacementState).changed.emit(),
+        BOTH,
+    ),
     Case(cluster_status.setup, 6, lambda world: world.parts.works.kept.changed.emit(A), {A}),
     Case(cluster_status.setup, 3, emitted("lead_regained"), BOTH),
     Case(cluster_status.setup, 4, found_by_a_group, {A}),
     Case(cluster_status.setup, 9, lambda world: world.parts.works.owned.changed.emit(A), {A}),
-    Case(cluster_status.setup, 7, lambda world: world.parts.common.openings.changed.emit(A), {A}),
+    Case(
+        cluster_status.setup,
+        7,
+        lambda world: world.parts.common.part(Openings).changed.emit(A),
+        {A},
+    ),
     Case(
         cluster_status.setup,
         8,
@@ -298,7 +312,7 @@ CASES = [
     Case(
         execution.setup,
         6,
-        lambda world: world.parts.common.openings.changed.emit(A),
+        lambda world: world.parts.common.part(Openings).changed.emit(A),
         {WEB},
         refused(Ground.WINDOW, A),
     ),

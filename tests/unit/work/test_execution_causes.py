@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.features.policies.placement_state import PlacementState
 from karmada_vc_agent.interpretation.hook_errors import OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation
@@ -126,7 +127,7 @@ async def working(world: World, count: int) -> AsyncIterator[None]:
     """Have the controller carry out Works `web-<number>` as in a service."""
     controller = Controller(world.execution)
     controller.connect()
-    world.parts.placement.settle()
+    world.parts.common.part(PlacementState).settle()
     running = (controller.run, world.parts.works.interpreting.probes.run)
     tasks = [asyncio.ensure_future(run()) for run in running]
     world.look()

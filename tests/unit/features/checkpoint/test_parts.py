@@ -5,10 +5,16 @@ from dataclasses import replace
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.conditions.checkpoint import checkpoint_kept
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.features.checkpoint.checkpoint_kept import checkpoint_kept
 from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
-from karmada_vc_agent.features.checkpoint.parts import contact_s, is_of_checkpoint, not_written
+from karmada_vc_agent.features.checkpoint.parts import (
+    CheckpointParts,
+    contact_s,
+    is_of_checkpoint,
+    not_written,
+)
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint
 from karmada_vc_agent.features.checkpoint.refused import Reason
 from karmada_vc_agent.features.checkpoint.saved import read
@@ -32,9 +38,8 @@ async def test_a_hub_that_answered_between_reading_and_serving_is_taken_note_of(
     outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
     checkpoint = Checkpoint(secrets, saved, outdated, is_hub_away=True)
     process = replace(world.process, checkpoint=checkpoint, hub=HubIdentity("hub-2"))
-    parts = Parts(process)
-    assert parts.checkpoint is not None
-    assert parts.checkpoint.offline.refusals["a"].reason is Reason.HUB
+    parts = Parts(process, FEATURES)
+    assert parts.common.part(CheckpointParts).offline.refusals["a"].reason is Reason.HUB
 
 
 def forbidden(*, by_rbac: bool) -> ForbiddenError:
@@ -84,8 +89,9 @@ async def test_who_was_deleted_on_the_hub_has_no_age(world: World) -> None:
     secrets = CheckpointSecrets(world.host_client, "agents", "agent")
     outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
     checkpoint = Checkpoint(secrets, read([], expected()), outdated)
-    parts = Parts(replace(world.process, checkpoint=checkpoint)).checkpoint
-    assert parts is not None
+    parts = Parts(replace(world.process, checkpoint=checkpoint), FEATURES).common.part(
+        CheckpointParts
+    )
     world.register("branch-a")
     parts._clusters.store.replace_all([world.hub.live(f"{CLUSTERS_PATH}/branch-a")], "100")
     assert [sample.labels for sample in parts.samples()] == [("branch-a",)]
@@ -99,7 +105,7 @@ async def test_what_is_written_counts_as_kept_once_the_next_start_would_use_it(
     secrets = CheckpointSecrets(world.host_client, "agents", "agent")
     outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
     checkpoint = Checkpoint(secrets, read([], expected()), outdated)
-    parts = Parts(replace(world.process, checkpoint=checkpoint))
+    parts = Parts(replace(world.process, checkpoint=checkpoint), FEATURES)
     await outdated.note(EVERYTHING)
     assert checkpoint_kept(parts, world.vc()) is None, "the condition stays as it is"
     await outdated.clear(EVERYTHING)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.escapes import escape_detector
-from karmada_vc_agent.features.escapes.escaped_pods import PodKey
+from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods, PodKey
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object
@@ -29,7 +29,7 @@ class Setting:
     def __init__(self, world: World) -> None:
         self.world = world
         self.suspects: list[PodKey] = []
-        self.escaped = world.parts.escaped
+        self.escaped = world.parts.common.part(EscapedPods)
         self.detector = world.spec(escape_detector.setup)
         of_pods, of_nodes, self.of_namespaces, _ = self.detector.sources
         for source in (of_pods, of_nodes):

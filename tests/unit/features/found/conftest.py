@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from karmada_vc_agent.cluster.origins import Origins
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, FoundSettings
 from karmada_vc_agent.features.found.finding import Found, Making
 from karmada_vc_agent.features.found.follower import Follower, Surroundings
 from karmada_vc_agent.features.found.found_records import FoundRecord, FoundRecords
-from karmada_vc_agent.features.found.origins import Origins
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object

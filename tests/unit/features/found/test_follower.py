@@ -4,12 +4,12 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.origins import Origin
 from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources
 from karmada_vc_agent.config.settings import AgentConfig, NodeGroupSettings
 from karmada_vc_agent.features.found.finding import Making
 from karmada_vc_agent.features.found.follower import LOOK_S, STEP_S, SYNC_S, TELL_AGAIN_S
 from karmada_vc_agent.features.found.found_records import MOST_NODES, FoundRecord
-from karmada_vc_agent.features.found.origins import Origin
 from karmada_vc_agent.features.found.start import seed
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreachableError

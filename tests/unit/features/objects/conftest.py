@@ -11,7 +11,6 @@ from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
-from karmada_vc_agent.conditions.nodes import node_overlap
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.definitions import Definitions
@@ -31,6 +30,7 @@ from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.runner.conditions_of_nodes import node_overlap
 from karmada_vc_agent.work.removal import Belongings, Removal
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World

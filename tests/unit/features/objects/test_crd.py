@@ -18,7 +18,7 @@ from karmada_vc_agent.features.objects.schema_rules import EXTRA, ITEMS, rules_i
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
-FILE = Path(__file__).parents[3] / "manifests" / "base" / "crd.yaml"
+FILE = Path(__file__).parents[4] / "manifests" / "base" / "crd.yaml"
 SCHEMA = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 SPEC = SCHEMA["properties"]["spec"]
 

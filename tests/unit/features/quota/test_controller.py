@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.conditions.quota import QUOTA_DIVIDED
 from karmada_vc_agent.features.quota.controller import WORKLOADS
 from karmada_vc_agent.features.quota.divisions import STALLED_AFTER_S
+from karmada_vc_agent.features.quota.quota_divided import QUOTA_DIVIDED
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, RELEASING_ANNOTATION

@@ -20,7 +20,7 @@ from tests.fakes.gateway_view import FakeView, forwarded, refused, sent, two_bra
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
-EXAMPLES = Path(__file__).parents[3] / "cases" / "protobuf" / "examples.json"
+EXAMPLES = Path(__file__).parents[4] / "cases" / "protobuf" / "examples.json"
 
 
 def varint(number: int) -> bytes:

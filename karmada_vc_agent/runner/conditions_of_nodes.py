@@ -1,12 +1,14 @@
 """Conditions about nodes: which are shared or missing, and which one the agent runs on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from karmada_vc_agent.cluster.rules.agent_apart import AGENT_APART, agent_apart
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
-from karmada_vc_agent.conditions.spec import ConditionSpec
+from karmada_vc_agent.cluster.rules.group_trusted import GROUP_TRUSTED, group_trusted
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.condition_spec import ConditionSpec, Trigger
+from karmada_vc_agent.runner.keys import itself
 from karmada_vc_agent.runner.parts import Parts
 
 NODE_OVERLAP = ConditionType(
@@ -62,7 +64,23 @@ def _agent_apart(parts: Parts, _: VirtualCluster) -> Condition | None:
     return agent_apart(name, node.metadata.labels, stores.membership.owner_of(name))
 
 
+def _trusted(parts: Parts, vc: VirtualCluster) -> Condition:
+    origin, trust = parts.common.origins.of(vc.name), parts.common.stores.trust
+    return group_trusted(
+        vc,
+        has_kubeedge=trust.has_kubeedge,
+        node_restriction=trust.node_restriction,
+        found_by=origin.text if origin is not None else "",
+        by_label=origin is not None and origin.is_label,
+    )
+
+
+def _origins(parts: Parts) -> Iterable[Trigger]:
+    yield parts.common.origins.changed.subscribe, itself
+
+
 CONDITIONS = (
+    ConditionSpec(GROUP_TRUSTED, _trusted, _origins),
     ConditionSpec(NODE_OVERLAP, _overlap),
     ConditionSpec(NODES_MISSING, _missing),
     ConditionSpec(AGENT_APART, _agent_apart),

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
-from karmada_vc_agent.conditions.spec import ConditionSpec, Trigger
 from karmada_vc_agent.features.policies.placement_enforced import PLACEMENT_ENFORCED, with_kept
+from karmada_vc_agent.features.policies.placement_state import PlacementState
 from karmada_vc_agent.features.policies.rights_confined import RIGHTS_CONFINED
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.condition_spec import ConditionSpec, Trigger
 from karmada_vc_agent.runner.keys import itself
 from karmada_vc_agent.runner.parts import Parts
 
@@ -31,16 +32,16 @@ def network_isolation(vc: VirtualCluster) -> Condition:
 
 
 def _placement(parts: Parts, vc: VirtualCluster) -> Condition | None:
-    return with_kept(parts.placement.placement, parts.works.kept.of(vc.name))
+    return with_kept(parts.common.part(PlacementState).placement, parts.works.kept.of(vc.name))
 
 
 def _policies(parts: Parts) -> Iterable[Trigger]:
-    yield parts.placement.changed.subscribe, parts.names
+    yield parts.common.part(PlacementState).changed.subscribe, parts.names
     yield parts.works.kept.changed.subscribe, itself
 
 
 CONDITIONS = (
     ConditionSpec(PLACEMENT_ENFORCED, _placement, _policies),
-    ConditionSpec(RIGHTS_CONFINED, lambda parts, _: parts.placement.confinement),
+    ConditionSpec(RIGHTS_CONFINED, lambda parts, _: parts.common.part(PlacementState).confinement),
     ConditionSpec(NETWORK_ISOLATION, lambda _, vc: network_isolation(vc)),
 )

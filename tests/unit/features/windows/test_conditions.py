@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.conditions.changes import namespaces_held, takes_changes
+from karmada_vc_agent.features.windows.conditions import namespaces_held, takes_changes
 from karmada_vc_agent.model.windows import Opening, opening, parse_windows
 from tests.fakes import objects
 from tests.unit.model.test_windows import at

@@ -1,9 +1,10 @@
 """The condition QuotaDivided, with the virtual names of namespaces."""
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
-from karmada_vc_agent.conditions.spec import ConditionSpec
+from karmada_vc_agent.features.quota.divisions import Divisions
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.condition_spec import ConditionSpec
 
 QUOTA_DIVIDED = ConditionType(
     "QuotaDivided",
@@ -17,9 +18,9 @@ def quota_divided(common: Common, vc: VirtualCluster) -> Condition | None:
     """Return the condition; None before the quota was checked."""
     if not vc.quota:
         return QUOTA_DIVIDED.true("NoQuota", "no quota is configured")
-    if not common.divisions.is_known(vc.name):
+    if not common.part(Divisions).is_known(vc.name):
         return None
-    stalled = common.divisions.stalled(vc.name)
+    stalled = common.part(Divisions).stalled(vc.name)
     if stalled is None:
         return QUOTA_DIVIDED.true("Divided", "every namespace has its share of the quota")
     virtual = {host: name for name, host in common.stores.claims.of(vc.name).items()}

@@ -1,12 +1,11 @@
-"""Conditions about host objects: which others own, and which have no Work."""
+"""The condition AdoptionComplete: whether what a virtual cluster took over is its own alone."""
 
 from collections.abc import Sequence
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
-from karmada_vc_agent.conditions.spec import ConditionSpec
 from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.runner.condition_spec import ConditionSpec
 from karmada_vc_agent.runner.keys import itself
-from karmada_vc_agent.work.rules.objects_orphaned import OBJECTS_ORPHANED, objects_orphaned
 
 ADOPTION_COMPLETE = ConditionType(
     "AdoptionComplete",
@@ -32,10 +31,5 @@ CONDITIONS = (
         ADOPTION_COMPLETE,
         lambda parts, vc: adoption_complete(parts.works.owned.of(vc.name)),
         lambda parts: ((parts.works.owned.changed.subscribe, itself),),
-    ),
-    ConditionSpec(
-        OBJECTS_ORPHANED,
-        lambda parts, vc: objects_orphaned(*parts.orphaned.of(vc.name)),
-        lambda parts: ((parts.orphaned.changed.subscribe, itself),),
     ),
 )

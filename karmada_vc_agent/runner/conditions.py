@@ -1,55 +1,32 @@
 """The list of declared conditions, and what evaluates them for a status."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from karmada_vc_agent.cluster.rules.cluster_report import COMPLETE_API_ENABLEMENTS
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.rules.nodes_reachable import NODES_REACHABLE
 from karmada_vc_agent.cluster.rules.readiness import READY
-from karmada_vc_agent.conditions import (
-    agent,
-    changes,
-    checkpoint,
-    groups,
-    host_objects,
-    isolation,
-    nodes,
-    quota,
-)
-from karmada_vc_agent.conditions.spec import ConditionSpec
-from karmada_vc_agent.features.objects.virtual_cluster_status import (
-    HUB_REACHABLE,
-    REGISTERED,
-    WORKS_APPLIED,
-)
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner import conditions_of_agent as agent
+from karmada_vc_agent.runner import conditions_of_nodes as nodes
+from karmada_vc_agent.runner.condition_spec import ConditionSpec
+from karmada_vc_agent.runner.feature import Feature
 from karmada_vc_agent.runner.parts import Parts
 
 _log = logging.getLogger(__name__)
 
-DECLARED: tuple[ConditionSpec, ...] = (
-    *nodes.CONDITIONS,
-    *groups.CONDITIONS,
-    *isolation.CONDITIONS,
-    *quota.CONDITIONS,
-    *changes.CONDITIONS,
-    *host_objects.CONDITIONS,
-    *agent.CONDITIONS,
-    *checkpoint.CONDITIONS,
-)
-OF_CONTROLLERS: tuple[ConditionType, ...] = (
-    READY,
-    NODES_REACHABLE,
-    COMPLETE_API_ENABLEMENTS,
-    REGISTERED,
-    HUB_REACHABLE,
-    WORKS_APPLIED,
-)
-"""Types that the controllers of the statuses add, since they are the state of those."""
+OF_CORE: tuple[ConditionSpec, ...] = (*nodes.CONDITIONS, *agent.CONDITIONS)
+OF_CLUSTER_STATUS: tuple[ConditionType, ...] = (READY, NODES_REACHABLE, COMPLETE_API_ENABLEMENTS)
+"""Types that the controller of Cluster status adds, since they are the state of that."""
+
+
+def declared(features: Iterable[Feature]) -> tuple[ConditionSpec, ...]:
+    """Return what core and features declare."""
+    return (*OF_CORE, *(spec for feature in features for spec in feature.conditions))
 
 
 class Conditions:
@@ -61,7 +38,9 @@ class Conditions:
     def __init__(self, parts: Parts, shown: Callable[[ConditionType], Shown]) -> None:
         self._parts = parts
         self._shown = {
-            spec: shown(spec.type) for spec in DECLARED if shown(spec.type) is not Shown.NEVER
+            spec: shown(spec.type)
+            for spec in declared(parts.features)
+            if shown(spec.type) is not Shown.NEVER
         }
         self._once = LogOnce(_log)
 
@@ -92,6 +71,14 @@ class Conditions:
             self._once.warning(kind.warning, about=about, reason=condition["reason"], **extra)
         elif self._once.ended(about):
             _log.info("Condition is normal again", extra=extra)
+
+
+def evaluate(parts: Parts, name: str, vc: VirtualCluster) -> Condition | None:
+    """Return the condition of this name as it is now, None where nothing declares it."""
+    for spec in declared(parts.features):
+        if spec.type.name == name:
+            return spec.evaluate(parts, vc)
+    return None
 
 
 def of_clusters(parts: Parts) -> Conditions:

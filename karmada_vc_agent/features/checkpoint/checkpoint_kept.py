@@ -1,8 +1,9 @@
 """The condition CheckpointKept: whether a start without the hub would find all there is."""
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
-from karmada_vc_agent.conditions.spec import ConditionSpec
+from karmada_vc_agent.features.checkpoint.parts import CheckpointParts
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.condition_spec import ConditionSpec
 from karmada_vc_agent.runner.parts import Parts
 
 CHECKPOINT_KEPT = ConditionType(
@@ -16,8 +17,9 @@ def checkpoint_kept(parts: Parts, vc: VirtualCluster) -> Condition | None:
     """Return the condition; None where no checkpoint is kept, or it is not in use yet."""
     if parts.checkpoint is None:
         return None
-    problem = parts.checkpoint.problem_of(vc.name)
-    if problem is None and parts.checkpoint.is_outdated(vc.name):
+    checkpoint = parts.common.part(CheckpointParts)
+    problem = checkpoint.problem_of(vc.name)
+    if problem is None and checkpoint.is_outdated(vc.name):
         return None
     if problem is None:
         return CHECKPOINT_KEPT.true("Kept", "what the hub said is kept on the host")

@@ -1,10 +1,12 @@
-"""Conditions about what the agent needs: rights, its credential, the namespace of Leases."""
+"""Conditions about what the agent needs, and about host objects without a Work."""
 
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
-from karmada_vc_agent.conditions.spec import ConditionSpec
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.condition_spec import ConditionSpec
+from karmada_vc_agent.runner.keys import itself
 from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.rules.objects_orphaned import OBJECTS_ORPHANED, objects_orphaned
 
 _OF_HUB = "[autonomy](autonomy.md#credentialrenewed-leasenamespaceexists)"
 RIGHTS_GRANTED = ConditionType(
@@ -53,5 +55,10 @@ CONDITIONS = (
         LEASE_NAMESPACE_EXISTS,
         lambda parts, _: succeeded(LEASE_NAMESPACE_EXISTS, parts.lease_namespace),
         lambda parts: ((parts.lease_namespace.changed.subscribe, parts.names),),
+    ),
+    ConditionSpec(
+        OBJECTS_ORPHANED,
+        lambda parts, vc: objects_orphaned(*parts.orphaned.of(vc.name)),
+        lambda parts: ((parts.orphaned.changed.subscribe, itself),),
     ),
 )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from karmada_vc_agent.conditions.groups import group_present
-from karmada_vc_agent.features.found.origins import Origin
+from karmada_vc_agent.cluster.origins import Origin
+from karmada_vc_agent.features.found.conditions import group_present
 
 
 @pytest.mark.parametrize(

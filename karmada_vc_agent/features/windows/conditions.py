@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
-from karmada_vc_agent.conditions.spec import ConditionSpec
+from karmada_vc_agent.features.windows.openings import Openings
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.windows import Opening
+from karmada_vc_agent.runner.condition_spec import ConditionSpec
 from karmada_vc_agent.runner.keys import first_of, itself
 
 TAKES_CHANGES = ConditionType(
@@ -49,8 +50,8 @@ def namespaces_held(held: Sequence[str]) -> Condition:
 CONDITIONS = (
     ConditionSpec(
         TAKES_CHANGES,
-        lambda parts, vc: takes_changes(vc, parts.common.openings.of(vc)),
-        lambda parts: ((parts.common.openings.changed.subscribe, itself),),
+        lambda parts, vc: takes_changes(vc, parts.common.part(Openings).of(vc)),
+        lambda parts: ((parts.common.part(Openings).changed.subscribe, itself),),
     ),
     ConditionSpec(
         NAMESPACES_HELD,

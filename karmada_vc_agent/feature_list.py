@@ -1,0 +1,32 @@
+"""The features of this agent, a row for each."""
+
+from karmada_vc_agent.features.adoption.feature import FEATURE as ADOPTION
+from karmada_vc_agent.features.certificate.feature import FEATURE as CERTIFICATE
+from karmada_vc_agent.features.checkpoint.feature import FEATURE as CHECKPOINT
+from karmada_vc_agent.features.escapes.feature import FEATURE as ESCAPES
+from karmada_vc_agent.features.found.feature import FEATURE as FOUND
+from karmada_vc_agent.features.gateway.feature import FEATURE as GATEWAY
+from karmada_vc_agent.features.host_events.feature import FEATURE as HOST_EVENTS
+from karmada_vc_agent.features.objects.feature import FEATURE as OBJECTS
+from karmada_vc_agent.features.policies.feature import FEATURE as POLICIES
+from karmada_vc_agent.features.quota.feature import FEATURE as QUOTA
+from karmada_vc_agent.features.service_export.feature import FEATURE as SERVICE_EXPORT
+from karmada_vc_agent.features.service_names.feature import FEATURE as SERVICE_NAMES
+from karmada_vc_agent.features.windows.feature import FEATURE as WINDOWS
+from karmada_vc_agent.runner.feature import Feature
+
+FEATURES: tuple[Feature, ...] = (
+    SERVICE_EXPORT,
+    SERVICE_NAMES,
+    QUOTA,
+    POLICIES,
+    ESCAPES,
+    HOST_EVENTS,
+    GATEWAY,
+    WINDOWS,
+    ADOPTION,
+    CERTIFICATE,
+    OBJECTS,
+    FOUND,
+    CHECKPOINT,
+)

@@ -1,0 +1,9 @@
+"""Virtual clusters found on the host: NodeGroups, and values of a node label."""
+
+from karmada_vc_agent.features.found.conditions import CONDITIONS
+from karmada_vc_agent.features.found.setup import setup_node_groups, setup_node_labels
+from karmada_vc_agent.runner.feature import Feature
+
+FEATURE = Feature(
+    "found", controllers=(setup_node_groups, setup_node_labels), conditions=CONDITIONS
+)

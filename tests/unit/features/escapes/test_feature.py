@@ -1,0 +1,15 @@
+"""What the feature shares with others."""
+
+from karmada_vc_agent.features.escapes.escaped_pods import Escape, EscapedPods
+from tests.fakes.world import World
+
+
+async def test_escaped_pods_are_counted(world: World) -> None:
+    world.register()
+    escaped = world.parts.common.part(EscapedPods)
+    for number in range(3):
+        escaped["bank-v-branch-a", f"pod-{number}"] = Escape("branch-a", f"uid-{number}", "n2")
+    escaped["x-v-unserved", "pod"] = Escape("unserved", "uid", "n2")
+    lines = world.process.metrics.text().decode().splitlines()
+    escapes = [line.split("{")[1] for line in lines if "_escaped_pods{" in line]
+    assert escapes == ['virtual_cluster="branch-a"} 3.0', 'virtual_cluster="branch-b"} 0.0']
