@@ -54,7 +54,7 @@ class WorkParts:
         self._writers = writers = WorkWriters(
             common, readers, self.interpreting.interpreter, lambda: self.queue.due() > BUSY_WORKS
         )
-        self.reports = WorkReports(readers.watches.works, self.status_queue.add, common.clock.now)
+        self.reports = WorkReports(self.status_queue.add, common.clock.now)
         self.bounds, self.watches, self.scope = readers.bounds, readers.watches, readers.scope
         self.informers, self.group_informers = readers.informers, readers.group_informers
         self.contexts, self.store_of = readers.contexts, readers.store_of

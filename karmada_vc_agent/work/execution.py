@@ -50,6 +50,7 @@ from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
     id_of_work,
+    is_listed,
     is_suspended,
     key_of_work,
     manifests_of,
@@ -209,7 +210,8 @@ class ExecutionController:
     ) -> None:
         """Remember how a sync ended. Raises RetryError where another one is needed."""
         depends_on = outcome.depends_on if outcome.is_refused else []
-        is_done = not waits_for
+        # What was written for a Work of the checkpoint is reported once the hub lists it.
+        is_done = not waits_for and (outcome.is_as_it_was or is_listed(work))
         self._memory.note(work, outcome.codes, [*depends_on, *waits_for], is_done=is_done)
         if self._memory.is_outdated(key_of_work(work)):
             raise RetryError("a cause of its refusal changed during the sync")

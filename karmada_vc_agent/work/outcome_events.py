@@ -9,10 +9,15 @@ from karmada_vc_agent.work.rules.work_status import applied_of, dispatching_of
 from karmada_vc_agent.work.window_gate import Waiting
 from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_outcome import WorkOutcome, is_recreation
+from karmada_vc_agent.work.works import is_listed
 
 
 class OutcomeEvents:
-    """Writes the events of the outcomes of one Work after the other."""
+    """Writes the events of the outcomes of one Work after the other.
+
+    None of a Work of the checkpoint, of which it is not known what the hub has: its list has every
+    Work synced again.
+    """
 
     def __init__(self, events: WorkEvents) -> None:
         self._events = events
@@ -20,7 +25,7 @@ class OutcomeEvents:
     def of_dispatching(self, work: Object, condition: Condition) -> None:
         """Write an event if the condition Dispatching changed."""
         before = dispatching_of(work.get("status"))
-        if before is None or before["status"] != condition["status"]:
+        if is_listed(work) and (before is None or before["status"] != condition["status"]):
             self._events.dispatching(work, condition["message"])
 
     def of_sync(self, cluster: str, work: Object, outcome: WorkOutcome, *, is_new: bool) -> None:
@@ -29,6 +34,8 @@ class OutcomeEvents:
         is_new: whether the Work changed since its last sync.
         """
         before = applied_of(work.get("status"))
+        if not is_listed(work):
+            return
         if outcome.was_recreated and not is_new:
             self._of_recreation(cluster, outcome)
         elif is_new or outcome.errors or before is None or before["status"] != "True":

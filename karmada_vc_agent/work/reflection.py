@@ -25,7 +25,7 @@ from karmada_vc_agent.work import causes
 from karmada_vc_agent.work.namespaces.bound_roles import is_stand_in
 from karmada_vc_agent.work.rules.manifest_status import Reflection, manifest_status
 from karmada_vc_agent.work.work_events import WorkEvents
-from karmada_vc_agent.work.works import WorkKey
+from karmada_vc_agent.work.works import WorkKey, is_listed
 
 UNKNOWN = "Unknown"
 _TOO_DEEP = f"it is nested deeper than {MAX_LEVELS} levels"
@@ -95,7 +95,7 @@ class WorkStatus:
         too_deep = size_of(status, MAX_LEVELS) is None
         status = None if too_deep else restore_texts(status, names)
         entry = manifest_status(ordinal, manifest, status, health)
-        if entry != before:
+        if entry != before and is_listed(work):
             self._events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
             if self._interpreter.interprets_health(gvk_of(virtual)):
                 self._events.interpreted(work, manifest, health, problem or None)

@@ -11,7 +11,7 @@ from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.work.rules.manifest_status import ManifestStatus, merge_entries
 from karmada_vc_agent.work.rules.work_status import compose_work_status
-from karmada_vc_agent.work.works import WorkKey, Works, key_of_work, manifests_of
+from karmada_vc_agent.work.works import WorkKey, is_listed, key_of_work, manifests_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,7 @@ class WorkReports:
     due: called with the Works to write. now: the time as Kubernetes writes it.
     """
 
-    def __init__(
-        self, works: Works, due: Callable[[WorkKey], None], now: Callable[[], str]
-    ) -> None:
-        self._works = works
+    def __init__(self, due: Callable[[WorkKey], None], now: Callable[[], str]) -> None:
         self._due = due
         self._now = now
         self._reports: dict[WorkKey, Report] = {}
@@ -52,11 +49,10 @@ class WorkReports:
     ) -> None:
         """Have conditions and entries written if anything differs.
 
-        Nothing of a Work that is known from the checkpoint: the hub's list has every Work synced
-        again, and what holds then is written, once.
+        Nothing of a Work of the checkpoint: the hub's list has every Work synced again, and what
+        holds then is written, once.
         """
-        store = self._works.store_of_namespace(work["metadata"]["namespace"])
-        if store is not None and not store.is_synced:
+        if not is_listed(work):
             return
         key, at = key_of_work(work), self._now()
         work = self.as_told(work)

@@ -63,6 +63,11 @@ def is_applied(work: Object) -> bool:
     return any(c.get("type") == "Applied" and c.get("status") == "True" for c in conditions)
 
 
+def is_listed(work: Object) -> bool:
+    """Whether a Work is as the hub said to this process: one of a checkpoint has no version."""
+    return bool(work["metadata"].get("resourceVersion"))
+
+
 def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
     """Whether Karmada created a Work for a Cluster itself, not for a binding (contract 10.6)."""
     if work is None or cluster is None or labels_of(work).keys() & set(BINDING_LABELS):

@@ -1,11 +1,14 @@
 """ExecutionController, applying: what a Work becomes on the host and in its status."""
 
+import asyncio
 from typing import Any
 
+import orjson
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.node_groups import NODE_GROUP
+from karmada_vc_agent.features.checkpoint.kept import encoded
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
@@ -173,6 +176,71 @@ async def test_another_process_tells_of_what_it_had_to_write(world: World) -> No
     await reconcile(world)
     assert [str(request) for request in world.host.writes()] == [f"PUT {SETTINGS}"]
     assert len(await world.events()) > len(told)
+
+
+def restart_from_a_checkpoint(world: World) -> None:
+    """Go on as another process that has the Work of a checkpoint: the hub is slow to list it."""
+    saved = encoded(world.hub.live(WORK))
+    assert saved is not None
+    world.restart()
+    store = world.works.store("branch-a")
+    assert store is not None
+    store.replace_all([])
+    store.is_synced = False
+    store.seed([orjson.loads(saved)])
+    world.forget_requests()
+
+
+async def test_process_that_begins_with_a_checkpoint_tells_of_nothing_that_is_as_it_was(
+    world: World,
+) -> None:
+    given(world, objects.deployment())
+    await reconcile(world)
+    told = await world.events()
+    restart_from_a_checkpoint(world)
+    await reconcile(world)
+    world.look()
+    await reconcile(world)
+    assert await world.events() == told
+    assert world.host.writes() == []
+
+
+async def test_list_that_comes_during_the_sync_of_a_work_of_a_checkpoint_tells_of_it_no_second_time(
+    world: World,
+) -> None:
+    given(world, objects.deployment())
+    await reconcile(world)
+    told = await world.events()
+    restart_from_a_checkpoint(world)
+    sync = asyncio.ensure_future(reconcile(world))
+    await asyncio.sleep(0)
+    world.look()
+    await sync
+    await reconcile(world)
+    assert await world.events() == told
+
+
+async def test_what_a_checkpoint_had_written_is_told_once_the_hub_lists_the_work(
+    world: World,
+) -> None:
+    given(world, objects.config_map())
+    await reconcile(world)
+    told = await world.events()
+    world.host.remove(SETTINGS)
+    restart_from_a_checkpoint(world)
+    await reconcile(world)
+    assert [str(request) for request in world.host.writes()] == [
+        f"POST {SETTINGS.rpartition('/')[0]}"
+    ]
+    assert await world.events() == told
+    for _ in range(2):
+        world.look()
+        await reconcile(world)
+    reasons = [reason for _, reason, _ in await world.events()]
+    assert len(reasons) > len(told)
+    assert (
+        reasons.count("SyncSucceed") == [reason for _, reason, _ in told].count("SyncSucceed") * 2
+    )
 
 
 async def test_empty_work_is_applied(world: World) -> None:

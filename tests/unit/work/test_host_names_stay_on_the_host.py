@@ -42,7 +42,7 @@ from tests.unit.translation.cases import CASES
 WORK: Object = {
     "apiVersion": "work.karmada.io/v1alpha1",
     "kind": "Work",
-    "metadata": {"name": "web-1", "namespace": "karmada-es-branch-a"},
+    "metadata": {"name": "web-1", "namespace": "karmada-es-branch-a", "resourceVersion": "1"},
 }
 SEPARATORS = [" ", "/", ":", ".", ",", '"', "(", "_", "=", "\n", ". "]
 MORE_THAN_ONE_CASE = settings(

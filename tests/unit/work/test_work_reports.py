@@ -1,23 +1,18 @@
 """WorkReports: what is not written yet is not lost when the next report has less."""
 
-from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.rules import work_conditions
 from karmada_vc_agent.work.rules.manifest_status import manifest_status
 from karmada_vc_agent.work.work_reports import Report, WorkReports
-from karmada_vc_agent.work.works import Works, key_of_work
+from karmada_vc_agent.work.works import key_of_work
 from tests.fakes import objects
 
 
 def scene(*manifests: Object) -> tuple[WorkReports, Object]:
-    store: Store[Object] = Store(RawCodec())
-    store.replace_all([], "1")
     work = objects.work(*manifests)
     work["metadata"] |= {"uid": "u", "generation": 1, "resourceVersion": "5"}
-    store.apply(work)
     times = iter(f"2026-05-01T10:0{n}:00Z" for n in range(9))
-    return WorkReports(Works({"branch-a": store}), lambda _: None, lambda: next(times)), work
+    return WorkReports(lambda _: None, lambda: next(times)), work
 
 
 def report_of(reports: WorkReports, work: Object) -> Report:
