@@ -71,11 +71,10 @@ async def test_only_a_server_behind_the_api_server_lists_without_a_version(world
 
 async def test_only_one_object_of_a_page_is_decoded(world: World) -> None:
     """Tiny items take 24 times their JSON, and nothing of them is needed."""
-    spec = {"items": [{} for _ in range(20_000)]}
-    kind = {"apiVersion": "example.com/v1", "kind": "Widget"}
-    for number in range(20):
-        metadata = {"name": f"w-{number}", "namespace": "edge", "labels": {SHARED_LABEL: "true"}}
-        world.host.seed({**kind, "metadata": metadata, "spec": spec})
+    item = '{"metadata":{"name":"w","uid":"%d"},"spec":[' + "{}," * 20_000 + "{}]}"
+    items = ",".join(item % number for number in range(20))
+    body = '{"kind":"WidgetList","metadata":{"resourceVersion":"1"},"items":[' + items + "]}"
+    world.host.answer(body.encode(), path=WIDGETS)
     served = await world.host_discovery.refresh()
     tracemalloc.start()
     shared = labelled_objects(world.host_client, served, SHARED_LABEL)
