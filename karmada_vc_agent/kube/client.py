@@ -31,6 +31,7 @@ from karmada_vc_agent.kube.errors import (
     InvalidError,
     NotFoundError,
     PageError,
+    TooLargeError,
     TooManyRequestsError,
     UnauthorizedError,
     UnreachableError,
@@ -196,9 +197,13 @@ class ApiClient:
         for lane in (self._requests, self._lists, self._watches):
             await lane.session.close()
 
-    async def get(self, path: str, query: Query | None = None) -> Object:
+    async def get(
+        self, path: str, query: Query | None = None, most_bytes: int = answers.ANSWER_BYTES
+    ) -> Object:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
-        return await self._ask("GET", path, query=query, decode=answers.decoder_of(path))
+        return await self._ask(
+            "GET", path, query=query, decode=answers.decoder_of(path), most_bytes=most_bytes
+        )
 
     async def look_up(self, path: str) -> Object | None:
         """GET what somebody else named; None where there is no such object, or we may not see it.
@@ -445,7 +450,8 @@ class ApiClient:
                 answer = await answers.read(response, request.most_bytes)
         except Exception as error:
             is_begun = code != "<error>"
-            lost = self._lost(error, started, is_begun=is_begun, may_break=self._is_list(request))
+            may_break = self._is_list(request) or isinstance(error, TooLargeError)
+            lost = self._lost(error, started, is_begun=is_begun, may_break=may_break)
             raise lost from error
         finally:
             self.instrument.answered(request.method, code, time.monotonic() - started)
