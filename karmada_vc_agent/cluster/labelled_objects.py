@@ -4,7 +4,7 @@ One list of metadata for each kind that the host serves: some sixty requests on 
 answered from its watch cache. For rare operations.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
@@ -12,6 +12,7 @@ from karmada_vc_agent.kube.aggregated import is_aggregated
 from karmada_vc_agent.kube.answers import check_version, decoded
 from karmada_vc_agent.kube.built_in_groups import is_built_in
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
+from karmada_vc_agent.kube.codec import split_page
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import (
     ApiError,
@@ -22,11 +23,10 @@ from karmada_vc_agent.kube.errors import (
     UnauthorizedError,
     UnreadableError,
 )
+from karmada_vc_agent.kube.listing import PageSize, read_page
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.kube.retries import retry_on
-from karmada_vc_agent.model.objects import Object, dig, parse_api_version
+from karmada_vc_agent.model.objects import Object, dig, parse_api_version, uid_of
 
-PAGE_SIZE = "500"
 _ATTEMPTS = 5
 _UNAVAILABLE = 503
 _OF_NO_KIND = (PageError, UnauthorizedError)
@@ -68,7 +68,7 @@ async def labelled_objects(
             paths = [resource.path(name) for name in namespaces] if resource.namespaced else []
         for path in paths:
             try:
-                for item in await _listed(host, resource, path, query):
+                async for item in _listed(host, resource, path, query):
                     yield resource, item
             except ApiError as error:
                 is_skipped = namespaces is not None and not isinstance(error, _OF_NO_KIND)
@@ -106,7 +106,7 @@ async def objects_in(
         if not resource.namespaced:
             continue
         try:
-            for item in await _listed(host, resource, resource.path(namespace), {}):
+            async for item in _listed(host, resource, resource.path(namespace), {}):
                 yield resource, item
         except NotServedError:
             if not await is_absent(host, resource.path()):
@@ -116,30 +116,49 @@ async def objects_in(
 
 async def _listed(
     host: ApiClient, resource: Resource, path: str, query: dict[str, str]
-) -> list[Object]:
-    """Return a whole list; one that expires between pages starts over."""
+) -> AsyncIterator[Object]:
+    """Yield each object of a list once; one that expires between pages starts over.
 
-    async def read() -> list[Object]:
-        return [item async for item in _pages(host, resource, path, query)]
-
-    return await retry_on(ExpiredError, _ATTEMPTS, read)
+    Only a page is in memory, and decoded one object of it: annotations may be large.
+    """
+    seen: set[str] = set()
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            async for item in _pages(host, resource, path, query):
+                if uid_of(item) not in seen:
+                    seen.add(uid_of(item))
+                    yield item
+        except ExpiredError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
 
 
 async def _pages(
     host: ApiClient, resource: Resource, path: str, query: dict[str, str]
 ) -> AsyncIterator[Object]:
-    query = {**query, "limit": PAGE_SIZE}
+    size, token = PageSize(), ""
     while True:
-        answer = await host.read_page(path, query, METADATA_ONLY)
-        page = decoded(answer)
+        asked = {**query, **({"continue": token} if token else {})}
+        content = await read_page(host, path, asked, size, METADATA_ONLY)
+        head, items = _split(content)
         try:
-            check_version(dig(page, "metadata", "resourceVersion"))
+            check_version(dig(head, "metadata", "resourceVersion"))
         except UnreadableError:
             if not await _is_of_another_server(host, resource):
                 raise
-        for item in page.get("items") or []:
-            yield item
-        rest = (page.get("metadata") or {}).get("continue")
-        if not rest:
+        size.received(len(items), len(content))
+        for item in items:
+            yield decoded(bytes(item))
+        token = str(dig(head, "metadata", "continue") or "")
+        if not token:
             return
-        query["continue"] = rest
+
+
+def _split(content: bytes) -> tuple[Object, Sequence[bytes | memoryview]]:
+    """Return a list without its items, and these. Raises UnreadableError."""
+    try:
+        return split_page(content)
+    except ValueError as error:
+        raise UnreadableError(f"the response is not a list: {error}") from error

@@ -8,7 +8,7 @@ import aiohttp
 import orjson
 
 from karmada_vc_agent.kube import salvage
-from karmada_vc_agent.kube.errors import CutOffError, UnreadableError, UnwritableError
+from karmada_vc_agent.kube.errors import TooLargeError, UnreadableError, UnwritableError
 from karmada_vc_agent.kube.permissions import need_of
 from karmada_vc_agent.kube.versions import is_of_storage
 from karmada_vc_agent.model.objects import Object, dig
@@ -111,14 +111,14 @@ def _success(answer: Answer) -> Answer:
     return answer
 
 
-async def read(response: aiohttp.ClientResponse) -> Answer:
-    """Read a body. Raises CutOffError if it is larger than any of an API server."""
+async def read(response: aiohttp.ClientResponse, most: int = ANSWER_BYTES) -> Answer:
+    """Read a body. Raises TooLargeError if it has more bytes than `most`."""
     parts: list[bytes] = []
     size = 0
     async for part in response.content.iter_any():
         size += len(part)
-        if size > ANSWER_BYTES:
-            raise CutOffError(f"the response is larger than {ANSWER_BYTES >> 20} MiB")
+        if size > most:
+            raise TooLargeError(f"the response is larger than {most >> 20} MiB")
         parts.append(part)
     headers = response.headers
     return Answer(response.status, b"".join(parts), headers.get("ETag"), headers.get("Retry-After"))

@@ -31,6 +31,7 @@ from karmada_vc_agent.kube.errors import (
     InvalidError,
     NotFoundError,
     PageError,
+    TooLargeError,
     TooManyRequestsError,
     UnauthorizedError,
     UnreachableError,
@@ -79,6 +80,7 @@ class _Request(Generic[T]):
     """What to send, in which lane, and how to read the response.
 
     is_ours: whether we want it; what others want may need rights that we are not to have.
+    most_bytes: of the response.
     """
 
     method: str
@@ -89,6 +91,7 @@ class _Request(Generic[T]):
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     is_ours: bool = True
+    most_bytes: int = answers.ANSWER_BYTES
 
 
 class ApiClient:
@@ -194,9 +197,13 @@ class ApiClient:
         for lane in (self._requests, self._lists, self._watches):
             await lane.session.close()
 
-    async def get(self, path: str, query: Query | None = None) -> Object:
+    async def get(
+        self, path: str, query: Query | None = None, most_bytes: int = answers.ANSWER_BYTES
+    ) -> Object:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
-        return await self._ask("GET", path, query=query, decode=answers.decoder_of(path))
+        return await self._ask(
+            "GET", path, query=query, decode=answers.decoder_of(path), most_bytes=most_bytes
+        )
 
     async def look_up(self, path: str) -> Object | None:
         """GET what somebody else named; None where there is no such object, or we may not see it.
@@ -351,13 +358,25 @@ class ApiClient:
             patience=PATIENCE if is_patient else 0,
         )
 
-    async def read_page(self, path: str, query: Query, accept: str = JSON) -> bytes:
+    async def read_page(
+        self,
+        path: str,
+        query: Query,
+        accept: str = JSON,
+        most_bytes: int = answers.ANSWER_BYTES,
+    ) -> bytes:
         """GET one page of a list; it may take long and delays no other request.
 
         Raises ApiError, UnreachableError; after a CutOffError a smaller page may succeed.
         """
         return await self._ask(
-            "GET", path, query=query, accept=accept, decode=answers.text, lane=self._lists
+            "GET",
+            path,
+            query=query,
+            accept=accept,
+            decode=answers.text,
+            lane=self._lists,
+            most_bytes=most_bytes,
         )
 
     async def get_if_changed(
@@ -385,6 +404,7 @@ class ApiClient:
         lane: Lane | None = None,
         patience: int = PATIENCE,
         is_ours: bool = True,
+        most_bytes: int = answers.ANSWER_BYTES,
     ) -> T:
         """Send a request, and repeat it while the server answers 429; see request()."""
         _check(path)
@@ -393,7 +413,7 @@ class ApiClient:
             headers[_ACTS_AS] = as_user
         content = answers.encoded(body)
         used = lane or self._requests
-        request = _Request(method, path, decode, used, query, content, headers, is_ours)
+        request = _Request(method, path, decode, used, query, content, headers, is_ours, most_bytes)
         waited_s = 0.0
         for attempt in range(patience + 1):
             try:
@@ -427,10 +447,11 @@ class ApiClient:
                 **self._options(request.query, request.headers),
             ) as response:
                 code = str(response.status)
-                answer = await answers.read(response)
+                answer = await answers.read(response, request.most_bytes)
         except Exception as error:
             is_begun = code != "<error>"
-            lost = self._lost(error, started, is_begun=is_begun, may_break=self._is_list(request))
+            may_break = self._is_list(request) or isinstance(error, TooLargeError)
+            lost = self._lost(error, started, is_begun=is_begun, may_break=may_break)
             raise lost from error
         finally:
             self.instrument.answered(request.method, code, time.monotonic() - started)

@@ -114,6 +114,16 @@ class _RawList(msgspec.Struct, rename="camel"):
 _LIST = msgspec.json.Decoder(_RawList)
 
 
+def split_page(content: bytes) -> tuple[Object, list[msgspec.Raw]]:
+    """Return a list without its items, and these, each still to be decoded. Raises ValueError."""
+    try:
+        answer = _LIST.decode(content)
+    except _STRUCT_FAULTS as error:
+        raise ValueError(str(error)) from error
+    head = {"apiVersion": answer.api_version, "kind": answer.kind, "metadata": answer.metadata}
+    return head, answer.items or []
+
+
 class RawCodec:
     """Objects as dicts, without managedFields, with apiVersion and kind even from lists.
 
@@ -130,12 +140,8 @@ class RawCodec:
         Each item is trimmed before the next one is decoded: decoded, a page may be 20 times as
         large.
         """
-        try:
-            answer = _LIST.decode(content)
-        except _STRUCT_FAULTS as error:
-            raise ValueError(str(error)) from error
-        head = {"apiVersion": answer.api_version, "kind": answer.kind, "metadata": answer.metadata}
-        items = ((_loads_sound(bytes(raw)), "") for raw in answer.items or ())
+        head, raw_items = split_page(content)
+        items = ((_loads_sound(bytes(raw)), "") for raw in raw_items)
         return self._page(head, items, self.trim)
 
     def page_by_items(self, content: bytes) -> Page[Object]:

@@ -61,6 +61,10 @@ class CutOffError(UnreachableError):
     """The request was sent, but the response stalled, broke off, or is too large."""
 
 
+class TooLargeError(CutOffError):
+    """The response is larger than may be read at once."""
+
+
 class ApiError(KubeError):
     """An error of the server; `str()` is its message."""
 

@@ -1,11 +1,13 @@
 """A paginated list: page sizes, and where to continue after a failure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.answers import check_version, decoded
-from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
+from karmada_vc_agent.kube.client import JSON, METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Page, Unreadable
+from karmada_vc_agent.kube.errors import CutOffError, TooLargeError
 from karmada_vc_agent.model.objects import dig
 
 T = TypeVar("T")
@@ -14,6 +16,10 @@ PAGE_SIZE = 500
 FIRST_PAGE = 50
 """Before the size of objects is known: etcd stores up to 1.5 MiB for each."""
 PAGE_BYTES = 4 * 2**20
+LARGEST_PAGE_BYTES = 2 * PAGE_BYTES
+"""A page is read again with fewer objects beyond that; one object may be larger."""
+FEW = 4
+"""Objects of a page after one that was too large; etcd stores up to 1.5 MiB for each."""
 
 
 async def check_listed(client: ApiClient, path: str) -> None:
@@ -48,8 +54,32 @@ class PageSize:
             self._object_bytes = max(average, (self._object_bytes + average) / 2)
 
     def was_cut_off(self) -> None:
-        """Record a page that stalled, broke off or was too large."""
+        """Record a page that stalled or broke off."""
         self._most = max(1, self.limit // 2)
+
+    def was_too_large(self) -> None:
+        """Record a page that was too large."""
+        self._most = max(1, min(FEW, self.limit // 2))
+
+
+async def read_page(
+    client: ApiClient, path: str, query: Mapping[str, str], size: PageSize, accept: str = JSON
+) -> bytes:
+    """Read a page of as many objects as fit. Raises ApiError, UnreachableError."""
+    while True:
+        limit = size.limit
+        asked = {**query, "limit": str(limit)}
+        try:
+            if limit == 1:
+                return await client.read_page(path, asked, accept)
+            return await client.read_page(path, asked, accept, LARGEST_PAGE_BYTES)
+        except TooLargeError:
+            if limit == 1:
+                raise
+            size.was_too_large()
+        except CutOffError:
+            size.was_cut_off()
+            raise
 
 
 @dataclass(slots=True)

@@ -26,7 +26,6 @@ from karmada_vc_agent.kube.answers import check_version
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.errors import (
-    CutOffError,
     ExpiredError,
     ForbiddenError,
     KubeError,
@@ -37,7 +36,7 @@ from karmada_vc_agent.kube.errors import (
     watch_error,
 )
 from karmada_vc_agent.kube.first_lists import Trouble
-from karmada_vc_agent.kube.listing import Listing, PageSize
+from karmada_vc_agent.kube.listing import Listing, PageSize, read_page
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.versions import is_lower, is_of_storage
@@ -275,14 +274,8 @@ class Reflector(Generic[T]):
         await self._accept(listing.objects, listing.unreadable, page, epoch)
 
     async def _read_page(self, token: str) -> Page[T]:
-        query = {**self._query, "limit": str(self._page_size.limit)}
-        if token:
-            query["continue"] = token
-        try:
-            content = await self._read_content(query)
-        except CutOffError:
-            self._page_size.was_cut_off()
-            raise
+        query = {**self._query, **({"continue": token} if token else {})}
+        content = await self._read_content(query)
         page = await self._decode(content)
         check_version(page.resource_version)
         self._page_size.received(len(page.items) + len(page.unreadable), len(content))
@@ -291,7 +284,7 @@ class Reflector(Generic[T]):
     async def _read_content(self, query: Mapping[str, str]) -> bytes:
         if self._is_short:
             return await self._client.request("GET", self.path, query=query)
-        return await self._client.read_page(self.path, query)
+        return await read_page(self._client, self.path, query, self._page_size)
 
     async def _decode(self, content: bytes) -> Page[T]:
         try:

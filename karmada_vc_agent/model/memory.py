@@ -3,6 +3,18 @@
 from sys import getsizeof
 from typing import Any
 
+STORED_BYTES = 3 * 2**19
+"""JSON of the largest object that etcd stores."""
+SPREAD = 24
+"""How many times its JSON a value holds at most: a list of empty maps."""
+OBJECT_BYTES = 4 * STORED_BYTES
+"""A larger object is neither applied nor compared; definitions of kinds hold 3.5 times their JSON,
+
+and nothing else comes near.
+"""
+SMALL_BYTES = 64 * 2**10
+"""Smaller objects may be in flight at once, as many as there are workers."""
+
 
 def bytes_of(value: Any) -> int:
     """Return the bytes that a JSON value holds in memory.

@@ -19,6 +19,7 @@ from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_readers import WorkReaders
 from karmada_vc_agent.work.host_objects import HostObjects
 from karmada_vc_agent.work.hub_works import HubWorks
+from karmada_vc_agent.work.in_flight import InFlight
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.namespaces.default_objects import DefaultObjects
 from karmada_vc_agent.work.namespaces.namespace_rights import NamespaceRights
@@ -97,6 +98,7 @@ class WorkWriters:
             common.hooks.window_gate(self.host_objects, self.namespace_writer.may_hold),
             self.owned,
         )
+        self.in_flight = InFlight(common.virtual_clusters.are_several)
         self.finalizer = WorkFinalizer(
             clients.hub,
             clients.host,

@@ -34,6 +34,7 @@ from karmada_vc_agent.work.causes import READY, Cause
 from karmada_vc_agent.work.grounds import Dependency, Ground
 from karmada_vc_agent.work.held_changes import HeldChanges
 from karmada_vc_agent.work.hub_works import HubWorks
+from karmada_vc_agent.work.in_flight import InFlight
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.outcome_events import OutcomeEvents
 from karmada_vc_agent.work.reflection import WorkStatus
@@ -79,6 +80,7 @@ class Collaborators:
     forget_cluster: Callable[[str], None]
     bounds: WorkBounds = field(default_factory=lambda: WorkBounds({}))
     memory: WorkMemory = field(default_factory=WorkMemory)
+    in_flight: InFlight = field(default_factory=InFlight)
     measure: Callable[[str, float], None] = lambda *_: None
     """Called after each sync of a Work with success or error, and its duration in seconds."""
 
@@ -101,6 +103,7 @@ class ExecutionController:
             others.bounds,
             others.held_changes,
             self._bugs,
+            others.in_flight,
         )
 
     async def reconcile(self, key: WorkKey) -> None:
@@ -296,6 +299,7 @@ def setup(parts: Parts) -> ControllerSpec[WorkKey]:
             measure=common.metrics.work_synced,
             bounds=works.bounds,
             memory=works.memory,
+            in_flight=works.in_flight,
         ),
     )
     return ControllerSpec(

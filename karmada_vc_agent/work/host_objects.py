@@ -247,7 +247,7 @@ class HostObjects:
             if live is not None and may_delete(desired, live):
                 await self._host.delete_same(path, live, as_user)
 
-        live = await self.live(resource, key.namespace, key.name)
+        live = _metadata_of(await self.live(resource, key.namespace, key.name))
         self._forget(desired)
         fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
         await retry_on_conflict(live, delete, fresh)
@@ -341,6 +341,11 @@ class HostObjects:
 
 def _cluster_of(desired: Object) -> str:
     return labels_of(desired).get(CLUSTER_LABEL, "")
+
+
+def _metadata_of(live: Object | None) -> Object | None:
+    """Return all of an object that tells whether it may be deleted."""
+    return live and {key: live[key] for key in ("apiVersion", "kind", "metadata") if key in live}
 
 
 def _other_work(desired: Object, live: Object | None) -> str:

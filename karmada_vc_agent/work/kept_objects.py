@@ -16,7 +16,7 @@ from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.bounds import HOST_BYTES, Bounds
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.kinds import WITH_PODS
-from karmada_vc_agent.model.memory import bytes_of
+from karmada_vc_agent.model.memory import OBJECT_BYTES, bytes_of
 from karmada_vc_agent.model.objects import (
     NAMESPACE,
     Object,
@@ -102,6 +102,11 @@ class Whole(dict[str, Any]):
         """Count it no more."""
         self._account.drop(*self._counted)
 
+    @property
+    def byte_count(self) -> int:
+        """What it holds in memory."""
+        return self._counted[1]
+
 
 class Identity(dict[str, Any]):
     """What is kept of an object that has to be read before its content is judged.
@@ -155,7 +160,9 @@ class KeptObjects:
         bounds = vc.bounds if vc is not None else Bounds()
         account = self._accounts.setdefault(cluster if vc is not None else "", Account())
         size = bytes_of(obj)
-        is_within = not bounds.bytes or account.used_with(_key(obj), size) <= bounds.bytes
+        is_within = size <= OBJECT_BYTES and (
+            not bounds.bytes or account.used_with(_key(obj), size) <= bounds.bytes
+        )
         if is_within or (size <= SMALL and kind in _OWN_KINDS):
             return Whole(obj, account, size)
         if not account.over:
@@ -179,6 +186,11 @@ class HostCodec(RawCodec):
     def trim(self, obj: Object) -> Object:
         """Return what is kept of an object."""
         return self._kept.take(super().trim(obj))
+
+
+def held_bytes(obj: Object) -> int:
+    """Return what an object holds in memory."""
+    return obj.byte_count if isinstance(obj, Whole) else bytes_of(obj)
 
 
 def text_of(bounds: Bounds) -> str:

@@ -1,16 +1,32 @@
 """The live objects of the host: from an informer of our own labelled objects, else the server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
+from karmada_vc_agent.kube.answers import ANSWER_BYTES
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.errors import NotFoundError, TooLargeError
 from karmada_vc_agent.kube.store import Store, is_echo
+from karmada_vc_agent.model.memory import bytes_of
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.kept_objects import Identity
 
 StoreOf = Callable[[Resource], Store[Object] | None]
 """The informer store of a resource, or None if it has none."""
+
+_most_bytes: ContextVar[int] = ContextVar("most_bytes", default=ANSWER_BYTES)
+
+
+@contextmanager
+def reading_at_most(most_bytes: int) -> Iterator[None]:
+    """Have reads of objects that hold more raise TooLargeError."""
+    token = _most_bytes.set(most_bytes)
+    try:
+        yield
+    finally:
+        _most_bytes.reset(token)
 
 
 class LiveObjects:
@@ -49,12 +65,15 @@ class LiveObjects:
         return store.get(namespace, name) if store is not None else None
 
     async def fresh(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return an object from the server. Raises KubeError."""
+        """Return an object from the server. Raises KubeError, see `reading_at_most`."""
+        most = _most_bytes.get()
         try:
-            live = await self._host.get(resource.path(namespace, name))
+            live = await self._host.get(resource.path(namespace, name), most_bytes=most)
         except NotFoundError:
             return None
         live["metadata"].pop("managedFields", None)
+        if most < ANSWER_BYTES and bytes_of(live) > most:
+            raise TooLargeError(f"{resource.path(namespace, name)} holds more than {most} bytes")
         return live
 
     def observe(self, resource: Resource, answer: Object) -> None:

@@ -1,14 +1,26 @@
-"""All manifests of a Work: applied in order, then reflected."""
+"""All manifests of a Work: applied in order, and each reflected.
+
+Nothing but the result is kept of a manifest that was applied: not what it was translated into, and
+not its object.
+"""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 
+from karmada_vc_agent.kube.errors import TooLargeError
+from karmada_vc_agent.model.memory import OBJECT_BYTES, SMALL_BYTES, bytes_of
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.translation.refusal import Code, Refusal
 from karmada_vc_agent.work.bugs import Bugs
 from karmada_vc_agent.work.failure import Failure, refused
 from karmada_vc_agent.work.held_changes import HeldChanges
 from karmada_vc_agent.work.host_objects import Applied
+from karmada_vc_agent.work.in_flight import InFlight
+from karmada_vc_agent.work.kept_objects import held_bytes
+from karmada_vc_agent.work.live_objects import reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.reflection import WorkStatus
 from karmada_vc_agent.work.rules import apply_order
@@ -21,6 +33,16 @@ from karmada_vc_agent.work.work_bounds import WorkBounds
 from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_outcome import WorkOutcome
 from karmada_vc_agent.work.works import id_of_work, key_of_work, manifests_of
+
+_Result = Applied | Failure | Waiting | None
+
+
+@dataclass(slots=True)
+class _Settled:
+    """A manifest that was applied and reflected."""
+
+    result: _Result
+    reflection: Reflection | None = None
 
 
 class WorkApplier:
@@ -38,6 +60,7 @@ class WorkApplier:
         bounds: WorkBounds,
         held_changes: HeldChanges,
         bugs: Bugs,
+        in_flight: InFlight,
     ) -> None:
         self._manifests = manifests
         self._work_status = work_status
@@ -45,50 +68,79 @@ class WorkApplier:
         self._bounds = bounds
         self._held_changes = held_changes
         self._bugs = bugs
+        self._in_flight = in_flight
 
     async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
-        """Apply all manifests, then read the status of their objects. Raises UnreachableError."""
+        """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
         outcome = WorkOutcome()
         items = _items(vc, work)
-        results = await self._apply_in_order(items)
+        settled = await self._settle_in_order(work, items)
         for place, item in enumerate(items):
-            result = results[place]
-            if result is None:
-                continue
-            outcome.results.append((item.manifest, result))
-            done = result.kept if isinstance(result, Waiting) else result
-            if isinstance(done, Applied):
-                live: Object | None = done.live
-                self._held_changes.saw(key_of_work(work), done.live)
-            else:
-                # What could not be changed keeps running (contract 6.2); it may be newer than the
-                # object that was decided on, so it is reflected and not marked as seen.
-                live = await self._cached(item)
-            if live is not None:
-                await self._reflect(work, item, live, outcome)
+            done = settled[place]
+            if done.result is not None:
+                outcome.results.append((item.manifest, done.result))
+            if done.reflection is not None:
+                outcome.reflected(done.reflection)
         return outcome
 
-    async def _apply_in_order(
-        self, items: Sequence[WorkManifest]
-    ) -> dict[int, Applied | Failure | Waiting | None]:
-        """Apply batch after batch; return the result of each manifest by index."""
-        results: dict[int, Applied | Failure | Waiting | None] = {}
+    async def _settle_in_order(
+        self, work: Object, items: Sequence[WorkManifest]
+    ) -> dict[int, _Settled]:
+        """Settle batch after batch; return the result of each manifest by index."""
+        are_small = self._bounds.byte_count(work) <= SMALL_BYTES
+        results: dict[int, _Settled] = {}
         for batch in apply_order.batches([item.manifest for item in items]):
-            calls = [partial(self._apply, items[place]) for place in batch]
-            applied = await run_side_by_side(calls)
-            results.update(zip(batch, applied, strict=True))
+            calls = [
+                partial(self._settle, work, items[place], is_small=are_small) for place in batch
+            ]
+            settled = await run_side_by_side(calls)
+            results.update(zip(batch, settled, strict=True))
         return results
+
+    async def _settle(self, work: Object, item: WorkManifest, *, is_small: bool) -> _Settled:
+        """Apply and reflect one manifest, among the large ones if it or its object is large."""
+        size = 0 if is_small else bytes_of(item.manifest)
+        if size > OBJECT_BYTES:
+            return _Settled(_too_large(item, "it holds"))
+        first: _Result = None
+        if size <= SMALL_BYTES:
+            with suppress(TooLargeError), reading_at_most(SMALL_BYTES):
+                first, live = await self._apply(work, item)
+                if live is None or held_bytes(live) <= SMALL_BYTES:
+                    return _Settled(first, await self._reflect(work, item, live))
+            live = None
+        async with self._in_flight.large():
+            try:
+                with reading_at_most(OBJECT_BYTES):
+                    again, live = await self._apply(work, item)
+                    return _Settled(first or again, await self._reflect(work, item, live))
+            except TooLargeError:
+                return _Settled(_too_large(item, "its object on the host holds"))
 
     async def observe(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Write nothing to the host, only read the status. Raises KubeError."""
         outcome = WorkOutcome()
         for item in _items(vc, work):
-            live = await self._cached(item)
-            if live is not None:
-                await self._reflect(work, item, live, outcome)
+            reflection = await self._reflect(work, item, await self._cached(item))
+            if reflection is not None:
+                outcome.reflected(reflection)
         return outcome
 
-    async def _apply(self, item: WorkManifest) -> Applied | Failure | Waiting | None:
+    async def _apply(self, work: Object, item: WorkManifest) -> tuple[_Result, Object | None]:
+        """Apply one manifest; return the result, and the object that is to be reflected."""
+        result = await self._try(item)
+        done = result.kept if isinstance(result, Waiting) else result
+        if result is None:
+            return None, None
+        if not isinstance(done, Applied):
+            # What could not be changed keeps running (contract 6.2); it may be newer than the
+            # object that was decided on, so it is reflected and not marked as seen.
+            return result, await self._cached(item)
+        live, slim = done.live, replace(done, live={})
+        self._held_changes.saw(key_of_work(work), live)
+        return replace(result, kept=slim) if isinstance(result, Waiting) else slim, live
+
+    async def _try(self, item: WorkManifest) -> _Result:
         with self._bugs.guard(item.work, item.manifest) as guard:
             refusal = self._bounds.refusal_of(item.vc.name, item.manifest)
             if refusal is not None:
@@ -103,18 +155,22 @@ class WorkApplier:
         return None
 
     async def _reflect(
-        self, work: Object, item: WorkManifest, live: Object, outcome: WorkOutcome
-    ) -> None:
-        if self._work_status is None:
-            return
+        self, work: Object, item: WorkManifest, live: Object | None
+    ) -> Reflection | None:
+        item.translation = None
+        if self._work_status is None or live is None:
+            return None
         manifest, ordinal = item.manifest, item.ordinal
         context = self._manifests.context_for(item.vc, item.work)
         with self._bugs.guard(item.work, manifest) as guard:
-            reflect = self._work_status.reflect
-            outcome.reflected(await reflect(work, ordinal, manifest, live, context))
-        if guard.problem:
-            self._events.reflected(work, manifest, guard.problem)
-            outcome.reflected(Reflection(None, guard.problem))
+            return await self._work_status.reflect(work, ordinal, manifest, live, context)
+        self._events.reflected(work, manifest, guard.problem)
+        return Reflection(None, guard.problem)
+
+
+def _too_large(item: WorkManifest, what: str) -> Failure:
+    detail = f"{what} more than {OBJECT_BYTES} bytes of memory; divide it"
+    return refused(item.vc, item.manifest, Refusal(Code.BOUND_EXCEEDED, "", detail))
 
 
 def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from karmada_vc_agent.cluster.shapes import WorkShape
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
+from karmada_vc_agent.model.memory import bytes_of
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.refusal import Code, Refusal
@@ -133,6 +134,13 @@ class WorkBounds:
         line = self._lines.get(cluster)
         bound = line.problem(name) if line is not None else ""
         return _refusal(line.bounds, bound) if line is not None and bound else None
+
+    def byte_count(self, work: Object) -> int:
+        """Return what the manifests of a Work hold in memory."""
+        cluster, name = key_of_work(work)
+        line = self._lines.get(cluster)
+        measured = line.measure_of(name) if line is not None else None
+        return bytes_of(manifests_of(work)) if measured is None else measured.byte_count
 
     def refusal_of(self, cluster: str, manifest: Object) -> Refusal | None:
         """Return why a manifest of a Work that is in is out; None where it is in, too."""

@@ -1,5 +1,7 @@
 """labelled_objects: which kinds may be passed over."""
 
+import tracemalloc
+
 import pytest
 
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects
@@ -65,3 +67,18 @@ async def test_only_a_server_behind_the_api_server_lists_without_a_version(world
     world.host.answer(empty, path="/apis/batch/v1/jobs", times=9)
     with pytest.raises(UnreadableError):
         await listed(world)
+
+
+async def test_only_one_object_of_a_page_is_decoded(world: World) -> None:
+    """Tiny items take 24 times their JSON, and nothing of them is needed."""
+    item = '{"metadata":{"name":"w","uid":"%d"},"spec":[' + "{}," * 20_000 + "{}]}"
+    items = ",".join(item % number for number in range(20))
+    body = '{"kind":"WidgetList","metadata":{"resourceVersion":"1"},"items":[' + items + "]}"
+    world.host.answer(body.encode(), path=WIDGETS)
+    served = await world.host_discovery.refresh()
+    tracemalloc.start()
+    shared = labelled_objects(world.host_client, served, SHARED_LABEL)
+    held = [tracemalloc.get_traced_memory()[0] async for _ in shared]
+    tracemalloc.stop()
+    assert len(held) == 20
+    assert max(held) < 20 * 24 * 20_000 / 2

@@ -1,6 +1,18 @@
 """PageSize: as many objects as fit, fewer where answers do not come whole."""
 
-from karmada_vc_agent.kube.listing import FIRST_PAGE, PAGE_BYTES, PAGE_SIZE, PageSize
+import orjson
+
+from karmada_vc_agent.kube.listing import (
+    FEW,
+    FIRST_PAGE,
+    LARGEST_PAGE_BYTES,
+    PAGE_BYTES,
+    PAGE_SIZE,
+    PageSize,
+    read_page,
+)
+from tests.fakes import objects
+from tests.fakes.api_server import FakeApiServer
 
 
 def test_first_page_is_small_and_the_next_ones_full() -> None:
@@ -37,3 +49,21 @@ def test_empty_page_says_nothing_of_the_size_of_objects() -> None:
     size = PageSize()
     size.received(0, 100)
     assert size.limit == FIRST_PAGE
+
+
+async def test_page_that_is_too_large_is_read_again_with_few_objects(host: FakeApiServer) -> None:
+    pad = "x" * (LARGEST_PAGE_BYTES // 8)
+    host.seed(objects.namespace("edge"))
+    for number in range(10):
+        host.seed(objects.config_map(f"large-{number}", "edge", pad))
+    size = PageSize()
+    content = await read_page(host.client(), "/api/v1/configmaps", {}, size)
+    assert len(orjson.loads(content)["items"]) == FEW
+    assert [request.query["limit"] for request in host.requests] == [str(FIRST_PAGE), str(FEW)]
+
+
+async def test_single_object_is_read_whatever_its_size(host: FakeApiServer) -> None:
+    host.seed(objects.namespace("edge"))
+    host.seed(objects.config_map("huge", "edge", "x" * (LARGEST_PAGE_BYTES + 1)))
+    content = await read_page(host.client(), "/api/v1/configmaps", {}, PageSize())
+    assert len(content) > LARGEST_PAGE_BYTES
