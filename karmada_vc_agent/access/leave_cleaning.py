@@ -38,7 +38,6 @@ from karmada_vc_agent.work.rules.metadata import without_claims
 from karmada_vc_agent.work.rules.orphaned import (
     is_foreign,
     is_of_tenants,
-    is_orphan,
     is_orphaned_namespace,
     work_of,
 )
@@ -89,11 +88,6 @@ class HostCleaner:
             and resource.gvk.kind != "Namespace"
             and (not live["metadata"].get("namespace") or live["metadata"]["namespace"] in spaces)
         ]
-
-    async def orphans(self, works: Container[str]) -> list[Found]:
-        """Return those of our objects whose Work is not among `works`."""
-        found = await self.objects(await self.namespaces())
-        return [each for each in found if is_orphan(each[1], works)]
 
     async def orphaned_namespaces(self, needed: Container[str]) -> dict[str, Object]:
         """Return the claimed host namespaces that no Work needs, by name.

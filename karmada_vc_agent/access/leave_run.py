@@ -19,6 +19,7 @@ from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotServedError, UnreachableError
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 from karmada_vc_agent.work.rules.orphaned import is_orphan, namespaces_needed
 
@@ -50,8 +51,8 @@ class LeavePlan:
 async def run_leave(plan: LeavePlan) -> None:
     """Leave as planned. Raises ConfigError, LeaveError, PreflightError, KubeError."""
     async with _connect(plan) as (hub, host, uid):
-        if host is not None:
-            plan = await _as_agent(plan, host)
+        user = await _claims_user(plan.what, host)
+        plan = replace(plan, what=replace(plan.what, claims_user=user))
         facts = await _check(plan, hub, host, uid)
         was_noted = host is not None and await leave_steps.has_left(host, plan.what)
         _ask(plan, facts, has_hub=hub is not None)
@@ -65,6 +66,13 @@ async def run_leave(plan: LeavePlan) -> None:
             await leave_purge.purge(plan.agent, hub, host, _say)
         elif host is not None:
             await leave_purge.report_agent(plan.agent, hub, host, plan.flags, _say)
+
+
+async def _claims_user(what: Leaving, host: ApiClient | None) -> str:
+    """Return the user to impersonate for claimed namespaces, "" = nobody."""
+    if host is None or not await HostCleaner(host, what, _say).namespaces():
+        return ""
+    return await claims_user(host, what.agent)
 
 
 async def _check(
@@ -91,15 +99,6 @@ def _ask(plan: LeavePlan, facts: HubFacts, *, has_hub: bool) -> None:
         _confirm(plan, f"{what} and agent {plan.what.agent}?" if plan.purges else f"{what}?")
     else:
         _confirm(plan, f"{what} from the host only?")
-
-
-async def _as_agent(plan: LeavePlan, host: ApiClient) -> LeavePlan:
-    """Find the user to impersonate for claimed namespaces before anything is changed."""
-    what = plan.what
-    if not await HostCleaner(host, what, _say).namespaces():
-        return plan
-    user = await claims_user(host, what.agent)
-    return replace(plan, what=replace(what, claims_user=user))
 
 
 async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None) -> None:
@@ -218,39 +217,36 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
 
 
 async def _prune_objects(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
-    found = await cleaner.orphans(await _work_names(hub, cleaner.cluster))
-    if found and plan.is_sure:
-        # Read again: a Work may have been created while the host was listed.
-        works = await _work_names(hub, cleaner.cluster)
-        found = [one for one in found if is_orphan(one[1], works)]
-    for one in found:
-        _say(f"{cleaner.cluster}: {'removing' if plan.is_sure else 'orphaned'} {describe(one)}")
+    """Delete objects whose Work is gone. The Works are read last: one may be created meanwhile."""
+    objects = await cleaner.objects(await cleaner.namespaces())
+    works = {each["metadata"]["name"] for each in await leave_steps.works_of(hub, cleaner.cluster)}
+    orphans = [each for each in objects if is_orphan(each[1], works)]
+    for each in orphans:
+        _say(f"{cleaner.cluster}: {'removing' if plan.is_sure else 'orphaned'} {describe(each)}")
         if plan.is_sure:
-            await cleaner.delete(*one)
-    return len(found)
-
-
-async def _work_names(hub: ApiClient, cluster: str) -> set[str]:
-    return {work["metadata"]["name"] for work in await leave_steps.works_of(hub, cluster)}
+            await cleaner.delete(*each)
+    return len(orphans)
 
 
 async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
     """Delete or release claimed namespaces that no Work needs, unless others have objects there."""
-    needed = namespaces_needed(await leave_steps.works_of(hub, cleaner.cluster))
+
+    async def orphaned() -> dict[str, Object]:
+        works = await leave_steps.works_of(hub, cleaner.cluster)
+        return await cleaner.orphaned_namespaces(namespaces_needed(works))
+
     pruned = 0
-    for name, live in (await cleaner.orphaned_namespaces(needed)).items():
-        obstacle = await cleaner.obstacle(name, live)
-        if obstacle:
+    for name, live in (await orphaned()).items():
+        if obstacle := await cleaner.obstacle(name, live):
             _say(f"{cleaner.cluster}: orphaned Namespace {name} stays: {obstacle}")
             continue
         if not plan.is_sure:
             _say(f"{cleaner.cluster}: orphaned Namespace {name}")
-            pruned += 1
-            continue
-        needed = namespaces_needed(await leave_steps.works_of(hub, cleaner.cluster))
-        if name in await cleaner.orphaned_namespaces(needed):  # no Work was created meanwhile
+        elif name in await orphaned():  # no Work was created meanwhile
             await cleaner.give_up({name: live}, preserve=False)
-            pruned += 1
+        else:
+            continue
+        pruned += 1
     return pruned
 
 
