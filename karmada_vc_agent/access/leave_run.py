@@ -10,7 +10,6 @@ import click
 from karmada_vc_agent.access import join_steps, leave_purge, leave_steps
 from karmada_vc_agent.access.leave_checks import check_known, check_ours, claims_user
 from karmada_vc_agent.access.leave_cleaning import HostCleaner, claimed, clean_host, describe
-from karmada_vc_agent.access.leave_purge import InstalledAgent
 from karmada_vc_agent.access.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.commands.waiting import waiting
@@ -42,11 +41,6 @@ class LeavePlan:
     purges: bool = False
     flags: str = ""
 
-    @property
-    def agent(self) -> InstalledAgent:
-        """Whose virtual cluster leaves."""
-        return InstalledAgent(self.what.agent, self.what.namespace)
-
 
 async def run_leave(plan: LeavePlan) -> None:
     """Leave as planned. Raises ConfigError, LeaveError, PreflightError, KubeError."""
@@ -63,9 +57,9 @@ async def run_leave(plan: LeavePlan) -> None:
         had_left = facts.cluster is None and was_noted
         _say(f"{plan.what.cluster} {_HAD_LEFT if had_left else 'has left'}")
         if plan.purges:
-            await leave_purge.purge(plan.agent, hub, host, _say)
+            await leave_purge.purge(plan.what, hub, host, _say)
         elif host is not None:
-            await leave_purge.report_agent(plan.agent, hub, host, plan.flags, _say)
+            await leave_purge.report_agent(plan.what, hub, host, plan.flags, _say)
 
 
 async def _claims_user(what: Leaving, host: ApiClient | None) -> str:
@@ -87,7 +81,7 @@ async def _check(
         facts = await leave_steps.read_hub(hub, plan.what.cluster)
         check_ours(facts.cluster, plan.what, uid)
         if plan.purges:
-            await leave_purge.check_last(plan.agent, hub, host, uid, leaving=plan.what.cluster)
+            await leave_purge.check_last(plan.what, hub, host, uid)
     await check_known(plan.what, facts, hub, host)
     return facts
 
@@ -118,7 +112,7 @@ async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None)
         if host is not None:
             if is_served:  # the agent leaves what no Work created, such as `default`
                 await clean_host(host, what, _say, agent_releases=True)
-            await leave_purge.give_up_policies(host, plan.agent, what.cluster, _say)
+            await leave_purge.give_up_policies(host, what, _say)
         if hub is not None:
             await leave_steps.take_rights(hub, what, _say)
 
@@ -180,9 +174,9 @@ async def run_purge(plan: LeavePlan) -> None:
     async with _connect(plan) as (hub, host, uid):
         if hub is not None:
             await check_karmada(hub)
-        await leave_purge.check_last(plan.agent, hub, host, uid)
+        await leave_purge.check_last(plan.what, hub, host, uid)
         _confirm(plan, f"Remove agent {plan.what.agent} and all that join created for it?")
-        await leave_purge.purge(plan.agent, hub, host, _say)
+        await leave_purge.purge(plan.what, hub, host, _say)
 
 
 # --- prune ------------------------------------------------------------------------------
