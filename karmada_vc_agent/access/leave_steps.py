@@ -26,7 +26,7 @@ from karmada_vc_agent.commands.removals import prune
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.features.gateway.secret import KINDS, hub_secret_name
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.model.domain import (
     CHECKPOINT_ANNOTATION,
@@ -43,6 +43,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_o
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.work.removal import preserve_work
+from karmada_vc_agent.work.work_finalizer import remove_finalizer
 from karmada_vc_agent.work.works import work_path
 
 POLL_S = 1.0
@@ -218,15 +219,10 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
     """Remove the agent's finalizer from all Works."""
     released = 0
     for work in await works_of(hub, cluster):
-        metadata = work["metadata"]
-        finalizers = metadata.get("finalizers") or []
-        if EXECUTION_FINALIZER not in finalizers:
-            continue
-        rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
-        with suppress(NotFoundError):
-            path = work_path(metadata["namespace"], metadata["name"])
-            await hub.merge_patch(path, {"metadata": {"finalizers": rest}})
-            released += 1
+        if EXECUTION_FINALIZER in (work["metadata"].get("finalizers") or ()):
+            with suppress(ConflictError, NotFoundError):  # the next look shows what became of it
+                await remove_finalizer(hub, work)
+                released += 1
     if released:
         say(f"hub: removed the finalizer of {released} Works")
 
