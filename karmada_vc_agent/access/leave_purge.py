@@ -25,6 +25,7 @@ from karmada_vc_agent.cluster.node_labels import unlabel_nodes
 from karmada_vc_agent.commands.removals import (
     BINDINGS,
     ROLES,
+    bindings_of,
     labelled,
     prune,
     rbac_objects,
@@ -42,7 +43,7 @@ from karmada_vc_agent.model.domain import (
     HOST_ANNOTATION,
     MEMBERSHIP_LABEL,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, maps_at
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, maps_at
 from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.well_known import RBAC_API
@@ -179,12 +180,11 @@ async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
         return
     if await rbac_objects(host, "ClusterRole", AGENT_LABEL):
         return
-    for binding in [each for kind in BINDINGS for each in await rbac_objects(host, kind)]:
-        ref, metadata = dig(binding, "roleRef") or {}, binding["metadata"]
-        if (ref.get("kind"), ref.get("name")) == ("ClusterRole", name):
-            where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
-            say(f"host: ClusterRole {name} stays: it is bound in {where}")
-            return
+    for binding in await bindings_of(host, name):
+        metadata = binding["metadata"]
+        where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
+        say(f"host: ClusterRole {name} stays: it is bound in {where}")
+        return
     await delete_found(host, path, say)
 
 
