@@ -5,7 +5,6 @@ carries the claim of this agent too.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Container, Mapping
 from contextlib import suppress
 from functools import partial
@@ -226,21 +225,13 @@ async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str
     secrets = CheckpointSecrets(host, namespace, agent)
     try:
         await secrets.load()
-        found: defaultdict[int, dict[str, bytes | None]] = defaultdict(dict)
-        for number, key in secrets:
-            if cluster_of_key(key) == cluster:
-                found[number][key] = None
-        if all(cluster_of_key(key) in ("", cluster) for _, key in secrets):
+        if {cluster_of_key(key) for _, key in secrets} <= {"", cluster}:
             if secrets.are_there and await remove_checkpoint(host, namespace, agent):
                 say(f"host: removed the checkpoint of {agent}")
-            return
-        for number, changes in found.items():
-            await secrets.write(number, changes)
+        elif await secrets.remove(cluster):
+            say(f"host: removed {cluster} from the checkpoint of {agent}")
     except ForbiddenError as error:
         say(f"host: the checkpoint of {agent} may still have {cluster}: {error}")
-        return
-    if found:
-        say(f"host: removed {cluster} from the checkpoint of {agent}")
 
 
 async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:
