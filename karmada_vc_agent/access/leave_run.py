@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import click
@@ -98,7 +98,8 @@ def _ask(plan: LeavePlan, facts: HubFacts, *, has_hub: bool) -> None:
 async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None) -> None:
     """Remove the virtual cluster from hub and host; None = it does not answer."""
     what = plan.what
-    async with _leading(plan, hub, host) as is_served:
+    lead = leave_steps.leading(hub, host, what, _say) if host is not None else nullcontext(False)
+    async with lead as is_served:
         if host is not None:
             await leave_steps.remember_left(host, what, _say)
         if hub is not None:
@@ -115,39 +116,6 @@ async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None)
             await leave_purge.give_up_policies(host, what, _say)
         if hub is not None:
             await leave_steps.take_rights(hub, what, _say)
-
-
-@asynccontextmanager
-async def _leading(
-    plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None
-) -> AsyncIterator[bool]:
-    """Hold leadership unless an agent runs; yield whether that agent serves the virtual cluster.
-
-    Raises AgentLeadsError if one runs while the hub is unreachable.
-    """
-    cluster = plan.what.cluster
-    async with AsyncExitStack() as stack:
-        is_served = (
-            hub is not None
-            and host is not None
-            and await leave_steps.is_served(hub, host, plan.what)
-        )
-        if host is not None and not is_served:
-            try:
-                await stack.enter_async_context(leave_steps.take_lead(host, plan.what))
-            except leave_steps.AgentLeadsError:
-                if hub is None:
-                    raise
-                # By now it has renewed the Lease of the Cluster, if it serves it.
-                is_served = await leave_steps.is_served(hub, host, plan.what)
-                if not is_served:
-                    _say(f"the running agent does not serve {cluster}: cleaning up from here")
-            else:
-                if hub is not None:
-                    _say("no agent is running: cleaning up from here")
-        if is_served:
-            _say(f"{cluster} is served by a running agent, which cleans up the host")
-        yield is_served
 
 
 def _report_rest(what: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
