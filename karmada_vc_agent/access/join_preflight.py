@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from karmada_vc_agent.access.apply_objects import find
-from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
+from karmada_vc_agent.access.apply_objects import find, needs_of
+from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.removals import NEEDS as NEEDS_TO_PRUNE
+from karmada_vc_agent.access.removals import workload
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent_of, cluster_id
 from karmada_vc_agent.cluster.rules.cluster_registration import served_by_another
 from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.features.objects.crd import definition
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import HOST_ANNOTATION
-from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, execution_namespace
 from karmada_vc_agent.model.objects import annotations_of, dig
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
@@ -69,20 +71,10 @@ async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_ui
 
 def needs_on_hub(access: HubAccess) -> list[Need]:
     """Return the rights that an administrator needs on the hub for `join`."""
-    roles = ("clusterroles", "clusterrolebindings")
-    local = ("roles", "rolebindings")
-    writes = ("get", "create", "patch")
     return [
         Need("list", "cluster.karmada.io", "clusters"),
         Need("get", "", "namespaces", name="kube-system"),
-        *(Need(verb, "", "namespaces") for verb in writes),
-        *(Need(verb, RBAC_GROUP, kind) for kind in roles for verb in writes),
-        *(Need(verb, RBAC_GROUP, kind, LEASE_NAMESPACE) for kind in local for verb in writes),
-        *(
-            Need(verb, RBAC_GROUP, "rolebindings", execution_namespace(cluster))
-            for cluster in access.clusters
-            for verb in writes
-        ),
+        *needs_of(hub_objects(access)),
         *NEEDS_TO_PRUNE,
     ]
 
@@ -98,20 +90,16 @@ def needs_for_certificate() -> list[Need]:
     ]
 
 
-def needs_on_host(namespace: str, *, objects: bool) -> list[Need]:
+def needs_on_host(agent: str, namespace: str, *, objects: bool) -> list[Need]:
     """Return the rights that an administrator needs on the host to install the agent.
 
     objects: whether the CustomResourceDefinition is installed, too.
     """
-    kinds = ("serviceaccounts", "configmaps", "secrets", "services")
+    made = [*base_objects(HostInstall(agent, namespace, "")), *workload(agent, namespace)]
     writes = ("get", "create", "patch")
     return [
         Need("get", "", "namespaces", name="kube-system"),
-        *(Need(verb, "", "namespaces") for verb in ("create", "patch")),
-        *(Need(verb, "", kind, namespace) for kind in kinds for verb in writes),
-        *(Need(verb, "apps", "deployments", namespace) for verb in writes),
-        *(Need(verb, "networking.k8s.io", "networkpolicies", namespace) for verb in writes),
-        *(Need(verb, "policy", "poddisruptionbudgets", namespace) for verb in writes),
+        *needs_of([*made, definition()] if objects else made),
         *(
             Need(verb, RBAC_GROUP, kind)
             for kind in ("clusterroles", "clusterrolebindings")
@@ -128,10 +116,6 @@ def needs_on_host(namespace: str, *, objects: bool) -> list[Need]:
             Need(verb, "admissionregistration.k8s.io", f"validatingadmissionpolic{end}")
             for end in ("ies", "ybindings")
             for verb in ("get", "create", "update")
-        ),
-        *(
-            Need(verb, "apiextensions.k8s.io", "customresourcedefinitions")
-            for verb in (writes if objects else ())
         ),
         *NEEDS_TO_PRUNE,
     ]

@@ -5,7 +5,6 @@ carries the claim of this agent too.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Container, Mapping
 from contextlib import suppress
 from functools import partial
@@ -38,7 +37,6 @@ from karmada_vc_agent.work.rules.metadata import without_claims
 from karmada_vc_agent.work.rules.orphaned import (
     is_foreign,
     is_of_tenants,
-    is_orphan,
     is_orphaned_namespace,
     work_of,
 )
@@ -89,11 +87,6 @@ class HostCleaner:
             and resource.gvk.kind != "Namespace"
             and (not live["metadata"].get("namespace") or live["metadata"]["namespace"] in spaces)
         ]
-
-    async def orphans(self, works: Container[str]) -> list[Found]:
-        """Return those of our objects whose Work is not among `works`."""
-        found = await self.objects(await self.namespaces())
-        return [each for each in found if is_orphan(each[1], works)]
 
     async def orphaned_namespaces(self, needed: Container[str]) -> dict[str, Object]:
         """Return the claimed host namespaces that no Work needs, by name.
@@ -232,21 +225,13 @@ async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str
     secrets = CheckpointSecrets(host, namespace, agent)
     try:
         await secrets.load()
-        found: defaultdict[int, dict[str, bytes | None]] = defaultdict(dict)
-        for number, key in secrets:
-            if cluster_of_key(key) == cluster:
-                found[number][key] = None
-        if all(cluster_of_key(key) in ("", cluster) for _, key in secrets):
+        if {cluster_of_key(key) for _, key in secrets} <= {"", cluster}:
             if secrets.are_there and await remove_checkpoint(host, namespace, agent):
                 say(f"host: removed the checkpoint of {agent}")
-            return
-        for number, changes in found.items():
-            await secrets.write(number, changes)
+        elif await secrets.remove(cluster):
+            say(f"host: removed {cluster} from the checkpoint of {agent}")
     except ForbiddenError as error:
         say(f"host: the checkpoint of {agent} may still have {cluster}: {error}")
-        return
-    if found:
-        say(f"host: removed {cluster} from the checkpoint of {agent}")
 
 
 async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:

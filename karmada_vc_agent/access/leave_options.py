@@ -40,10 +40,7 @@ Examples:
 Afterwards remove the virtual cluster from the agent's settings. Until then the agent remembers
 that it left and does not register it; karmada-vc-agent join allows it again.
 """
-_WHICH = (
-    *("agent_name", "agent_namespace"),
-    *("karmada_kubeconfig", "karmada_context", "kubeconfig"),
-)
+_WHICH = ("config_path", "agent_name", "agent_namespace", "karmada_kubeconfig", "karmada_context")
 
 
 @click.command(epilog=_EPILOG, short_help="Remove one virtual cluster, or the agent itself.")
@@ -100,13 +97,10 @@ def leave(**options: Any) -> None:
     agent itself.
     """
     with one_line_errors():
-        what = _what(options)
-        hub = read_kubeconfig(options["karmada_kubeconfig"], options["karmada_context"])
-        host = find_credentials(options["kubeconfig"], in_cluster_first=True)
         plan = LeavePlan(
-            what,
-            hub,
-            host,
+            _what(options),
+            read_kubeconfig(options["karmada_kubeconfig"], options["karmada_context"]),
+            find_credentials(options["kubeconfig"], in_cluster_first=True),
             options["is_sure"],
             options["is_forced"],
             purges=options["purges"],
@@ -123,7 +117,7 @@ def _runner(options: dict[str, Any]) -> Callable[[LeavePlan], Coroutine[Any, Any
 
 def _flags(options: dict[str, Any]) -> str:
     """Return the flags that say which agent, hub and host are meant, for a command to print."""
-    names = ("config_path", *_WHICH)
+    names = (*_WHICH, "kubeconfig")
     given = {name.removesuffix("_path").replace("_", "-"): options[name] for name in names}
     return " ".join(f"--{name} {value}" for name, value in given.items() if value)
 

@@ -5,7 +5,6 @@ namespace with it.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from karmada_vc_agent.access.apply_objects import find, path_of
 from karmada_vc_agent.access.changes import Changes
@@ -16,6 +15,7 @@ from karmada_vc_agent.access.leave_cleaning import NAMESPACES_PATH, claimed, obs
 from karmada_vc_agent.access.leave_steps import (
     SHOWN,
     LeaveError,
+    Leaving,
     Say,
     delete_found,
     known_state,
@@ -23,6 +23,7 @@ from karmada_vc_agent.access.leave_steps import (
 from karmada_vc_agent.access.removals import (
     BINDINGS,
     ROLES,
+    bindings_of,
     labelled,
     prune,
     rbac_objects,
@@ -42,7 +43,7 @@ from karmada_vc_agent.model.domain import (
     HOST_ANNOTATION,
     MEMBERSHIP_LABEL,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, maps_at
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, maps_at
 from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.well_known import RBAC_API
@@ -52,136 +53,121 @@ _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-
 _MANAGED_LABEL = "app.kubernetes.io/managed-by"
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledAgent:
-    """An agent as `join` installed it. namespace: on the host."""
-
-    name: str
-    namespace: str
-
-    @property
-    def role(self) -> str:
-        """Name of its roles and bindings; longer ones have a colon behind it."""
-        return f"vc-agent:{self.name}"
-
-
 async def check_last(
-    agent: InstalledAgent,
+    leaving: Leaving,
     hub: ApiClient | None,
     host: ApiClient | None,
     host_uid: str,
-    *,
-    leaving: str = "",
 ) -> None:
-    """Refuse to remove an agent of another host, or one with virtual clusters beside `leaving`.
+    """Refuse to remove an agent of another host, or one with other virtual clusters.
 
     hub, host: None = it does not answer. Raises LeaveError, PreflightError, KubeError.
     """
     if hub is not None:
-        await _check_host(agent, hub, host_uid)
-    left = await clusters_left(agent, hub, host)
-    if others := [name for name in left if name != leaving]:
+        await _check_host(leaving, hub, host_uid)
+    left = await clusters_left(leaving, hub, host)
+    if others := [name for name in left if name != leaving.cluster]:
         raise LeaveError(
-            f"agent {agent.name} has other virtual clusters: {listed(others, SHOWN)}; "
+            f"agent {leaving.agent} has other virtual clusters: {listed(others, SHOWN)}; "
             "run leave for each of them first. Nothing was changed"
         )
 
 
-async def purge(
-    agent: InstalledAgent, hub: ApiClient | None, host: ApiClient | None, say: Say
-) -> None:
+async def purge(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, say: Say) -> None:
     """Remove an agent. hub, host: None = it does not answer. Raises KubeError."""
     if hub is not None:
-        await prune(hub, agent.name, (), Changes(say))
+        await prune(hub, leaving.agent, (), Changes(say))
     if host is not None:
-        await _purge_host(agent, host, say)
+        await _purge_host(leaving, host, say)
     if hub is None or host is None:
         away = "hub" if hub is None else "host"
         say(f"The {away} does not answer; once it does, run leave --purge again")
         return
-    say(f"agent {agent.name} is removed; stop its process if it is not a Deployment of the host")
+    say(f"agent {leaving.agent} is removed; stop its process if it is not a Deployment of the host")
 
 
-async def give_up_policies(host: ApiClient, agent: InstalledAgent, leaving: str, say: Say) -> None:
-    """Remove the agent's rights and policies if no virtual cluster but `leaving` needs them.
+async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
+    """Remove the agent's rights and policies if no virtual cluster but the leaving one needs them.
 
     The rights go first: without the policies they would be too strong. Raises KubeError.
     """
-    if set(await clusters_left(agent, None, host)) - {leaving}:
+    if set(await clusters_left(leaving, None, host)) - {leaving.cluster}:
         return
     with suppress(NotFoundError):
-        await host.delete(f"{_RBAC_PATH}/clusterrolebindings/{agent.role}")
-        say(f"host: agent {agent.name} has no virtual cluster left: removing all its rights")
-    await _remove_policies(host, agent, say)
+        await host.delete(f"{_RBAC_PATH}/clusterrolebindings/vc-agent:{leaving.agent}")
+        say(f"host: agent {leaving.agent} has no virtual cluster left: removing all its rights")
+    await _remove_policies(host, leaving, say)
 
 
 async def report_agent(
-    agent: InstalledAgent, hub: ApiClient, host: ApiClient, flags: str, say: Say
+    leaving: Leaving, hub: ApiClient, host: ApiClient, flags: str, say: Say
 ) -> None:
     """Say how to remove an agent that is left without virtual clusters. Raises KubeError."""
-    is_there = await find(host, f"{_RBAC_PATH}/clusterroles/{agent.role}") is not None
-    if is_there and not await clusters_left(agent, hub, host):
-        say(f"agent {agent.name} has no virtual cluster left; to remove it as well, run:")
+    is_there = await find(host, f"{_RBAC_PATH}/clusterroles/vc-agent:{leaving.agent}") is not None
+    if is_there and not await clusters_left(leaving, hub, host):
+        say(f"agent {leaving.agent} has no virtual cluster left; to remove it as well, run:")
         say(f"  karmada-vc-agent leave --purge {flags}")
 
 
 async def clusters_left(
-    agent: InstalledAgent, hub: ApiClient | None, host: ApiClient | None
+    leaving: Leaving, hub: ApiClient | None, host: ApiClient | None
 ) -> list[str]:
     """Return the virtual clusters that the agent still has, sorted."""
     names: set[str] = set()
     if host is not None:
-        names = {claim.cluster for _, claim in await claimed(host, f"{AGENT_LABEL}={agent.name}")}
-        records = (await known_state(host, agent.namespace, agent.name)).clusters()
+        names = {
+            claim.cluster for _, claim in await claimed(host, f"{AGENT_LABEL}={leaving.agent}")
+        }
+        records = (await known_state(host, leaving.namespace, leaving.agent)).clusters()
         names |= {name for name, record in records.items() if not record.has_left}
     if hub is not None:
-        names |= set(named_clusters(await _hub_role(agent, hub)))
+        names |= set(named_clusters(await _hub_role(leaving, hub)))
     return sorted(names)
 
 
-async def _check_host(agent: InstalledAgent, hub: ApiClient, host_uid: str) -> None:
+async def _check_host(leaving: Leaving, hub: ApiClient, host_uid: str) -> None:
     """Refuse roles on the hub of an agent of the same name on another host."""
-    marked = annotations_of(await _hub_role(agent, hub)).get(HOST_ANNOTATION, "")
+    marked = annotations_of(await _hub_role(leaving, hub)).get(HOST_ANNOTATION, "")
     if host_uid and marked and marked != host_id(host_uid):
-        problem = f'the roles of agent "{agent.name}" on the hub are of an agent on another host'
+        problem = f'the roles of agent "{leaving.agent}" on the hub are of an agent on another host'
         raise PreflightError([f"{problem}; nothing was changed"])
 
 
-async def _hub_role(agent: InstalledAgent, hub: ApiClient) -> Object:
-    return await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(agent.name, ()).role}") or {}
+async def _hub_role(leaving: Leaving, hub: ApiClient) -> Object:
+    return await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(leaving.agent, ()).role}") or {}
 
 
-async def _purge_host(agent: InstalledAgent, host: ApiClient, say: Say) -> None:
+async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
     """Remove the agent, its rights and policies, and what it recorded.
 
     Its Pods go first, and its rights before the policies that confine them.
     """
-    for obj in workload(agent.name, agent.namespace):
+    for obj in workload(leaving.agent, leaving.namespace):
         await delete_found(host, path_of(obj), say)
     changes = Changes(say)
-    await remove_gateway(host, agent.name, agent.namespace, changes)
-    await prune(host, agent.name, (), changes, BINDINGS, claimed=True)
-    await _remove_policies(host, agent, say)
-    await _report_accounts(host, agent, say)
-    await prune(host, agent.name, (), changes, ROLES, claimed=True)
+    await remove_gateway(host, leaving.agent, leaving.namespace, changes)
+    await prune(host, leaving.agent, (), changes, BINDINGS, claimed=True)
+    await _remove_policies(host, leaving, say)
+    await _report_accounts(host, leaving, say)
+    await prune(host, leaving.agent, (), changes, ROLES, claimed=True)
     for name in TENANT_ROLES.values():
         await _delete_common_role(host, name, say)
-    await _unmark(host, agent, say)
-    await _delete_records(host, agent, say)
-    await _delete_namespace(host, agent, say)
+    await _unmark(host, leaving, say)
+    await _delete_records(host, leaving, say)
+    await _delete_namespace(host, leaving, say)
 
 
-async def _remove_policies(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
-    for policy in await remove_policies(host, await Discovery(host).refresh(), agent.name):
+async def _remove_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
+    for policy in await remove_policies(host, await Discovery(host).refresh(), leaving.agent):
         say(f"host: removed {policy}")
 
 
-async def _report_accounts(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
+async def _report_accounts(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Name the accounts of `applyAs` elsewhere: `join` does not mark those that it creates."""
-    for role in await labelled(host, agent.name, "Role"):
+    for role in await labelled(host, leaving.agent, "Role"):
         space = role["metadata"]["namespace"]
         for rule in maps_at(role, "rules"):
-            if "impersonate" in rule["verbs"] and space != agent.namespace:
+            if "impersonate" in rule["verbs"] and space != leaving.namespace:
                 for name in rule.get("resourceNames") or ():
                     say(f"host: ServiceAccount {space}/{name} stays; delete it if nobody needs it")
 
@@ -194,18 +180,17 @@ async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
         return
     if await rbac_objects(host, "ClusterRole", AGENT_LABEL):
         return
-    for binding in [each for kind in BINDINGS for each in await rbac_objects(host, kind)]:
-        ref, metadata = dig(binding, "roleRef") or {}, binding["metadata"]
-        if (ref.get("kind"), ref.get("name")) == ("ClusterRole", name):
-            where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
-            say(f"host: ClusterRole {name} stays: it is bound in {where}")
-            return
+    for binding in await bindings_of(host, name):
+        metadata = binding["metadata"]
+        where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
+        say(f"host: ClusterRole {name} stays: it is bound in {where}")
+        return
     await delete_found(host, path, say)
 
 
-async def _unmark(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
+async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Remove the labels of nodes by virtual cluster, and what lets these adopt namespaces."""
-    state = await known_state(host, agent.namespace, agent.name)
+    state = await known_state(host, leaving.namespace, leaving.agent)
     names = [
         name
         for name in {**state.clusters(), **state.labels()}
@@ -222,15 +207,15 @@ async def _unmark(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
             say(f"host: removed annotation {ALLOW_ADOPTION_ANNOTATION} from namespace {name}")
 
 
-async def _delete_records(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
+async def _delete_records(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Delete what the agent recorded in its namespace, and its accounts there."""
-    space, name = f"namespaces/{agent.namespace}", agent.name
+    space, name = f"namespaces/{leaving.namespace}", leaving.agent
     if await find(host, f"/api/v1/{space}") is None:
         return
     accounts = f"/api/v1/{space}/serviceaccounts"
     names = [each["metadata"]["name"] for each in (await host.get(accounts)).get("items") or ()]
     await delete_found(host, f"/api/v1/{space}/configmaps/{name}-state", say)
-    if await remove_checkpoint(host, agent.namespace, name):
+    if await remove_checkpoint(host, leaving.namespace, name):
         say(f"host: removed the checkpoint of {name}")
     await delete_found(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
     for own in names:
@@ -238,16 +223,16 @@ async def _delete_records(host: ApiClient, agent: InstalledAgent, say: Say) -> N
             await delete_found(host, f"{accounts}/{own}", say)
 
 
-async def _delete_namespace(host: ApiClient, agent: InstalledAgent, say: Say) -> None:
+async def _delete_namespace(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Delete the agent's namespace if nothing of others is in it."""
-    path = f"{NAMESPACES_PATH}/{agent.namespace}"
-    if agent.namespace in _OF_KUBERNETES or await find(host, path) is None:
+    path = f"{NAMESPACES_PATH}/{leaving.namespace}"
+    if leaving.namespace in _OF_KUBERNETES or await find(host, path) is None:
         return
 
     def text(resource: Resource, live: Object) -> str:
         return f"{resource.gvk.kind} {live['metadata']['name']} in it does not belong to the agent"
 
-    if obstacle := await obstacle_in(host, agent.namespace, "", text):
-        say(f"host: namespace {agent.namespace} stays: {obstacle}")
+    if obstacle := await obstacle_in(host, leaving.namespace, "", text):
+        say(f"host: namespace {leaving.namespace} stays: {obstacle}")
     else:
         await delete_found(host, path, say)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import click
@@ -10,7 +10,6 @@ import click
 from karmada_vc_agent.access import join_steps, leave_purge, leave_steps
 from karmada_vc_agent.access.leave_checks import check_known, check_ours, claims_user
 from karmada_vc_agent.access.leave_cleaning import HostCleaner, claimed, clean_host, describe
-from karmada_vc_agent.access.leave_purge import InstalledAgent
 from karmada_vc_agent.access.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.commands.waiting import waiting
@@ -19,6 +18,7 @@ from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotServedError, UnreachableError
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 from karmada_vc_agent.work.rules.orphaned import is_orphan, namespaces_needed
 
@@ -41,17 +41,12 @@ class LeavePlan:
     purges: bool = False
     flags: str = ""
 
-    @property
-    def agent(self) -> InstalledAgent:
-        """Whose virtual cluster leaves."""
-        return InstalledAgent(self.what.agent, self.what.namespace)
-
 
 async def run_leave(plan: LeavePlan) -> None:
     """Leave as planned. Raises ConfigError, LeaveError, PreflightError, KubeError."""
     async with _connect(plan) as (hub, host, uid):
-        if host is not None:
-            plan = await _as_agent(plan, host)
+        user = await _claims_user(plan.what, host)
+        plan = replace(plan, what=replace(plan.what, claims_user=user))
         facts = await _check(plan, hub, host, uid)
         was_noted = host is not None and await leave_steps.has_left(host, plan.what)
         _ask(plan, facts, has_hub=hub is not None)
@@ -62,9 +57,16 @@ async def run_leave(plan: LeavePlan) -> None:
         had_left = facts.cluster is None and was_noted
         _say(f"{plan.what.cluster} {_HAD_LEFT if had_left else 'has left'}")
         if plan.purges:
-            await leave_purge.purge(plan.agent, hub, host, _say)
+            await leave_purge.purge(plan.what, hub, host, _say)
         elif host is not None:
-            await leave_purge.report_agent(plan.agent, hub, host, plan.flags, _say)
+            await leave_purge.report_agent(plan.what, hub, host, plan.flags, _say)
+
+
+async def _claims_user(what: Leaving, host: ApiClient | None) -> str:
+    """Return the user to impersonate for claimed namespaces, "" = nobody."""
+    if host is None or not await HostCleaner(host, what, _say).namespaces():
+        return ""
+    return await claims_user(host, what.agent)
 
 
 async def _check(
@@ -79,7 +81,7 @@ async def _check(
         facts = await leave_steps.read_hub(hub, plan.what.cluster)
         check_ours(facts.cluster, plan.what, uid)
         if plan.purges:
-            await leave_purge.check_last(plan.agent, hub, host, uid, leaving=plan.what.cluster)
+            await leave_purge.check_last(plan.what, hub, host, uid)
     await check_known(plan.what, facts, hub, host)
     return facts
 
@@ -93,19 +95,11 @@ def _ask(plan: LeavePlan, facts: HubFacts, *, has_hub: bool) -> None:
         _confirm(plan, f"{what} from the host only?")
 
 
-async def _as_agent(plan: LeavePlan, host: ApiClient) -> LeavePlan:
-    """Find the user to impersonate for claimed namespaces before anything is changed."""
-    what = plan.what
-    if not await HostCleaner(host, what, _say).namespaces():
-        return plan
-    user = await claims_user(host, what.agent)
-    return replace(plan, what=replace(what, claims_user=user))
-
-
 async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None) -> None:
     """Remove the virtual cluster from hub and host; None = it does not answer."""
     what = plan.what
-    async with _leading(plan, hub, host) as is_served:
+    lead = leave_steps.leading(hub, host, what, _say) if host is not None else nullcontext(False)
+    async with lead as is_served:
         if host is not None:
             await leave_steps.remember_left(host, what, _say)
         if hub is not None:
@@ -119,42 +113,9 @@ async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None)
         if host is not None:
             if is_served:  # the agent leaves what no Work created, such as `default`
                 await clean_host(host, what, _say, agent_releases=True)
-            await leave_purge.give_up_policies(host, plan.agent, what.cluster, _say)
+            await leave_purge.give_up_policies(host, what, _say)
         if hub is not None:
             await leave_steps.take_rights(hub, what, _say)
-
-
-@asynccontextmanager
-async def _leading(
-    plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None
-) -> AsyncIterator[bool]:
-    """Hold leadership unless an agent runs; yield whether that agent serves the virtual cluster.
-
-    Raises AgentLeadsError if one runs while the hub is unreachable.
-    """
-    cluster = plan.what.cluster
-    async with AsyncExitStack() as stack:
-        is_served = (
-            hub is not None
-            and host is not None
-            and await leave_steps.is_served(hub, host, plan.what)
-        )
-        if host is not None and not is_served:
-            try:
-                await stack.enter_async_context(leave_steps.take_lead(host, plan.what))
-            except leave_steps.AgentLeadsError:
-                if hub is None:
-                    raise
-                # By now it has renewed the Lease of the Cluster, if it serves it.
-                is_served = await leave_steps.is_served(hub, host, plan.what)
-                if not is_served:
-                    _say(f"the running agent does not serve {cluster}: cleaning up from here")
-            else:
-                if hub is not None:
-                    _say("no agent is running: cleaning up from here")
-        if is_served:
-            _say(f"{cluster} is served by a running agent, which cleans up the host")
-        yield is_served
 
 
 def _report_rest(what: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
@@ -181,9 +142,9 @@ async def run_purge(plan: LeavePlan) -> None:
     async with _connect(plan) as (hub, host, uid):
         if hub is not None:
             await check_karmada(hub)
-        await leave_purge.check_last(plan.agent, hub, host, uid)
+        await leave_purge.check_last(plan.what, hub, host, uid)
         _confirm(plan, f"Remove agent {plan.what.agent} and all that join created for it?")
-        await leave_purge.purge(plan.agent, hub, host, _say)
+        await leave_purge.purge(plan.what, hub, host, _say)
 
 
 # --- prune ------------------------------------------------------------------------------
@@ -218,39 +179,36 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
 
 
 async def _prune_objects(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
-    found = await cleaner.orphans(await _work_names(hub, cleaner.cluster))
-    if found and plan.is_sure:
-        # Read again: a Work may have been created while the host was listed.
-        works = await _work_names(hub, cleaner.cluster)
-        found = [one for one in found if is_orphan(one[1], works)]
-    for one in found:
-        _say(f"{cleaner.cluster}: {'removing' if plan.is_sure else 'orphaned'} {describe(one)}")
+    """Delete objects whose Work is gone. The Works are read last: one may be created meanwhile."""
+    objects = await cleaner.objects(await cleaner.namespaces())
+    works = {each["metadata"]["name"] for each in await leave_steps.works_of(hub, cleaner.cluster)}
+    orphans = [each for each in objects if is_orphan(each[1], works)]
+    for each in orphans:
+        _say(f"{cleaner.cluster}: {'removing' if plan.is_sure else 'orphaned'} {describe(each)}")
         if plan.is_sure:
-            await cleaner.delete(*one)
-    return len(found)
-
-
-async def _work_names(hub: ApiClient, cluster: str) -> set[str]:
-    return {work["metadata"]["name"] for work in await leave_steps.works_of(hub, cluster)}
+            await cleaner.delete(*each)
+    return len(orphans)
 
 
 async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
     """Delete or release claimed namespaces that no Work needs, unless others have objects there."""
-    needed = namespaces_needed(await leave_steps.works_of(hub, cleaner.cluster))
+
+    async def orphaned() -> dict[str, Object]:
+        works = await leave_steps.works_of(hub, cleaner.cluster)
+        return await cleaner.orphaned_namespaces(namespaces_needed(works))
+
     pruned = 0
-    for name, live in (await cleaner.orphaned_namespaces(needed)).items():
-        obstacle = await cleaner.obstacle(name, live)
-        if obstacle:
+    for name, live in (await orphaned()).items():
+        if obstacle := await cleaner.obstacle(name, live):
             _say(f"{cleaner.cluster}: orphaned Namespace {name} stays: {obstacle}")
             continue
         if not plan.is_sure:
             _say(f"{cleaner.cluster}: orphaned Namespace {name}")
-            pruned += 1
-            continue
-        needed = namespaces_needed(await leave_steps.works_of(hub, cleaner.cluster))
-        if name in await cleaner.orphaned_namespaces(needed):  # no Work was created meanwhile
+        elif name in await orphaned():  # no Work was created meanwhile
             await cleaner.give_up({name: live}, preserve=False)
-            pruned += 1
+        else:
+            continue
+        pruned += 1
     return pruned
 
 

@@ -26,7 +26,7 @@ from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.features.gateway.secret import KINDS, hub_secret_name
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.model.domain import (
     CHECKPOINT_ANNOTATION,
@@ -43,6 +43,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_o
 from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.work.removal import preserve_work
+from karmada_vc_agent.work.work_finalizer import remove_finalizer
 from karmada_vc_agent.work.works import work_path
 
 POLL_S = 1.0
@@ -58,10 +59,6 @@ Say = Callable[[str], None]
 
 class LeaveError(CommandError):
     """`leave` did not finish; the message says how far it got and what to do."""
-
-
-class AgentLeadsError(LeaveError):
-    """A running agent holds leadership."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,50 +109,28 @@ async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
 # --- leadership -------------------------------------------------------------------------
 
 
-async def is_served(hub: ApiClient, host: ApiClient, leaving: Leaving) -> bool:
-    """Whether the agent process that leads on the host renews the Lease of the Cluster."""
+async def is_served(hub: ApiClient, leaving: Leaving, process: str) -> bool:
+    """Whether an agent process renews the Lease of the Cluster. Raises KubeError."""
     if await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is None:
         return False
-    leader = await _live_leader(host, leaving)
     lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}")
-    return leader != "" and leader == annotations_of(lease or {}).get(LEASE_HOLDER_ANNOTATION)
-
-
-async def _live_leader(host: ApiClient, leaving: Leaving) -> str:
-    """Return the agent process that holds the leader Lease and is seen to renew it, or "".
-
-    The Lease of a killed agent still names it; clocks are not compared.
-    """
-    before = await _lead(host, leaving)
-    holder, _, lasts_s = before
-    if not holder or not lasts_s:
-        return ""
-    try:
-        async with waiting(f"agent process {holder} to renew its Lease", lasts_s):
-            while True:
-                await asyncio.sleep(POLL_S)
-                if (now := await _lead(host, leaving)) != before:
-                    return now[0]
-    except TimeoutError:
-        return ""
-
-
-async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str, float]:
-    """Return who holds the leader Lease, since when, and for how long without renewing it."""
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
-    spec = dig(await find(host, path), "spec") or {}
-    holder, renewed = (str(spec.get(field) or "") for field in ("holderIdentity", "renewTime"))
-    return holder, renewed, float(spec.get("leaseDurationSeconds") or 0)
+    return annotations_of(lease or {}).get(LEASE_HOLDER_ANNOTATION) == process
 
 
 @asynccontextmanager
-async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
-    """Hold leadership, so that no agent starts meanwhile.
+async def leading(
+    hub: ApiClient | None, host: ApiClient, leaving: Leaving, say: Say
+) -> AsyncIterator[bool]:
+    """Hold leadership, so that no agent starts meanwhile; yield whether an agent does instead.
 
-    Raises AgentLeadsError if an agent runs. An agent that was never installed needs no leadership.
+    That is one that serves the virtual cluster. hub: None = it does not answer; then any agent
+    that leads raises LeaveError. An agent that was never installed needs no leadership.
     """
+    alone = "no agent is running: cleaning up from here"
     if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
-        yield
+        if hub is not None:
+            say(alone)
+        yield False
         return
     election = LeaderElection(
         host,
@@ -166,22 +141,52 @@ async def take_lead(host: ApiClient, leaving: Leaving) -> AsyncIterator[None]:
         # As if it had led before: it removes its virtual cluster from the checkpoint.
         line=CHECKPOINT_ANNOTATION,
     )
-    holder, *_ = await _lead(host, leaving)
+    leads = asyncio.Event()
+
+    async def hold() -> None:
+        await election.acquire()
+        leads.set()
+        await election.lead()
+
+    before = await _lead(host, leaving)
+    holding = asyncio.create_task(hold())
+    served = False
     try:
-        async with waiting(f"leadership, now held by {holder or 'nobody'}", LEAD_WITHIN_S):
-            await election.acquire()
-    except TimeoutError:
-        raise AgentLeadsError(
-            f"an agent is running ({(await _lead(host, leaving))[0]}) and would restore what is "
-            "removed; stop it, then try again"
-        ) from None
-    renewing = asyncio.create_task(election.lead())
-    try:
-        yield
+        try:
+            async with waiting(f"leadership, now held by {before[0] or 'nobody'}", LEAD_WITHIN_S):
+                while not (leads.is_set() or served):
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(POLL_S):
+                            await leads.wait()
+                    now = await _lead(host, leaving)
+                    # The Lease of a killed agent still names it; clocks are not compared.
+                    is_live = now != before and not leads.is_set()
+                    served = hub is not None and is_live and await is_served(hub, leaving, now[0])
+        except TimeoutError:
+            alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
+            if hub is None:
+                process, _ = await _lead(host, leaving)
+                raise LeaveError(
+                    f"an agent is running ({process}) and would restore what is removed; stop it, "
+                    "then try again"
+                ) from None
+        if not leads.is_set():
+            holding.cancel()
+        if hub is not None:
+            serving = f"{leaving.cluster} is served by a running agent, which cleans up the host"
+            say(serving if served else alone)
+        yield served
     finally:
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
+        holding.cancel()
+        await asyncio.gather(holding, return_exceptions=True)
         await election.release()
+
+
+async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
+    """Return who holds the leader Lease, and when it was renewed."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
+    spec = dig(await find(host, path), "spec") or {}
+    return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
 
 
 # --- the hub ----------------------------------------------------------------------------
@@ -218,15 +223,10 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
     """Remove the agent's finalizer from all Works."""
     released = 0
     for work in await works_of(hub, cluster):
-        metadata = work["metadata"]
-        finalizers = metadata.get("finalizers") or []
-        if EXECUTION_FINALIZER not in finalizers:
-            continue
-        rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
-        with suppress(NotFoundError):
-            path = work_path(metadata["namespace"], metadata["name"])
-            await hub.merge_patch(path, {"metadata": {"finalizers": rest}})
-            released += 1
+        if EXECUTION_FINALIZER in (work["metadata"].get("finalizers") or ()):
+            with suppress(ConflictError, NotFoundError):  # the next look shows what became of it
+                await remove_finalizer(hub, work)
+                released += 1
     if released:
         say(f"hub: removed the finalizer of {released} Works")
 

@@ -51,6 +51,15 @@ async def rbac_objects(client: ApiClient, kind: str, selector: str = "") -> list
     return [{**item, **head} for item in answer.get("items") or ()]
 
 
+async def bindings_of(
+    client: ApiClient, role: str, kinds: Iterable[str] = BINDINGS
+) -> list[Object]:
+    """Return the bindings that refer to a ClusterRole. Raises KubeError."""
+    found = [each for kind in kinds for each in await rbac_objects(client, kind)]
+    ref = {"kind": "ClusterRole", "name": role}
+    return [each for each in found if ref.items() <= (dig(each, "roleRef") or {}).items()]
+
+
 async def labelled(client: ApiClient, agent: str, kind: str) -> list[Object]:
     """Return roles or bindings of an agent, in all namespaces. Raises KubeError."""
     found = await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}")
@@ -137,9 +146,7 @@ async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: C
             await remove(host, path_of(obj), key_of(obj), changes)
     for role in await rbac_objects(host, "ClusterRole", f"{GATEWAY_LABEL}={agent}"):
         await remove(host, path_of(role), key_of(role), changes)
-    readers = [
-        each for each in await rbac_objects(host, "ClusterRoleBinding") if _binds_reader(each)
-    ]
+    readers = await bindings_of(host, CLUSTER_READER, BINDINGS[:1])
     reader = await find(host, f"/apis/{RBAC_API}/clusterroles/{CLUSTER_READER}")
     if reader is not None and all(each["metadata"]["name"] == access.readers for each in readers):
         await remove(host, path_of(reader), key_of(reader), changes)
@@ -163,8 +170,3 @@ async def revoke(
     callers = f"{GATEWAY_LABEL}={agent},{CLUSTER_LABEL}={cluster}"
     for role in await rbac_objects(host, "ClusterRole", callers):
         await remove(host, path_of(role), key_of(role), changes)
-
-
-def _binds_reader(binding: Object) -> bool:
-    """Whether a binding has the role that the callers of all agents share."""
-    return bool(dig(binding, "roleRef", "name") == CLUSTER_READER)

@@ -174,12 +174,8 @@ class WorkFinalizer:
                 self._cleaned[key] = metadata["uid"]
         if not is_held or self._taken.pop(key, None) is not None:
             return
-        rest = [name for name in finalizers if name != EXECUTION_FINALIZER]
-        patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
         try:
-            answer = await self._hub.merge_patch(
-                work_path(metadata["namespace"], metadata["name"]), patch
-            )
+            answer = await remove_finalizer(self._hub, work)
         except NotFoundError:
             return
         except ForbiddenError:
@@ -292,6 +288,17 @@ class WorkFinalizer:
             name = other["metadata"]["name"]
             if name != work["metadata"]["name"] and not self._is_cleaned(other):
                 raise RetryError(f"namespace {namespace} is still used by work {name}")
+
+
+async def remove_finalizer(hub: ApiClient, work: Object) -> Object:
+    """Remove the agent's finalizer from a Work; return the Work.
+
+    Raises KubeError; ConflictError if the Work changed meanwhile.
+    """
+    metadata = work["metadata"]
+    rest = [name for name in metadata.get("finalizers") or () if name != EXECUTION_FINALIZER]
+    patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
+    return await hub.merge_patch(work_path(metadata["namespace"], metadata["name"]), patch)
 
 
 async def _nothing_saved(_cluster: str, _work: str) -> None:

@@ -9,11 +9,12 @@ import asyncio
 import base64
 import binascii
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from karmada_vc_agent.features.checkpoint.entries import identity
 from karmada_vc_agent.features.checkpoint.failures import Failures
-from karmada_vc_agent.features.checkpoint.shards import secret_names
+from karmada_vc_agent.features.checkpoint.shards import cluster_of_key, place_of, secret_names
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -168,6 +169,20 @@ class CheckpointSecrets:
                 raise
             else:
                 return
+
+    async def remove(self, cluster: str) -> bool:
+        """Remove all entries of a virtual cluster; return whether there were any. Raises KubeError.
+
+        Its Cluster first: without it nothing of the rest is used.
+        """
+        found: defaultdict[int, dict[str, bytes | None]] = defaultdict(dict)
+        for number, key in self:
+            if cluster_of_key(key) == cluster:
+                found[number][key] = None
+        home = place_of(cluster, 0)
+        for number in sorted(found, key=lambda each: each != home):
+            await self.write(number, found[number])
+        return bool(found)
 
     def _differs(self, number: int, key: str, new: bytes | None) -> bool:
         return self.identity(number, key) != (identity(new) if new is not None else "")

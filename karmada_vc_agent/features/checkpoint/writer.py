@@ -361,14 +361,7 @@ class CheckpointWriter:
 
     async def _remove(self, name: str) -> None:
         """Take all away that is of one virtual cluster. Raises KubeError."""
-        found: _Places = defaultdict(dict)
-        for number, key in self._secrets:
-            if cluster_of_key(key) == name:
-                found[number][key] = None
-        home = place_of(name, 0)
-        # The Cluster first: without it nothing of the rest is used.
-        for number in sorted(found, key=lambda each: each != home):
-            await self._secrets.write(number, found[number])
+        await self._secrets.remove(name)
         self._room.forget(name)
         self._books[name] = _Book("")
         await self._outdated.clear(name)

@@ -79,7 +79,7 @@ async def test_recreated_object_is_deleted_only_if_it_is_of_the_same_work(
 
     cleaner = cleaner_of(client)
     host.seed(_of_work("web"))
-    ((resource, live),) = await cleaner.orphans(())
+    ((resource, live),) = await cleaner.objects({EDGE})
     host.before("DELETE", path, recreate)
     await cleaner.delete(resource, live)
     assert (host.find(path) is None) is is_deleted
@@ -97,7 +97,7 @@ async def test_recreated_object_is_released_only_if_it_is_of_the_same_work(
         host.seed({**_of_work(work), "data": {"by": "others"}})
 
     cleaner = cleaner_of(client)
-    ((resource, live),) = await cleaner.orphans(())
+    ((resource, live),) = await cleaner.objects({EDGE})
     host.before("PUT", path, recreate)
     await cleaner.release(resource, live)
     now = host.live(path)
@@ -110,7 +110,7 @@ async def test_object_that_is_nobodys_any_more_is_not_released(
 ) -> None:
     host.seed(claimed(**MADE), _of_work("web"))
     cleaner = cleaner_of(client)
-    ((resource, live),) = await cleaner.orphans(())
+    ((resource, live),) = await cleaner.objects({EDGE})
     path = f"/api/v1/namespaces/{EDGE}/configmaps/settings"
     host.change(path, metadata={**live["metadata"], "labels": {}})
     await cleaner.release(resource, live)
@@ -132,7 +132,7 @@ async def test_binding_whose_role_is_missing_is_released_or_told(
     path, text = f"{root}/rolebindings/settings", f'rolebindings.{group} "{role}" not found'
     host.fail(404, "NotFound", method="PUT", path=path, message=text, times=refusals)
     cleaner = cleaner_of(client)
-    ((resource, live),) = await cleaner.orphans(())
+    ((resource, live),) = await cleaner.objects({EDGE})
     is_told = refusals > 1
     with pytest.raises(NotFoundError, match=role) if is_told else nullcontext():
         await cleaner.release(resource, live)

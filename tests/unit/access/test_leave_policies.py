@@ -7,7 +7,8 @@ import pytest
 
 from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.leave_checks import claims_user
-from karmada_vc_agent.access.leave_purge import InstalledAgent, give_up_policies
+from karmada_vc_agent.access.leave_purge import give_up_policies
+from karmada_vc_agent.access.leave_steps import Leaving
 from karmada_vc_agent.features.policies.objects import GROUP, PolicyOwner
 from karmada_vc_agent.features.policies.policies import (
     policies_about_claims,
@@ -21,7 +22,7 @@ from tests.fakes.api_server import FakeApiServer
 from tests.fakes.pages import PAGES
 from tests.fakes.served import Served
 
-AGENT = InstalledAgent("agent", "agents")
+LEAVING = Leaving("branch-a", "agent", "agents", preserve=False, timeout_s=1.0)
 ACCOUNT = "system:serviceaccount:agents:agent"
 OWNER = PolicyOwner("agent", "agents", ACCOUNT)
 POLICIES = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
@@ -135,7 +136,7 @@ async def test_policies_go_with_the_last_virtual_cluster(
 ) -> None:
     said: list[str] = []
     protected.seed(objects.claimed("branch-a", agent="agent"))
-    await give_up_policies(client, AGENT, "branch-a", said.append)
+    await give_up_policies(client, LEAVING, said.append)
     assert protected.listed(POLICIES) == protected.listed(BINDINGS) == []
     assert len(said) == 5
     assert said[-1].startswith("host: removed ValidatingAdmissionPolicy ")
@@ -145,7 +146,7 @@ async def test_policies_go_though_the_namespace_of_the_agent_went_first(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
     protected.remove("/api/v1/namespaces/agents")
-    await give_up_policies(client, AGENT, "branch-a", lambda _: None)
+    await give_up_policies(client, LEAVING, lambda _: None)
     assert protected.listed(POLICIES) == []
 
 
@@ -158,7 +159,7 @@ async def test_policies_stay_while_another_virtual_cluster_is_registered(
     state["data"] = {"cluster.branch-a": '{"uid": "", "settings": ""}'}
     state["data"]["cluster.branch-b"] = json.dumps(record)
     protected.seed(state)
-    await give_up_policies(client, AGENT, "branch-a", lambda _: None)
+    await give_up_policies(client, LEAVING, lambda _: None)
     assert len(protected.listed(POLICIES)) == (0 if left else 2)
 
 
@@ -166,7 +167,7 @@ async def test_policies_stay_while_another_virtual_cluster_has_namespaces(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
     protected.seed(objects.claimed("branch-b", agent="agent"))
-    await give_up_policies(client, AGENT, "branch-a", lambda _: None)
+    await give_up_policies(client, LEAVING, lambda _: None)
     assert len(protected.listed(POLICIES)) == 2
 
 
@@ -174,7 +175,7 @@ async def test_policies_of_another_agent_are_not_touched(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
     protected.seed(*policies_about_claims(PolicyOwner("other", "others", "x")))
-    await give_up_policies(client, AGENT, "branch-a", lambda _: None)
+    await give_up_policies(client, LEAVING, lambda _: None)
     assert {labels["metadata"]["labels"][AGENT_LABEL] for labels in protected.listed(POLICIES)} == {
         "other"
     }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -11,12 +12,11 @@ from karmada_vc_agent.access.host_roles import host_bindings, host_roles
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.leave_purge import (
-    InstalledAgent,
     check_last,
     purge,
     report_agent,
 )
-from karmada_vc_agent.access.leave_steps import LeaveError
+from karmada_vc_agent.access.leave_steps import LeaveError, Leaving
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
@@ -31,7 +31,7 @@ from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served
 
-AGENT = InstalledAgent("agent", "agents")
+AGENT = Leaving("", "agent", "agents", preserve=False, timeout_s=1.0)
 UID, OTHER_UID = "5b5c3f5e-0000-4000-8000-000000000001", "5b5c3f5e-0000-4000-8000-000000000002"
 RBAC = "rbac.authorization.k8s.io/v1"
 COMMON = f"/apis/{RBAC}/clusterroles/virtual-cluster-admin"
@@ -187,7 +187,7 @@ async def test_namespace_in_which_others_have_something_stays(
 async def test_nodes_lose_the_label_of_a_former_name_and_namespaces_their_mark(
     installed: FakeApiServer, client: ApiClient
 ) -> None:
-    state = AgentState(client, AGENT.namespace, AGENT.name)
+    state = AgentState(client, AGENT.namespace, AGENT.agent)
     await state.load()
     await state.remember_label("branch-old", "branch-a")
     installed.seed(objects.node("node-1", {MEMBERSHIP_LABEL: "branch-old"}))
@@ -265,7 +265,7 @@ async def test_agent_that_has_a_virtual_cluster_is_not_removed(
         installed.seed(objects.claimed("branch-b", agent="agent"))
     async with hub.client("hub") as of_hub:
         with pytest.raises(LeaveError, match="has other virtual clusters: branch-b; run leave"):
-            await check_last(AGENT, of_hub, client, UID, leaving="branch-a")
+            await check_last(replace(AGENT, cluster="branch-a"), of_hub, client, UID)
 
 
 @pytest.mark.parametrize(

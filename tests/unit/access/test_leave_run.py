@@ -94,9 +94,8 @@ async def test_prune_passes_over_a_cluster_that_is_gone_or_goes(
     assert host.writes() == []
 
 
-async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_left(
-    capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
-) -> None:
+async def running_agent_that_left(host: FakeApiServer) -> None:
+    """Let an agent lead on the host whose only virtual cluster has left."""
     held = {"holderIdentity": "agent-0_1", "leaseDurationSeconds": 15, "renewTime": objects.SINCE}
     metadata = {"name": "agent", "namespace": "agents"}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
@@ -105,6 +104,30 @@ async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_lef
     state = AgentState(host.client("host"), "agents", "agent")
     await state.load()
     await state.remember("branch-a", ClusterRecord("uid", "settings", has_left=True))
+
+
+async def test_rights_are_removed_with_the_last_virtual_cluster_though_an_agent_runs(
+    capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    await running_agent_that_left(host)
+    binding = {
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "vc-agent:agent"},
+    }
+    host.seed(binding)
+    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
+    await run_leave(LeavePlan(leaving(), ends[0], ends[1], is_sure=True, is_forced=False))
+    said = capsys.readouterr().out.splitlines()
+    assert "the running agent does not serve branch-a: cleaning up from here" in said
+    assert "host: agent agent has no virtual cluster left: removing all its rights" in said
+    assert host.listed(f"/apis/{RBAC}/clusterrolebindings") == []
+
+
+async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_left(
+    capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    await running_agent_that_left(host)
     ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
     plan = LeavePlan(leaving(), ends[0], ends[1], is_sure=True, is_forced=False)
 
@@ -121,19 +144,17 @@ async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_lef
     assert last == "branch-a had left before; nothing was left to remove"
 
 
-async def test_no_cluster_is_taken_for_gone_while_karmada_serves_none(
-    hub: FakeApiServer, host: FakeApiServer
-) -> None:
+async def test_no_cluster_is_taken_for_gone_while_karmada_serves_none(hub: FakeApiServer) -> None:
     """Its API servers go on listing everything else, as during an upgrade."""
     hub.seed(objects.cluster("branch-a", "some-id"))
     serves_all = list(hub.storage.served)
     hub.storage.served = [r for r in serves_all if "cluster.karmada.io" not in r.api_version]
-    client, other = hub.client("hub"), host.client("host")
+    client = hub.client("hub")
     plan = LeavePlan(leaving(), NOBODY, NOBODY, is_sure=True, is_forced=False)
     for look in (
         read_hub(client, "branch-a"),
         wait_gone(client, plan.what, print, releases=True),
-        is_served(client, other, plan.what),
+        is_served(client, plan.what, "agent-0_1"),
     ):
         with pytest.raises(NotServedError):
             await look

@@ -1,11 +1,15 @@
-"""Rights that are taken back, and what is left on the host."""
+"""Who cleans up, the rights that are taken back, and what is left on the host."""
+
+import asyncio
 
 import pytest
 
 from karmada_vc_agent.access.leave_cleaning import clean_host
-from karmada_vc_agent.access.leave_steps import Leaving
+from karmada_vc_agent.access.leave_steps import LeaveError, Leaving, leading
 from karmada_vc_agent.access.leave_steps import _without as without
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
+from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -82,3 +86,63 @@ async def test_preserved_objects_stay_without_marks(
     assert not live["metadata"].get("annotations")
     namespace = host.live("/api/v1/namespaces/edge-v-branch-a")
     assert "virtualcluster.kubeedge.io/cluster" not in namespace["metadata"]["labels"]
+
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/agents/leases/agent"
+
+
+def lease(name: str, namespace: str, holder: str = "", **annotations: str) -> Object:
+    metadata = {"name": name, "namespace": namespace, "annotations": annotations}
+    head = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    held = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": objects.SINCE}
+    return {**head, "spec": held}
+
+
+async def renew(host: FakeApiServer) -> None:
+    """Renew the leader Lease, as a running agent does."""
+    await asyncio.sleep(1.5)
+    host.change(
+        LEASE, spec={**host.live(LEASE)["spec"], "renewTime": "2026-01-01T00:00:15.000000Z"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("process", "text"),
+    [
+        ("agent-0_1", "branch-a is served by a running agent, which cleans up the host"),
+        ("another_1", "the running agent does not serve branch-a: cleaning up from here"),
+    ],
+)
+async def test_agent_that_leads_serves_if_it_renews_the_lease_of_the_cluster(
+    hub: FakeApiServer, host: FakeApiServer, said: list[str], process: str, text: str
+) -> None:
+    host.seed(objects.namespace("agents"), lease("agent", "agents", "agent-0_1"))
+    marks = {LEASE_HOLDER_ANNOTATION: process}
+    hub.seed(objects.cluster("branch-a", "id"), lease("branch-a", LEASE_NAMESPACE, **marks))
+    renewing = asyncio.create_task(renew(host))
+    async with leading(hub.client("hub"), host.client("host"), LEAVING, said.append) as is_served:
+        assert is_served == (process == "agent-0_1")
+    await renewing
+    assert said == [text]
+    assert host.live(LEASE)["spec"]["holderIdentity"] == "agent-0_1"
+
+
+async def test_leave_leads_where_no_agent_runs(
+    hub: FakeApiServer, host: FakeApiServer, said: list[str]
+) -> None:
+    host.seed(objects.namespace("agents"))
+    async with leading(hub.client("hub"), host.client("host"), LEAVING, said.append) as is_served:
+        assert host.live(LEASE)["spec"]["holderIdentity"].startswith("leave-")
+    assert not is_served
+    assert said == ["no agent is running: cleaning up from here"]
+    assert host.live(LEASE)["spec"]["holderIdentity"] == "", "an agent may lead again"
+
+
+async def test_agent_that_leads_while_the_hub_is_away_is_an_error(
+    host: FakeApiServer, said: list[str]
+) -> None:
+    host.seed(objects.namespace("agents"), lease("agent", "agents", "agent-0_1"))
+    with pytest.raises(LeaveError, match=r"an agent is running \(agent-0_1\) and would restore"):
+        async with leading(None, host.client("host"), LEAVING, said.append):
+            pytest.fail("it leads")
+    assert host.live(LEASE)["spec"]["holderIdentity"] == "agent-0_1"
