@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.grounds import Ground
+from karmada_vc_agent.work.dependencies import Dependency
 from karmada_vc_agent.work.interpreter_rules import Concerns
 from karmada_vc_agent.work.works import WorkKey
 
@@ -34,8 +34,8 @@ class Signals:
     """a NodeGroup of the host"""
     served: Signal[[ServedApis]] = field(default_factory=Signal)
     """what the host serves, after each look"""
-    ground: Signal[[Ground, str | None]] = field(default_factory=Signal)
-    """what refusals may depend on, and which one of its kind changed; None = any of them"""
+    dependencies: Signal[[set[Dependency]]] = field(default_factory=Signal)
+    """what changed of that which failed keys wait for"""
     bound_met: Signal[[str, str]] = field(default_factory=Signal)
     """a virtual cluster that has more than it may have, and what"""
     status_due: Signal[[str]] = field(default_factory=Signal)
