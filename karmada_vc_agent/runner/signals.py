@@ -1,6 +1,5 @@
 """What parts of the service tell, and controllers may listen to; made before either of them."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.kube.discovery import ServedApis
@@ -42,7 +41,5 @@ class Signals:
     """a virtual cluster whose status is to be computed anew"""
     admin_rules: Signal[[]] = field(default_factory=Signal)
     """the host serves other kinds, which roles have to list"""
-    hook_answers: Signal[[str, Hashable]] = field(default_factory=Signal)
-    """a virtual cluster, and a webhook that answers it again"""
     lead_regained: Signal[[]] = field(default_factory=Signal)
     """the lead is certain again"""

@@ -97,7 +97,6 @@ class WorkParts:
         signals.node_group.subscribe(changes.node_group)
         signals.served.subscribe(changes.served)
         signals.own_object.subscribe(changes.own_object)
-        signals.hook_answers.subscribe(changes.hook)
         signals.work.subscribe(self.finalizer.work_changed)
         signals.work.subscribe(common.held_changes.work_changed)
         signals.host_object.subscribe(self._host_object_changed)

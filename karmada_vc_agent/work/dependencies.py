@@ -1,7 +1,7 @@
 """What a manifest that could not be applied waits for.
 
 What fails for anything but its own content is retried when its virtual cluster changes, or a kind,
-host namespace, NodeGroup or webhook that it names.
+host namespace or NodeGroup that it names.
 """
 
 import re
@@ -35,7 +35,7 @@ class Named(NamedTuple):
 
 
 class Hook(NamedTuple):
-    """A script or webhook that does not answer a virtual cluster."""
+    """A script or webhook that does not answer a virtual cluster; no change tells that it does."""
 
     cluster: str
     hook: Hashable

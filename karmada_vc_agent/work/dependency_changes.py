@@ -1,6 +1,6 @@
 """Reports what failed manifests depend on when it changes."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from karmada_vc_agent.cluster.claims import claim_of, claims_in
 from karmada_vc_agent.cluster.node_groups import NODE_GROUP
@@ -13,7 +13,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
 )
-from karmada_vc_agent.work.dependencies import Dependency, Hook, Named, kind_of
+from karmada_vc_agent.work.dependencies import Dependency, Named, kind_of
 
 
 class DependencyChanges:
@@ -63,10 +63,6 @@ class DependencyChanges:
         if old is not None and new is None:
             gvk = gvk_of(old)
             self._emit({Named(f"{gvk.group}/{gvk.kind}")})
-
-    def hook(self, cluster: str, hook: Hashable) -> None:
-        """Report a webhook that answers again."""
-        self._emit({Hook(cluster, hook)})
 
 
 def _marks(obj: Object) -> tuple[Object, Object]:

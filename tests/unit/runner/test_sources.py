@@ -31,7 +31,7 @@ from karmada_vc_agent.model.rbac_rule import BUILT_INS
 from karmada_vc_agent.runner.controllers import SETUPS, all_controllers
 from karmada_vc_agent.work import execution, node_taints
 from karmada_vc_agent.work import orphans_controller as orphans
-from karmada_vc_agent.work.dependencies import Dependency, Hook, Named, kind_of
+from karmada_vc_agent.work.dependencies import Dependency, Named, kind_of
 from karmada_vc_agent.work.namespaces import controller as namespaces
 from karmada_vc_agent.work.namespaces.default_objects import QUOTAS
 from karmada_vc_agent.work.orphans_controller import ALL
@@ -307,7 +307,6 @@ CASES = [
     Case(execution.setup, 6, KIND_SERVED, {WEB}, refused(kind_of(GADGET))),
     Case(execution.setup, 6, KIND_SERVED, {WEB, SHOP}, failed(kind_of(GADGET))),
     Case(execution.setup, 6, GADGET_GONE, {WEB, SHOP}, failed(Named("example.com/Gadget"))),
-    Case(execution.setup, 6, emitted("hook_answers", A, "h"), {WEB, SHOP}, failed(Hook(A, "h"))),
     Case(execution.setup, 6, unready, {WEB}, WORKS),
     Case(execution.setup, 6, judged, {WEB}, WORKS),
     Case(execution.setup, 6, CLAIM_GONE, {WEB}, WORKS),

@@ -9,7 +9,7 @@ from karmada_vc_agent.cluster.node_groups import NODE_GROUP
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.refusal import Code, Refusal
-from karmada_vc_agent.work.dependencies import Dependency, Hook, Named, kind_of
+from karmada_vc_agent.work.dependencies import Dependency, Named, kind_of
 from karmada_vc_agent.work.dependency_changes import DependencyChanges
 from karmada_vc_agent.work.failure import refused
 from tests.fakes import objects
@@ -118,12 +118,6 @@ def test_object_that_goes_brings_up_what_waits_for_the_objects_of_its_kind() -> 
     assert given.changed == set()
     given.changes.own_object(gone, None)
     assert given.changed == {Named("example.com/Gadget")}
-
-
-def test_hook_that_answers_brings_up_those_of_its_cluster() -> None:
-    given = Given()
-    given.changes.hook("branch-a", "h")
-    assert given.changed == {Hook("branch-a", "h")}
 
 
 def test_claim_that_changes_is_of_its_cluster_and_names_its_host_namespace() -> None:

@@ -118,7 +118,7 @@ class Silent:
                 raise OverrunError("no response within 10 s")
             return True
 
-        return Hook("silent", ask, is_remote=True)
+        return Hook("silent", ask)
 
 
 @asynccontextmanager
@@ -129,14 +129,12 @@ async def working(
     controller = Controller(spec or world.execution)
     controller.connect()
     world.parts.placement.settle()
-    running = (controller.run, world.parts.works.interpreting.probes.run)
-    tasks = [asyncio.ensure_future(run()) for run in running]
+    task = asyncio.ensure_future(controller.run())
     world.look()
     assert len(controller.queue) == count
     yield
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_200_works_of_an_unknown_kind_ask_discovery_seldom_and_heal_at_once(
