@@ -40,10 +40,6 @@ class SharedBackOff(Generic[K]):
         self._causes: dict[Hashable, _Cause[K]] = {}
         self._of_key: dict[K, tuple[Hashable, ...]] = {}
 
-    def __len__(self) -> int:
-        """Return the number of causes."""
-        return len(self._causes)
-
     def waiting(self) -> Iterable[K]:
         """Return the keys that wait for any cause."""
         return list(self._of_key)

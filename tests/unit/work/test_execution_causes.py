@@ -227,3 +227,8 @@ async def test_namespaces_of_one_cluster_that_come_and_go_retry_none_of_a_neighb
         assert 20 * 20 <= synced.count("branch-a") <= 20 * (20 / 0.5 + 3)
         assert "branch-b" not in synced
         assert len(world.host.writes()) - writes <= len(synced)  # each tries to claim, in vain
+        allow = {"virtualcluster.kubeedge.io/allow-adoption": "branch-b"}
+        world.host.seed(objects.namespace("edge-v-branch-b", annotations=allow))
+        world.look()
+        await asyncio.sleep(1.0)
+        assert len(world.host.listed("/api/v1/namespaces/edge-v-branch-b/configmaps")) == 20
