@@ -23,12 +23,11 @@ class Hook:
     """A script or a webhook for one kind and operation.
 
     key: identifies the hook in its current version. objects of `ask`: desired and live for Retain,
-    otherwise live. is_remote: whether it may recover by itself.
+    otherwise live.
     """
 
     key: Hashable
     ask: Ask
-    is_remote: bool = False
 
 
 class HookLevel(Protocol):
@@ -38,19 +37,6 @@ class HookLevel(Protocol):
     def name(self) -> str: ...
 
     def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """A hook whose circuit is open for a virtual cluster.
-
-    ask_again: repeats the last call that failed. is_current: whether the hook is still configured.
-    """
-
-    cluster: str
-    hook: Hook
-    ask_again: Callable[[], Awaitable[Any]]
-    is_current: Callable[[], bool]
 
 
 @dataclass(slots=True)
@@ -83,16 +69,14 @@ class Breakers:
         breaker.is_tried = True
         return ""
 
-    def failed(self, key: Hashable, problem: str) -> bool:
-        """Count a failure; after a pause one suffices. Return whether the circuit opened."""
+    def failed(self, key: Hashable, problem: str) -> None:
+        """Count a failure; after a pause one suffices."""
         breaker = self._breakers.setdefault(key, _Breaker())
         breaker.failures += 1
         breaker.problem = problem
         breaker.is_tried = False
-        if breaker.failures < FAILURES_BEFORE_REST:
-            return False
-        breaker.until = self._now() + REST_S
-        return True
+        if breaker.failures >= FAILURES_BEFORE_REST:
+            breaker.until = self._now() + REST_S
 
     def ended(self, key: Hashable) -> None:
         """Reset: the hook answered."""

@@ -5,7 +5,7 @@ Levels 1 and 2 are scripts and webhooks of users: `Interpreter` calls them. The 
 built-in rules: `LEVELS` has their order, the functions of this module call them.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from karmada_vc_agent.interpretation.hook_errors import (
     InterpretationError,
     UnavailableError,
 )
-from karmada_vc_agent.interpretation.hooks import Breakers, Dependency, Hook, HookLevel
+from karmada_vc_agent.interpretation.hooks import Breakers, Hook, HookLevel
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -105,24 +105,13 @@ def interpret_health(live: Object) -> Health:
 class Interpreter:
     """All levels in their order.
 
-    levels: those with hooks of users. now: monotonic clock, in seconds. on_rest: called with a
-    remote hook whose circuit opened. For kinds without hooks nothing is awaited: the rules answer
-    immediately.
+    levels: those with hooks of users. now: monotonic clock, in seconds. For kinds without hooks
+    nothing is awaited: the rules answer immediately.
     """
 
-    def __init__(
-        self,
-        levels: Sequence[HookLevel],
-        now: Callable[[], float],
-        on_rest: Callable[[Dependency], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, levels: Sequence[HookLevel], now: Callable[[], float]) -> None:
         self._levels = levels
         self._breakers = Breakers(now)
-        self._on_rest = on_rest
-
-    def answers_again(self, cluster: str, hook: Hashable) -> None:
-        """Call a hook of a virtual cluster again: it was seen to recover."""
-        self._breakers.ended((cluster, hook))
 
     async def retain(self, cluster: str, desired: Object, live: Object) -> Object:
         """Return the desired object with the values that the host owns.
@@ -182,8 +171,7 @@ class Interpreter:
         try:
             value = await hook.ask(cluster, objects)
         except UnavailableError as error:
-            if self._breakers.failed(key, str(error)) and hook.is_remote:
-                self._on_rest(_rest(level, hook, cluster, operation, objects))
+            self._breakers.failed(key, str(error))
             raise InterpretationError(level.name, operation, str(error), hook.key) from error
         except HookError as error:
             self._breakers.ended(key)
@@ -193,18 +181,6 @@ class Interpreter:
             raise
         self._breakers.ended(key)
         return value
-
-
-def _rest(
-    level: HookLevel, hook: Hook, cluster: str, operation: Operation, objects: Sequence[Object]
-) -> Dependency:
-    kind = gvk_of(objects[0])
-
-    def is_current() -> bool:
-        now = level.hook(kind, operation)
-        return now is not None and now.key == hook.key
-
-    return Dependency(cluster, hook, lambda: hook.ask(cluster, objects), is_current)
 
 
 @dataclass(frozen=True, slots=True)

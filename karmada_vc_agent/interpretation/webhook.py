@@ -190,7 +190,7 @@ class WebhookLevel:
         for webhook in self.webhooks:
             if webhook.is_for(kind, operation):
                 # The whole hook is the key: a changed one starts with a clean record.
-                return Hook(webhook, self._asking(webhook, operation), is_remote=True)
+                return Hook(webhook, self._asking(webhook, operation))
         return None
 
     def _asking(

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,11 +31,19 @@ class Requeue:
     after_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Rest(Requeue):
+    """Reconcile the same key again only when its group or one of its dependencies changes."""
+
+    after_s: float = math.inf
+    dependencies: tuple[Hashable, ...] = ()
+
+
 class RetryError(Exception):
     """Something is not as required yet; the key backs off. `str()` says what.
 
-    causes: shared with other keys; all keys of a cause share one back-off. is_own: whether there is
-    also a reason specific to this key, with a back-off of its own.
+    causes: dependencies that other keys have as well; all that wait for one share one back-off.
+    is_own: whether there is also a reason specific to this key, with a back-off of its own.
     """
 
     def __init__(
@@ -213,6 +222,9 @@ class Controller(Generic[K]):
         self._complaints.pop(key, None)
         self.succeeded += 1
         self.failed_by = ""
+        if isinstance(outcome, Rest):
+            self.queue.rest(key, outcome.dependencies)
+            return "success"
         self.queue.forget(key)
         if outcome is None:
             return "success"

@@ -1,9 +1,8 @@
 """One back-off for all keys that fail for the same cause.
 
 The keys of a cause wait together, and one of them, the scout, checks whether it still holds; each
-time another one. An external event that ends the cause wakes all of them (`healed`). A key that
-succeeds shows only that its causes may be over: it may just have been deleted. So it sends two
-scouts immediately, and each of these that succeeds sends two more.
+time another one. A key that succeeds shows only that its causes may be over: it may just have been
+deleted. So it sends two scouts immediately, and each of these that succeeds sends two more.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -41,10 +40,6 @@ class SharedBackOff(Generic[K]):
         self._causes: dict[Hashable, _Cause[K]] = {}
         self._of_key: dict[K, tuple[Hashable, ...]] = {}
 
-    def __len__(self) -> int:
-        """Return the number of causes."""
-        return len(self._causes)
-
     def waiting(self) -> Iterable[K]:
         """Return the keys that wait for any cause."""
         return list(self._of_key)
@@ -70,24 +65,10 @@ class SharedBackOff(Generic[K]):
         for cause in self._of_key.pop(key, ()):
             self._leave(key, cause, SENT_AFTER_SUCCESS)
 
-    def failed(self, key: K) -> None:
-        """Remove a key that now fails for another reason; another one checks in its place."""
-        for cause in self._of_key.pop(key, ()):
-            self._causes[cause].failures += key in self._causes[cause].scouts
-            self._leave(key, cause, 0)
-
     def dropped(self, key: K) -> None:
-        """Remove a key without a conclusion about its causes."""
+        """Remove a key without a conclusion about its causes; another one checks in its place."""
         for cause in self._of_key.pop(key, ()):
             self._leave(key, cause, 0)
-
-    def healed(self, concerns: Callable[[Hashable], bool]) -> list[K]:
-        """Remove and return all keys of the causes that `concerns` matches."""
-        over = [cause for cause in self._causes if concerns(cause)]
-        keys = dict.fromkeys(key for cause in over for key in self._causes[cause].keys)
-        for key in keys:
-            self.dropped(key)
-        return list(keys)
 
     def _leave(self, key: K, cause: Hashable, sent: int) -> None:
         found = self._causes[cause]

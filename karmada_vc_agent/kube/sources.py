@@ -3,13 +3,18 @@
 The function reads what is known; it makes no request and enqueues nothing by itself.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+import asyncio
+import math
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from karmada_vc_agent.kube.work_queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
+
+RETRIES_EVERY_S = 0.5
+"""Changes within that time are passed on as one, however often a tenant changes something."""
 
 Subscribe = Callable[[Callable[..., None]], object]
 """Takes a handler: the `add_handler` of a store, the `subscribe` of a signal."""
@@ -40,36 +45,31 @@ class Enqueues(Generic[K]):
 
 
 @dataclass(frozen=True, slots=True)
-class Heals(Generic[K]):
-    """causes: maps a change to a predicate of the causes that it ends; None = none."""
-
-    subscribe: Subscribe
-    causes: Callable[..., Callable[[Hashable], bool] | None]
-
-    def connect(self, queue: WorkQueue[K]) -> None:
-        """Start to enqueue the keys that wait for such causes."""
-
-        def changed(*change: object) -> None:
-            concerns = self.causes(*change)
-            if concerns is not None:
-                queue.healed(concerns)
-
-        self.subscribe(changed)
-
-
-@dataclass(frozen=True, slots=True)
 class Retries(Generic[K]):
-    """groups: maps a change to the groups of the queue whose backed-off keys are retried now."""
+    """Retries the keys that wait for what changed; subscribe: of a signal of such dependencies."""
 
     subscribe: Subscribe
-    groups: Callable[..., Iterable[Hashable]]
 
     def connect(self, queue: WorkQueue[K]) -> None:
         """Start to retry."""
+        collected: set[Hashable] = set()
+        next_at = -math.inf
 
-        def changed(*change: object) -> None:
-            groups = frozenset(self.groups(*change))
-            if groups:
-                queue.retry_now(lambda key: queue.group_of(key) in groups)
+        def pass_on() -> None:
+            nonlocal next_at
+            next_at = asyncio.get_running_loop().time() + RETRIES_EVERY_S
+            dependencies = collected.copy()
+            collected.clear()
+            queue.changed(dependencies)
+
+        def changed(dependencies: Collection[Hashable]) -> None:
+            is_scheduled = bool(collected)
+            collected.update(dependencies)
+            if collected and not is_scheduled:
+                loop = asyncio.get_running_loop()
+                if loop.time() < next_at:
+                    loop.call_at(next_at, pass_on)
+                else:
+                    pass_on()
 
         self.subscribe(changed)

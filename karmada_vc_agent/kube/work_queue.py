@@ -2,16 +2,19 @@
 
 A key that is added while it is being processed waits until its worker is done. Groups (here:
 virtual clusters) take turns, so that a burst in one does not delay the others, and each has a limit
-of workers, so that slow keys of one do not, either. Keys that fail for the same cause share one
-back-off (shared_back_off.py).
+of workers, so that slow keys of one do not, either.
+
+A key that fails waits for its group and what else it names, its dependencies, and is retried when
+one of these changes. Meanwhile it backs off: by itself, or together with the keys of its group that
+wait for the same thing (shared_back_off.py); or it is not retried at all.
 """
 
 import asyncio
 import heapq
 import itertools
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from cachetools import LRUCache
@@ -67,6 +70,9 @@ class WorkQueue(Generic[K]):
         self._causes: SharedBackOff[K] = SharedBackOff(
             base_delay_s, min(max_delay_s, CAUSE_MAX_DELAY_S), self._send_scout
         )
+        self._dependencies: dict[K, frozenset[Hashable]] = {}
+        self._waiting: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
+        self._changed: dict[K, set[Hashable]] = {}
         self._delayed: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
         self._numbers = itertools.count()
@@ -140,37 +146,80 @@ class WorkQueue(Generic[K]):
 
     def add_rate_limited(self, key: K) -> None:
         """Enqueue a key after its back-off, and double that."""
+        if key not in self._dependencies:
+            self._wait(key, ())
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay_s = min(self._max_delay_s, self._base_delay_s * 2 ** min(failures, 60))
         self.instrument.retried()
         self.add_after(key, max(delay_s, self._reserve(key)))
 
-    def blame(self, key: K, causes: Iterable[Hashable]) -> None:
-        """Let a key wait for causes that it shares; all keys of a cause share one back-off."""
-        self._causes.blame(key, causes)
+    def blame(self, key: K, dependencies: Iterable[Hashable]) -> None:
+        """Let a key wait for dependencies; all keys of its group that do share one back-off."""
+        shared, group = tuple(dependencies), self.group_of(key)
+        self._causes.blame(key, [(group, dependency) for dependency in shared])
+        self._wait(key, shared)
+        if self._is_outdated(key):
+            self.add_rate_limited(key)
 
     def blame_itself(self, key: K) -> None:
-        """Remove a key from shared causes: it fails for a reason of its own."""
-        self._causes.failed(key)
+        """Remove a key from what it shares: it fails for a reason of its own."""
+        self._causes.dropped(key)
+        self._wait(key, ())
 
-    def healed(self, concerns: Callable[[Hashable], bool]) -> None:
-        """Enqueue all keys that wait for a cause that `concerns` matches: it is over."""
-        for key in self._causes.healed(concerns):
-            self.add(key)
+    def rest(self, key: K, dependencies: Iterable[Hashable]) -> None:
+        """Let a key wait for dependencies, and retry it only when one of them changes.
+
+        If one did while the key was processed, it backs off by itself.
+        """
+        self._causes.succeeded(key)
+        self._wait(key, dependencies)
+        if self._is_outdated(key):
+            self.add_rate_limited(key)
+        else:
+            self._failures.pop(key, None)
+
+    def changed(self, dependencies: Collection[Hashable]) -> None:
+        """Retry the keys that wait for something that changed."""
+        for changed in self._changed.values():
+            changed.update(dependencies)
+        waiting = [self._waiting.get(dependency, ()) for dependency in dependencies]
+        for key in dict.fromkeys(itertools.chain(*waiting)):
+            self._retry(key)
 
     def forget(self, key: K) -> None:
         """Reset the back-off of a key: it succeeded."""
         self._failures.pop(key, None)
         self._causes.succeeded(key)
+        self._end_wait(key)
 
     def retry_now(self, concerns: Callable[[K], bool]) -> None:
         """Enqueue every delayed key that `concerns` matches."""
         delayed = dict.fromkeys((*self._due, *self._causes.waiting()))
         for key in [key for key in delayed if concerns(key)]:
-            self._failures.pop(key, None)
-            self._causes.dropped(key)
-            self.add(key)
+            self._retry(key)
+
+    def _retry(self, key: K) -> None:
+        self._failures.pop(key, None)
+        self._causes.dropped(key)
+        self._end_wait(key)
+        self.add(key)
+
+    def _wait(self, key: K, dependencies: Iterable[Hashable]) -> None:
+        self._end_wait(key)
+        self._dependencies[key] = frozenset((self.group_of(key), *dependencies))
+        for dependency in self._dependencies[key]:
+            self._waiting[dependency][key] = None
+
+    def _is_outdated(self, key: K) -> bool:
+        """Whether a dependency changed while the key was processed."""
+        return not self._dependencies[key].isdisjoint(self._changed.get(key, ()))
+
+    def _end_wait(self, key: K) -> None:
+        for dependency in self._dependencies.pop(key, ()):
+            self._waiting[dependency].pop(key, None)
+            if not self._waiting[dependency]:
+                del self._waiting[dependency]
 
     def retry_failed(self) -> None:
         """Enqueue every key that failed the last time; scheduled ones stay delayed."""
@@ -238,12 +287,15 @@ class WorkQueue(Generic[K]):
         now = self._clock()
         self._working[key] = (now, group)
         self._working_of[group] += 1
+        self._changed[key] = set()
+        self._end_wait(key)
         self.instrument.taken(now - since)
         return key
 
     def done(self, key: K) -> None:
         """Mark a key as processed."""
         taken = self._working.pop(key, None)
+        self._changed.pop(key, None)
         if taken is not None:
             started, group = taken  # the key may belong to another group by now
             self.instrument.done(self._clock() - started)

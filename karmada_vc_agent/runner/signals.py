@@ -1,12 +1,11 @@
 """What parts of the service tell, and controllers may listen to; made before either of them."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.grounds import Ground
+from karmada_vc_agent.work.dependencies import Dependency
 from karmada_vc_agent.work.interpreter_rules import Concerns
 from karmada_vc_agent.work.works import WorkKey
 
@@ -36,15 +35,13 @@ class Signals:
     """what the host serves, after each look"""
     window: Signal[[str]] = field(default_factory=Signal)
     """a virtual cluster whose window opened or closed"""
-    ground: Signal[[Ground, str | None]] = field(default_factory=Signal)
-    """what refusals may depend on, and which one of its kind changed; None = any of them"""
+    dependencies: Signal[[set[Dependency]]] = field(default_factory=Signal)
+    """what changed of that which failed keys wait for"""
     bound_met: Signal[[str, str]] = field(default_factory=Signal)
     """a virtual cluster that has more than it may have, and what"""
     status_due: Signal[[str]] = field(default_factory=Signal)
     """a virtual cluster whose status is to be computed anew"""
     admin_rules: Signal[[]] = field(default_factory=Signal)
     """the host serves other kinds, which roles have to list"""
-    hook_answers: Signal[[str, Hashable]] = field(default_factory=Signal)
-    """a virtual cluster, and a webhook that answers it again"""
     lead_regained: Signal[[]] = field(default_factory=Signal)
     """the lead is certain again"""

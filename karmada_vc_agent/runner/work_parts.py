@@ -13,7 +13,7 @@ from karmada_vc_agent.runner.queues import first
 from karmada_vc_agent.runner.work_readers import WorkReaders
 from karmada_vc_agent.runner.work_writers import WorkWriters
 from karmada_vc_agent.work.affected_works import AffectedWorks
-from karmada_vc_agent.work.ground_changes import GroundChanges
+from karmada_vc_agent.work.dependency_changes import DependencyChanges
 from karmada_vc_agent.work.reflection import owning_work
 from karmada_vc_agent.work.registered_clusters import RegisteredClusters
 from karmada_vc_agent.work.work_memory import WorkMemory
@@ -88,13 +88,16 @@ class WorkParts:
         for forget in (*forgetting, *self._writers.forgetting()):
             self.forgotten.subscribe(forget)
         self.registered.gone.subscribe(self.forgotten.emit)
-        grounds = GroundChanges(common.virtual_clusters, signals.ground.emit)
-        signals.ground.subscribe(self.memory.ground_changed)
-        common.stores.namespaces.add_handler(grounds.namespace)
-        common.stores.membership.changed.subscribe(grounds.nodes)
-        signals.window.subscribe(grounds.window)
-        signals.node_group.subscribe(grounds.node_group)
-        signals.served.subscribe(grounds.served)
+        changes = DependencyChanges(common.virtual_clusters, signals.dependencies.emit)
+        for changed in (
+            *(self.registered.became, self.registered.gone, common.judgements.changed),
+            *(common.stores.membership.changed, signals.window),
+        ):
+            changed.subscribe(changes.cluster)
+        common.stores.namespaces.add_handler(changes.namespace)
+        signals.node_group.subscribe(changes.node_group)
+        signals.served.subscribe(changes.served)
+        signals.own_object.subscribe(changes.own_object)
         signals.work.subscribe(self.finalizer.work_changed)
         signals.work.subscribe(common.held_changes.work_changed)
         signals.host_object.subscribe(self._host_object_changed)

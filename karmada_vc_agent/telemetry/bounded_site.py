@@ -1,8 +1,8 @@
 """A listening address that serves a bounded number of connections at once.
 
 Whoever reaches it may open connections, say nothing on them, and leave the agent without files
-for its own. So where there are too many, a new connection takes the place of the oldest handshake,
-or else of the oldest connection: an answer takes some milliseconds.
+for its own. So where there are too many, a new connection takes the place of the oldest one: an
+answer takes some milliseconds.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from typing import cast
 from aiohttp import web
 
 from karmada_vc_agent.kube import open_files
-from karmada_vc_agent.telemetry.handshakes import Handshakes
 
 IDLE_S = 60.0
 """How long a connection may wait for a request; longer than most scrape intervals."""
@@ -34,7 +33,8 @@ class BoundedSite(web.BaseSite):
         self._address = address
         self._tls = tls
         self._most = open_files.endpoint_connections(open_files.allow_most())
-        self._handshakes = Handshakes(self._shake_hands)
+        self._there: list[asyncio.Transport] = []
+        self._shaking: set[asyncio.Future[None]] = set()
 
     @property
     def name(self) -> str:
@@ -52,41 +52,38 @@ class BoundedSite(web.BaseSite):
     async def stop(self) -> None:
         """Listen no more."""
         await super().stop()
-        self._handshakes.end_all()
+        for transport in self._there:
+            transport.abort()
 
     def _enter(self, transport: asyncio.Transport) -> None:
-        self._make_room()
-        if self._tls is None:
-            self._serve(transport)
-        else:
-            self._handshakes.begin(transport)
-
-    def _make_room(self) -> None:
-        """Close the oldest handshake or connection, if there are too many."""
-        there = [each for each in self._handlers().connections if each.transport is not None]
-        if len(there) + len(self._handshakes) < self._most or self._handshakes.end_oldest():
-            return
-        there[0].force_close()
-
-    def _handlers(self) -> web.Server:
+        self._there = [each for each in self._there if not each.is_closing()]
+        if len(self._there) >= self._most:
+            self._there.pop(0).abort()
+        self._there.append(transport)
         assert self._runner.server is not None  # noqa: S101 - set up before there is a site
-        return self._runner.server
+        connection = self._runner.server()
+        if self._tls is None:
+            transport.set_protocol(connection)
+            connection.connection_made(transport)
+        else:
+            transport.pause_reading()
+            task = asyncio.ensure_future(_shake_hands(transport, connection, self._tls))
+            self._shaking.add(task)
+            task.add_done_callback(self._shaking.discard)
 
-    def _serve(self, transport: asyncio.Transport) -> None:
-        connection = self._handlers()()
-        transport.set_protocol(connection)
-        connection.connection_made(transport)
 
-    async def _shake_hands(self, transport: asyncio.Transport) -> None:
-        connection = self._handlers()()
-        loop, tls = asyncio.get_running_loop(), self._tls
-        assert tls is not None  # noqa: S101 - without it there is no handshake
-        with suppress(OSError):  # what has to be said of a client that speaks no TLS?
-            secured = await loop.start_tls(
-                transport, connection, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_S
-            )
-            if secured is not None:
-                connection.connection_made(secured)
+async def _shake_hands(
+    transport: asyncio.Transport, connection: web.RequestHandler, tls: ssl.SSLContext
+) -> None:
+    if transport.is_closing():
+        return  # others came in the same round of the loop
+    loop = asyncio.get_running_loop()
+    with suppress(OSError):  # what has to be said of a client that speaks no TLS?
+        secured = await loop.start_tls(
+            transport, connection, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_S
+        )
+        if secured is not None:
+            connection.connection_made(secured)
 
 
 class Door(asyncio.Protocol):

@@ -1,17 +1,15 @@
 """Which Works a change concerns besides its own: those to be synced again.
 
 Keys are (virtual cluster, name of the Work). Nothing here writes, remembers or enqueues. Those that
-were refused are in `work_memory.py`, by what they depend on.
+failed wait in the queue, by what they depend on.
 """
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from karmada_vc_agent.cluster.claims import Claim, claim_of, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
-from karmada_vc_agent.model.objects import Object, gvk_of
-from karmada_vc_agent.work import causes
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.interpreter_rules import Concerns
 from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
@@ -80,21 +78,3 @@ class AffectedWorks:
         yield claim.cluster, work_name("Namespace", claim.namespace, "")
         for work in self._depending_on_claims(claim.cluster):
             yield from self.by_id(work)
-
-
-def released_clusters(old: Object | None, new: Object | None) -> list[str]:
-    """Return the virtual clusters that lost a host namespace; their Works may wait for that."""
-    return [claim.cluster for claim in claims_in(old, None)] if new is None else []
-
-
-def healed_by_object(old: Object | None, new: Object | None) -> Callable[[Hashable], bool] | None:
-    """Return the causes that a deleted object ends: others wait for the last object of a kind."""
-    if old is None or new is not None:
-        return None
-    gvk = gvk_of(old)
-    return causes.without_objects(f"{gvk.group}/{gvk.kind}")
-
-
-def healed_by_kinds(served: ServedApis) -> Callable[[Hashable], bool]:
-    """Return the causes that newly served kinds end."""
-    return causes.served_now(served.by_kind)

@@ -10,28 +10,23 @@ of one of its objects on the host, a retry. So each Work has one writer, and one
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, RetryError
+from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Rest, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
-from karmada_vc_agent.kube.sources import Enqueues, Heals, Source
+from karmada_vc_agent.kube.sources import Enqueues, Retries, Source
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.keys import itself
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.runner.retry_sources import retries
 from karmada_vc_agent.translation.refusal import Refusal
-from karmada_vc_agent.work import causes
-from karmada_vc_agent.work.affected_works import healed_by_kinds, healed_by_object
 from karmada_vc_agent.work.bugs import Bugs
-from karmada_vc_agent.work.causes import READY, Cause
-from karmada_vc_agent.work.grounds import Dependency, Ground
 from karmada_vc_agent.work.held_changes import HeldChanges
 from karmada_vc_agent.work.hub_works import HubWorks
 from karmada_vc_agent.work.in_flight import InFlight
@@ -106,25 +101,23 @@ class ExecutionController:
             others.in_flight,
         )
 
-    async def reconcile(self, key: WorkKey) -> None:
-        """Align host and status with one Work."""
+    async def reconcile(self, key: WorkKey) -> Rest | None:
+        """Align host and status with one Work; return what it waits for if it is refused."""
         cluster, name = key
         vc = self._virtual_clusters.get(cluster)
         work = self._o.works.get(cluster, name) or self._o.finalizer.taken(key)
         if vc is None or work is None or not self._is_served(cluster):
             self._forget(key)
-            return
+            return None
         self._o.held_changes.begin(key)
-        self._memory.begin(key)
         try:
-            await self._reconcile(key, vc, work)
+            return await self._reconcile(key, vc, work)
         except (KubeError, RetryError):
             raise
         except Exception as error:
             await self._report_bug(vc, work, error)
             raise
         finally:
-            self._memory.end(key)
             self._o.held_changes.end(key)
             if not self._is_served(cluster):
                 self._o.forget_cluster(cluster)  # it went meanwhile
@@ -132,7 +125,7 @@ class ExecutionController:
     def _is_served(self, cluster: str) -> bool:
         return cluster in self._virtual_clusters and self._o.clusters.ours(cluster) is not None
 
-    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> None:
+    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> Rest | None:
         cluster, known = vc.name, self._o.reports.as_told(known)
         refusal = self._o.bounds.refusal(known)
         if (
@@ -141,10 +134,10 @@ class ExecutionController:
             and not self._o.finalizer.is_due(cluster, known)
         ):
             await self._refuse(vc, known, refusal)
-            return
+            return None
         work = await self._o.hub_works.whole(known)
         if work is None:
-            return
+            return None
         work = self._o.reports.as_told(work)
         if self._o.finalizer.is_due(cluster, work):
             self._o.reports.forget(key)
@@ -153,9 +146,10 @@ class ExecutionController:
         elif _is_suspended(vc, work):
             await self._suspend(vc, work)
         elif self._o.clusters.is_ready(cluster):
-            await self._sync(vc, work)
+            return await self._sync(vc, work)
         else:
-            raise NotReadyError(f"cluster({cluster}) not ready", [Cause(cluster, READY, cluster)])
+            raise NotReadyError(f"cluster({cluster}) not ready", [cluster])
+        return None
 
     def _forget(self, key: WorkKey) -> None:
         cluster, name = key
@@ -166,14 +160,13 @@ class ExecutionController:
 
     # --- apply --------------------------------------------------------------------------
 
-    async def _sync(self, vc: VirtualCluster, work: Object) -> None:
+    async def _sync(self, vc: VirtualCluster, work: Object) -> Rest | None:
         started = time.monotonic()
         outcome = await self._applier.apply(vc, work)
         self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
         is_new = self._memory.is_new(work) and not self._was_told(work, outcome)
         if outcome.waiting:
-            await self._wait(vc, work, outcome, is_new=is_new)
-            return
+            return self._wait(vc, work, outcome, is_new=is_new)
         conditions = [
             _dispatching(vc, work),
             applied_condition(
@@ -187,7 +180,10 @@ class ExecutionController:
         self._events.of_dispatching(work, conditions[0])
         self._events.of_sync(vc.name, work, outcome, is_new=is_new)
         self._o.reports.tell(work, conditions, outcome.entries)
-        self._note(work, outcome)
+        # What was written for a Work of the checkpoint is reported once the hub lists it.
+        is_done = outcome.is_as_it_was or is_listed(work)
+        self._memory.note(work, outcome.codes, is_done=is_done)
+        return self._rest(outcome)
 
     def _was_told(self, work: Object, outcome: WorkOutcome) -> bool:
         """Whether another process applied a Work and said so: this one found nothing to do."""
@@ -195,9 +191,9 @@ class ExecutionController:
         is_applied = before is not None and before["status"] == "True"
         return is_applied and outcome.is_as_it_was and not self._memory.knows(key_of_work(work))
 
-    async def _wait(
+    def _wait(
         self, vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
-    ) -> None:
+    ) -> Rest:
         """Report that something of a Work waits for a window; Applied is of what does not."""
         until = outcome.waiting[0].opening.text
         conditions = [work_conditions.waiting(work["metadata"].get("generation") or 0, until)]
@@ -206,22 +202,18 @@ class ExecutionController:
         self._events.of_dispatching(work, conditions[0])
         self._events.of_sync(vc.name, work, outcome, is_new=is_new)
         self._o.reports.tell(work, conditions, outcome.entries)
-        self._note(work, outcome, [Dependency(Ground.WINDOW, vc.name)])
+        self._memory.note(work, outcome.codes, is_done=False)
+        return self._rest(outcome) or Rest()
 
-    def _note(
-        self, work: Object, outcome: WorkOutcome, waits_for: Sequence[Dependency] = ()
-    ) -> None:
-        """Remember how a sync ended. Raises RetryError where another one is needed."""
-        depends_on = outcome.depends_on if outcome.is_refused else []
-        # What was written for a Work of the checkpoint is reported once the hub lists it.
-        is_done = not waits_for and (outcome.is_as_it_was or is_listed(work))
-        self._memory.note(work, outcome.codes, [*depends_on, *waits_for], is_done=is_done)
-        if self._memory.is_outdated(key_of_work(work)):
-            raise RetryError("a cause of its refusal changed during the sync")
-        if outcome.errors and not outcome.is_refused:
+    def _rest(self, outcome: WorkOutcome) -> Rest | None:
+        """Return what a sync waits for, if that is all it needs. Raises RetryError otherwise."""
+        if outcome.is_refused:
+            return Rest(dependencies=outcome.waits_for) if outcome.waits_for else None
+        if outcome.errors:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
-        if outcome.unreadable and not outcome.is_refused:
+        if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
+        return None
 
     async def _report_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
         """Report that a Work is not applied: its old status must not stay on the hub."""
@@ -308,7 +300,7 @@ def setup(parts: Parts) -> ControllerSpec[WorkKey]:
         controller.reconcile,
         common.config.concurrent_work_syncs,
         switch=EXECUTION,
-        sources=(*_of_each_work(parts), *_of_other_works(parts), *retries(parts)),
+        sources=(*_of_each_work(parts), *_of_other_works(parts)),
         resync_keys=works.affected.of_clusters,
         ready=common.hooks.wait_ready,
     )
@@ -332,8 +324,5 @@ def _of_other_works(parts: Parts) -> tuple[Source[WorkKey], ...]:
         Enqueues(signals.work.subscribe, affected.by_work),
         Enqueues(signals.meaning.subscribe, by_meaning),
         Enqueues(stores.namespaces.add_handler, affected.by_namespace),
-        Enqueues(signals.ground.subscribe, parts.works.memory.depending_on),
-        Heals(signals.served.subscribe, healed_by_kinds),
-        Heals(signals.own_object.subscribe, healed_by_object),
-        Heals(signals.hook_answers.subscribe, causes.answering),
+        Retries(signals.dependencies.subscribe),
     )

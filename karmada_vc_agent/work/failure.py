@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-from karmada_vc_agent.model.objects import Object, key_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, key_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.refusal import Code, Refusal
-from karmada_vc_agent.work import causes
-from karmada_vc_agent.work.causes import Cause
-from karmada_vc_agent.work.grounds import Dependency, depending_on
+from karmada_vc_agent.work.dependencies import OF_CONTENT, Dependency, Named, kind_of
 from karmada_vc_agent.work.rules.ownership import conflict_text
 
 
@@ -15,36 +13,35 @@ from karmada_vc_agent.work.rules.ownership import conflict_text
 class Failure:
     """A manifest that could not be applied; code: of a refusal, else None.
 
-    is_recreation: its object existed and was deleted by somebody. cause: shared with other Works,
-    None = specific to this manifest. depends_on: what ends a refusal.
+    is_recreation: its object existed and was deleted by somebody. waits_for: what ends it; empty =
+    only something of this manifest. is_final: it is not retried after a delay. is_unserved: its
+    kind is not served.
     """
 
     text: str
     code: Code | None = None
     is_recreation: bool = False
-    cause: Cause | None = None
-    depends_on: tuple[Dependency, ...] = ()
-
-    @property
-    def is_final(self) -> bool:
-        """Whether retrying after a delay is useless."""
-        return self.code is not None and self.cause is None
+    waits_for: tuple[Dependency, ...] = ()
+    is_final: bool = False
+    is_unserved: bool = False
 
 
 def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
     """Return the failure of a refused manifest, in virtual names."""
-    key = key_of(manifest)
-    code, cause = refusal.code, None
-    if code is Code.SHARED_OBJECT_CONFLICT and refusal.about:
-        cause = Cause(
-            vc.name, causes.OBJECTS, refusal.about
-        )  # malformed objects have no certain identity
-    return Failure(
-        refusal.text(vc.name, key.gvk.kind, key.namespace, key.name),
-        code,
-        cause=cause,
-        depends_on=tuple(depending_on(code, vc.name, refusal.about)),
-    )
+    key, code = key_of(manifest), refusal.code
+    text = refusal.text(vc.name, key.gvk.kind, key.namespace, key.name)
+    named = (Named(refusal.about),) if refusal.about else ()
+    if code is Code.SHARED_OBJECT_CONFLICT:
+        # Not all objects of a kind are watched; malformed ones have no certain identity.
+        return Failure(text, code, waits_for=named, is_final=not named)
+    waits_for = () if code in OF_CONTENT else (vc.name, *named)
+    return Failure(text, code, waits_for=waits_for, is_final=True)
+
+
+def not_served(gvk: GroupVersionKind, text: str = "") -> Failure:
+    """Return the failure of a kind that the host does not serve."""
+    text = text or f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"'
+    return Failure(text, waits_for=(kind_of(gvk),), is_unserved=True)
 
 
 def conflict(vc: VirtualCluster, manifest: Object) -> Failure:

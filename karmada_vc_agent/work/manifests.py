@@ -26,10 +26,9 @@ from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.translate import HostObject
-from karmada_vc_agent.work import causes
-from karmada_vc_agent.work.causes import Cause
 from karmada_vc_agent.work.contested import Contested
-from karmada_vc_agent.work.failure import Failure, conflict, refused
+from karmada_vc_agent.work.dependencies import of_answer
+from karmada_vc_agent.work.failure import Failure, conflict, not_served, refused
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
 from karmada_vc_agent.work.noted_objects import NotedObjects
@@ -165,7 +164,8 @@ class Manifests:
         gvk = _gvk_on_host(item)
         if isinstance(error, NotServedError):
             self._kinds.doubt(gvk)
-        return Failure(text, cause=causes.of_answer(item.vc.name, gvk, namespace, error))
+        dependency = of_answer(item.vc.name, gvk, namespace, error)
+        return Failure(text, waits_for=(dependency,) if dependency is not None else ())
 
     async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
         if target.depends_on_claims:
@@ -255,16 +255,15 @@ class Manifests:
         target = await self._translator.locate(item, self._kinds.find_on_host)
         if target is None:
             failure = item.translation
-            cause = failure.cause if isinstance(failure, Failure) else None
-            is_unserved = cause is not None and cause.what == causes.KIND
-            return self._unless_told(item, gvk_of(item.manifest)) if is_unserved else None
+            is_unserved = isinstance(failure, Failure) and failure.is_unserved
+            return self._unless_told(gvk_of(item.manifest)) if is_unserved else None
         there = [each for each in target.objects if await self._may_be_there(each)]
         if target.objects and not there:
             return None
         gvk = target.resource.gvk
         resource = await self._kinds.find_on_host(gvk)
         if resource is None:
-            return self._unless_told(item, gvk)
+            return self._unless_told(gvk)
         return replace(target, resource=resource, objects=tuple(there))
 
     async def _may_be_there(self, translated: HostObject) -> bool:
@@ -275,12 +274,11 @@ class Manifests:
         place = translated.host_key.namespace
         return not place or await self._namespaces.may_hold(place)
 
-    def _unless_told(self, item: WorkManifest, gvk: GroupVersionKind) -> Failure | None:
+    def _unless_told(self, gvk: GroupVersionKind) -> Failure | None:
         """Return a Failure if what a manifest made may be there, of a kind that is not told."""
         if self._kinds.tells(gvk):
             return None
-        text = f"the host does not tell what it serves of {gvk.api_version}"
-        return Failure(text, cause=Cause(item.vc.name, causes.KIND, gvk))
+        return not_served(gvk, f"the host does not tell what it serves of {gvk.api_version}")
 
 
 def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:

@@ -21,7 +21,7 @@ from karmada_vc_agent.translation.restore import (
     restore_texts,
 )
 from karmada_vc_agent.translation.shape import MAX_LEVELS
-from karmada_vc_agent.work import causes
+from karmada_vc_agent.work import dependencies
 from karmada_vc_agent.work.namespaces.bound_roles import is_stand_in
 from karmada_vc_agent.work.rules.manifest_status import Reflection, manifest_status
 from karmada_vc_agent.work.work_events import WorkEvents
@@ -85,13 +85,13 @@ class WorkStatus:
         except InterpretationError as error:
             problem = restore_text(str(error), names)
             self._events.reflected(work, manifest, problem)
-            return Reflection(None, problem, causes.of_interpretation(cluster, error))
+            return Reflection(None, problem, dependencies.of_interpretation(cluster, error))
         problem, cause = "", None
         try:
             health: str = await self._interpreter.interpret_health(cluster, virtual)
         except InterpretationError as error:
             health, problem = UNKNOWN, restore_text(str(error), names)
-            cause = causes.of_interpretation(cluster, error)
+            cause = dependencies.of_interpretation(cluster, error)
         too_deep = size_of(status, MAX_LEVELS) is None
         status = None if too_deep else restore_texts(status, names)
         entry = manifest_status(ordinal, manifest, status, health)

@@ -12,9 +12,7 @@ from karmada_vc_agent.translation.refusal import Code, Refusal
 from karmada_vc_agent.translation.restore import names_of, restore_text
 from karmada_vc_agent.translation.shape import malformed_frame
 from karmada_vc_agent.translation.translate import Converted, HostObject, Skipped, translate
-from karmada_vc_agent.work import causes
-from karmada_vc_agent.work.causes import Cause
-from karmada_vc_agent.work.failure import Failure, refused
+from karmada_vc_agent.work.failure import Failure, not_served, refused
 from karmada_vc_agent.work.target import Strategy, Target, WorkManifest
 
 FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
@@ -46,7 +44,7 @@ class Translator:
             return refused(vc, manifest, Refusal(Code.MANIFEST_INVALID, "", problem))
         resource = await self._find_resource(gvk_of(manifest))
         if resource is None:
-            return _not_served(vc, gvk_of(manifest))
+            return not_served(gvk_of(manifest))
         context = self.context_for(vc, item.work)
         result = translate(manifest, resource.namespaced, context)
         if isinstance(result, Refusal):
@@ -98,7 +96,7 @@ class Translator:
             )
         found = await self._find_resource(result.gvk)
         if found is None:
-            return _not_served(item.vc, result.gvk)
+            return not_served(result.gvk)
         return Target(
             strategy, item.vc, item.manifest, context, found, result.objects, depends_on_claims=True
         )
@@ -112,11 +110,6 @@ class Translator:
             names = names_of(target.object.obj, context)
         text = restore_text(text, names)
         return text if vc.apply_as is None else explain_denial(text, vc.name, vc.apply_as)
-
-
-def _not_served(vc: VirtualCluster, gvk: GroupVersionKind) -> Failure:
-    text = f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"'
-    return Failure(text, cause=Cause(vc.name, causes.KIND, gvk))
 
 
 def _bare(manifest: Object) -> Object:

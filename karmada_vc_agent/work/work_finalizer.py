@@ -214,8 +214,9 @@ class WorkFinalizer:
         if failures:
             text = aggregate([failure.text for failure in failures])
             self._on_failure(work, vc.name, text)
-            found = {failure.cause for failure in failures}
-            raise RetryError(text, filter(None, found), is_own=None in found)
+            waits_for = {each for failure in failures for each in failure.waits_for}
+            is_own = any(not failure.waits_for for failure in failures)
+            raise RetryError(text, waits_for, is_own=is_own)
         return True
 
     async def _remove_all(self, vc: VirtualCluster, work: Object) -> list[Failure]:

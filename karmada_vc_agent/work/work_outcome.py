@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.failure import Failure
-from karmada_vc_agent.work.grounds import Dependency
 from karmada_vc_agent.work.host_objects import Applied
 from karmada_vc_agent.work.rules.manifest_status import ManifestStatus, Reflection
 from karmada_vc_agent.work.window_gate import Waiting
@@ -51,9 +50,9 @@ class WorkOutcome:
         return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
 
     @property
-    def depends_on(self) -> list[Dependency]:
-        """What ends the refusals."""
-        return [rest for failure in self.failures for rest in failure.depends_on]
+    def waits_for(self) -> tuple[Hashable, ...]:
+        """What ends the failures, where they are refusals."""
+        return tuple(each for failure in self.failures for each in failure.waits_for)
 
     @property
     def is_refused(self) -> bool:
@@ -61,16 +60,12 @@ class WorkOutcome:
         failures = self.failures
         return bool(failures) and all(failure.is_final for failure in failures)
 
-    @property
-    def blamed(self) -> list[Hashable | None]:
-        """The causes to retry for; None = specific to this Work."""
-        failed = [failure.cause for failure in self.failures if not failure.is_final]
-        return [*dict.fromkeys(failed), *self.unreadable_for]
-
     def retry(self, text: str) -> RetryError:
         """Return the error with which the Work backs off."""
-        shared = [cause for cause in self.blamed if cause is not None]
-        return RetryError(text, shared, is_own=None in self.blamed)
+        failed = [failure.waits_for for failure in self.failures if not failure.is_final]
+        unreadable = [(each,) if each is not None else () for each in self.unreadable_for]
+        shared = dict.fromkeys(each for waits_for in (*failed, *unreadable) for each in waits_for)
+        return RetryError(text, shared, is_own=() in (*failed, *unreadable))
 
     @property
     def is_as_it_was(self) -> bool:

@@ -27,7 +27,7 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.namespaced_watches import WatchScope
-from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.kube.sources import Enqueues, Retries
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import (
     MADE_BY_KARMADA,
@@ -45,7 +45,6 @@ from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.model.well_known import SLICE_MANAGED_BY_LABEL
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS, first
-from karmada_vc_agent.runner.retry_sources import retries
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import restore
 from karmada_vc_agent.work.rules.prune import prune
@@ -299,7 +298,7 @@ def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
         sources=(
             Enqueues(common.signals.work.subscribe, controller.keys_of_work),
             Enqueues(common.stores.namespaces.add_handler, controller.keys_of_namespace),
-            *retries(parts),
+            Retries(common.signals.dependencies.subscribe),
         ),
         resync_keys=controller.all_keys,
         runs={"slices": controller.run},

@@ -13,7 +13,7 @@ from karmada_vc_agent.interpretation.hook_errors import (
     OverrunError,
     UnreachableHookError,
 )
-from karmada_vc_agent.interpretation.hooks import REMEMBERED, Breakers, Dependency, Hook
+from karmada_vc_agent.interpretation.hooks import REMEMBERED, Breakers, Hook
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
@@ -41,7 +41,6 @@ class FakeLevel:
         self.name = name
         self._answers = answers
         self.asked: list[tuple[str, Operation]] = []
-        self.is_remote = False
 
     def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None:
         if kind != SERVICE or operation not in self._answers:
@@ -54,7 +53,7 @@ class FakeLevel:
                 raise answer
             return answer
 
-        return Hook((self.name, operation), ask, self.is_remote)
+        return Hook((self.name, operation), ask)
 
 
 class Clock:
@@ -119,7 +118,7 @@ def test_after_its_rest_one_question_at_a_time_tries_a_hook() -> None:
     assert [breakers.problem("hook") for _ in range(3)] == ["", "too slow", "too slow"]
     breakers.abandoned("hook")
     assert [breakers.problem("hook") for _ in range(2)] == ["", "too slow"]
-    assert breakers.failed("hook", "too slow")
+    breakers.failed("hook", "too slow")
     assert breakers.problem("hook") == "too slow"
     clock.now = 20.0
     assert breakers.problem("hook") == ""
@@ -143,27 +142,6 @@ def test_a_hook_that_is_asked_for_is_not_the_one_that_is_forgotten() -> None:
     for number in range(2 * REMEMBERED):
         breakers.failed(number, "too slow")
         assert breakers.problem("asked for") == "too slow"
-
-
-@pytest.mark.parametrize("is_remote", [True, False])
-async def test_a_remote_hook_that_rests_is_told(is_remote: bool) -> None:
-    level, told = FakeLevel("webhook", InterpretHealth=OverrunError("too slow")), list[Dependency]()
-    level.is_remote = is_remote
-    interpreter = Interpreter((level,), Clock(), told.append)
-    for _ in range(3):
-        with pytest.raises(InterpretationError):
-            await interpreter.interpret_health("branch-a", LIVE)
-    assert len(told) == is_remote
-    for rest in told:
-        with pytest.raises(OverrunError):
-            await rest.ask_again()
-        level._answers[INTERPRET_HEALTH] = True
-        assert await rest.ask_again()
-        assert rest.is_current()
-        interpreter.answers_again(rest.cluster, rest.hook.key)
-        assert await interpreter.interpret_health("branch-a", LIVE) == "Healthy"
-        del level._answers[INTERPRET_HEALTH]
-        assert not rest.is_current()
 
 
 async def test_a_question_that_is_given_up_lets_another_one_try() -> None:

@@ -330,7 +330,7 @@ async def test_keys_that_fail_for_one_cause_share_a_back_off() -> None:
     await asyncio.sleep(64.0)
     assert calls == 200 + 8
     healed = True
-    queue.healed(lambda cause: cause == ("cluster", "kind"))
+    queue.changed({("cluster", "kind")})
     await asyncio.sleep(0.1)
     assert calls == 200 + 8 + 200
     queue.close()

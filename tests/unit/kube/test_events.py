@@ -12,7 +12,6 @@ import pytest
 from karmada_vc_agent.kube import events as module
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.events import (
-    BURST_OF_NORMAL,
     BURST_PER_REASON,
     FIRSTS_PER_REASON,
     HELD_BACK_S,
@@ -245,7 +244,7 @@ async def test_no_one_fills_the_queue(hub: FakeApiServer) -> None:
     assert recorder.dropped == QUEUE_LENGTH - QUEUE_OF_ONE
 
 
-async def test_burst_of_what_went_well_is_merged_and_its_last_event_says_how_much(
+async def test_burst_of_what_went_well_is_bounded_and_says_how_much_was_dropped(
     hub: FakeApiServer,
 ) -> None:
     """1,000 new Works of one virtual cluster, as the agent reports them."""
@@ -255,36 +254,27 @@ async def test_burst_of_what_went_well_is_merged_and_its_last_event_says_how_muc
     said.append(("s", "ReflectStatusSucceed"))
     for number in range(1000):
         for source, reason in said:
-            assert recorder.record(source, about(f"w-{number}", "noisy"), "Normal", reason, "well")
-        assert recorder.record("e", about(f"t-{number}", "noisy"), "Normal", "SyncSucceed", "well")
+            recorder.record(source, about(f"w-{number}", "noisy"), "Normal", reason, "well")
+        recorder.record("e", about(f"t-{number}", "noisy"), "Normal", "SyncSucceed", "well")
         clock.advance(0.06)
+    clock.advance(10.0)
+    for source, reason in said:
+        recorder.record(source, about("last", "noisy"), "Normal", reason, "well")
     recorder.record("e", about("w", "quiet"), "Normal", "SyncSucceed", "well")
     async with running(recorder):
         clock.advance(60.0)
         await asyncio.sleep(60.0)
     found = hub.listed("/api/v1/namespaces/noisy/events")
-    assert len(found) <= len(said) * (BURST_OF_NORMAL + 10)
-    stands_for = re.compile(r"well(?: \(and (\d+) more with this reason, merged into this one\))?")
+    assert len(found) <= len(said) * (BURST_PER_REASON + 10)
+    stands_for = re.compile(r"well(?: \(and (\d+) more with this reason, which were dropped\))?")
     counts: Counter[str] = Counter()
     for event in found:
         matched = stands_for.fullmatch(event["message"])
         assert matched is not None
         counts[event["reason"]] += 1 + int(matched[1] or 0)
-    assert counts == {reason: 1000 for _, reason in said} | {"SyncSucceed": 2000}
+    assert counts == {reason: 1001 for _, reason in said} | {"SyncSucceed": 2001}
     assert len(hub.listed("/api/v1/namespaces/quiet/events")) == 1
-    assert recorder.dropped == 0
-
-
-async def test_merged_events_are_written_before_the_end(hub: FakeApiServer) -> None:
-    recorder = neighbours(hub, monotonic=Clock())
-    for number in range(BURST_OF_NORMAL + 9):
-        recorder.record("e", about(f"w-{number}", "noisy"), "Normal", "SyncSucceed", "well")
-    await recorder.drain(60.0)
-    found = hub.listed("/api/v1/namespaces/noisy/events")
-    assert len(found) == BURST_OF_NORMAL + 1
-    assert "well (and 8 more with this reason, merged into this one)" in {
-        event["message"] for event in found
-    }
+    assert recorder.dropped == sum(counts.values()) - len(found)
 
 
 async def test_first_warning_of_each_object_is_written(hub: FakeApiServer) -> None:

@@ -1,12 +1,12 @@
-"""Sources: a change enqueues, retries or heals, by a function of the change."""
+"""Sources: a change enqueues keys, or retries those that wait for it."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 
 import pytest
 
 from karmada_vc_agent.kube.signal import Signal
-from karmada_vc_agent.kube.sources import Enqueues, Heals, Retries
+from karmada_vc_agent.kube.sources import Enqueues, Retries
 from karmada_vc_agent.kube.work_queue import WorkQueue
 
 Key = tuple[str, str]
@@ -45,30 +45,48 @@ async def test_changes_settle_before_their_key_is_ready() -> None:
 
 
 async def test_change_retries_the_keys_of_its_groups() -> None:
-    queue, told = new_queue(), Signal[[str]]()
-    retries: Retries[Key] = Retries(told.subscribe, lambda name: [name])
+    queue, told = new_queue(), Signal[[set[Hashable]]]()
+    retries: Retries[Key] = Retries(told.subscribe)
     retries.connect(queue)
     for key in (("a", "1"), ("b", "1")):
         queue.add_rate_limited(key)
-    told.emit("a")
+    told.emit({"a"})
     assert await ready(queue) == [("a", "1")]
 
 
-async def test_change_heals_causes_or_none() -> None:
-    queue, told = new_queue(), Signal[[str]]()
-
-    def causes(name: str) -> Callable[[Hashable], bool] | None:
-        return (lambda cause: cause == name) if name else None
-
-    heals: Heals[Key] = Heals(told.subscribe, causes)
-    heals.connect(queue)
+async def test_change_retries_what_waits_for_it_or_nothing() -> None:
+    queue, told = new_queue(), Signal[[set[Hashable]]]()
+    retries: Retries[Key] = Retries(told.subscribe)
+    retries.connect(queue)
     keys: dict[Hashable, Key] = {"hook": ("a", "1"), "kind": ("b", "1")}
-    for cause, key in keys.items():
-        queue.blame(key, [cause])
-    told.emit("")
+    for dependency, key in keys.items():
+        queue.blame(key, [dependency])
+    told.emit(set())
     assert await ready(queue) == []
-    told.emit("kind")
+    told.emit({"kind"})
     assert await ready(queue) == [("b", "1")]
+
+
+async def test_thousand_changes_a_second_retry_a_key_twice_a_second() -> None:
+    queue, told = new_queue(), Signal[[set[Hashable]]]()
+    retries: Retries[Key] = Retries(told.subscribe)
+    retries.connect(queue)
+    refused, neighbour = ("a", "1"), ("b", "1")
+    for key in (refused, neighbour):
+        queue.rest(key, ["namespace"] if key == refused else [])
+    retried = []
+    for _ in range(10_000):
+        told.emit({"a"})
+        for key in await ready(queue):
+            retried.append(key)
+            queue.done(key)
+            queue.rest(key, ["namespace"])
+        await asyncio.sleep(0.001)
+    assert set(retried) == {refused}
+    assert 18 <= len(retried) <= 22
+    told.emit({"namespace"})
+    await asyncio.sleep(0.5)
+    assert await ready(queue) == [refused], "the last change is not lost"
 
 
 def test_handler_that_fails_costs_no_other() -> None:

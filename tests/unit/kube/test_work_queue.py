@@ -508,12 +508,12 @@ async def test_keys_of_one_cause_share_one_back_off() -> None:
     assert len({key for key, _ in looked}) >= len(looked) - 1
 
 
-async def test_healed_cause_brings_all_its_keys_at_once() -> None:
+async def test_change_brings_all_keys_that_wait_for_it_at_once() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     for key in ("a1", "a2", "a3"):
         queue.blame(key, ["kind"])
     queue.blame("b1", ["webhook"])
-    queue.healed(lambda cause: cause == "kind")
+    queue.changed({"kind"})
     assert await work_off(queue) == ["a1", "a2", "a3"]
     assert elapsed_s() == 0
 
@@ -557,7 +557,7 @@ async def test_retry_now_brings_keys_that_wait_for_a_cause() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(("blame", "forget", "healed", "retry", "turn")),
+            st.sampled_from(("blame", "forget", "changed", "retry", "turn")),
             st.sampled_from(("a1", "a2", "b1", "b2")),
             st.lists(st.sampled_from("xyz"), max_size=2),
         ),
@@ -581,8 +581,8 @@ async def _no_key_is_lost(steps: list[tuple[str, str, list[str]]]) -> None:
             case "forget":
                 queue.forget(key)
                 owed.discard(key)
-            case "healed":
-                queue.healed(lambda cause, causes=causes: cause in causes)  # type: ignore[misc]  # bound now
+            case "changed":
+                queue.changed(causes)
             case "retry":
                 queue.retry_now(lambda other, key=key: other == key)  # type: ignore[misc]  # bound now
             case _:
@@ -593,6 +593,49 @@ async def _no_key_is_lost(steps: list[tuple[str, str, list[str]]]) -> None:
         queue.forget(key)
         queue.done(key)
         came.add(key)
+
+
+async def test_resting_key_comes_when_its_group_or_what_it_names_changes_and_not_before() -> None:
+    queue = new_queue()
+    queue.rest("a1", ["namespace", "kind"])
+    queue.rest("b1", ["kind"])
+    await asyncio.sleep(10_000)
+    queue.retry_failed()
+    queue.changed({"another namespace", "c"})
+    assert len(queue) == 0
+    queue.changed({"namespace"})
+    assert await work_off(queue) == ["a1"]
+    queue.rest("a1", [])
+    queue.changed(["kind", "a"])
+    assert await work_off(queue) == ["b1", "a1"]
+    queue.changed(["kind", "a"])
+    assert len(queue) == 0
+
+
+async def test_key_that_fared_well_rests_no_more() -> None:
+    queue = new_queue()
+    queue.rest("a1", ["namespace"])
+    queue.forget("a1")
+    queue.changed({"namespace", "a"})
+    assert len(queue) == 0
+
+
+async def test_change_while_a_key_is_worked_on_lets_it_back_off_instead_of_rest() -> None:
+    queue = new_queue()
+    queue.add("a1")
+    for back_off_s in (0.0, 1.0, 2.0, 4.0):
+        started = elapsed_s()
+        key = await queue.take()
+        assert elapsed_s() - started == back_off_s
+        queue.changed({"namespace"})
+        queue.rest(key, ["namespace"])
+        queue.done(key)
+    key = await queue.take()
+    queue.changed({"another namespace"})
+    queue.rest(key, ["namespace"])
+    queue.done(key)
+    await asyncio.sleep(10_000)
+    assert len(queue) == 0
 
 
 async def test_key_that_counts_as_of_another_group_by_now_frees_the_place_it_took() -> None:

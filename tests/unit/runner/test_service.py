@@ -49,6 +49,7 @@ async def taken(found: WorkQueue[Any]) -> set[Any]:
 async def backing_off(world: World) -> WorkQueue[Any]:
     """Have a Work back off for as long as it gets."""
     found = queue(world)
+    await asyncio.sleep(1.0)  # what changed before is passed on
     await taken(found)
     for _ in range(FAILURES):
         found.add_rate_limited(KEY)

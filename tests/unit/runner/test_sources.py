@@ -34,8 +34,7 @@ from karmada_vc_agent.model.rbac_rule import BUILT_INS
 from karmada_vc_agent.runner.controllers import OF_CORE, all_controllers
 from karmada_vc_agent.work import execution, node_taints
 from karmada_vc_agent.work import orphans_controller as orphans
-from karmada_vc_agent.work.causes import HOOK, KIND, OBJECTS, Cause
-from karmada_vc_agent.work.grounds import Dependency, Ground
+from karmada_vc_agent.work.dependencies import Dependency, Named, kind_of
 from karmada_vc_agent.work.namespaces import controller as namespaces
 from karmada_vc_agent.work.namespaces.default_objects import QUOTAS
 from karmada_vc_agent.work.orphans_controller import ALL
@@ -178,21 +177,17 @@ def judged(world: World) -> None:
 # --- what waits ---------------------------------------------------------------------------------
 
 
-def refused(ground: Ground, about: str) -> Callable[[World, Queue], None]:
+def refused(*waits_for: Dependency) -> Callable[[World, Queue], None]:
     """Have a Work wait for what its refusal rests on."""
-
-    def prepare(world: World, _: Queue) -> None:
-        world.memory.note(world.hub.live(WORK), ("Code",), (Dependency(ground, about),))
-
-    return prepare
+    return lambda _, queue: queue.rest(WEB, waits_for)
 
 
-def blamed(what: str, about: Hashable) -> Callable[[World, Queue], None]:
-    """Have two Works wait for one cause; one of them looks now and then."""
+def failed(dependency: Dependency) -> Callable[[World, Queue], None]:
+    """Have two Works wait for the same thing."""
 
     def prepare(_: World, queue: Queue) -> None:
         for key in (WEB, SHOP):
-            queue.blame(key, [Cause(A, what, about)])
+            queue.rest(key, [dependency])
 
     return prepare
 
@@ -200,7 +195,7 @@ def blamed(what: str, about: Hashable) -> Callable[[World, Queue], None]:
 def backing_off(*keys: Hashable) -> Callable[[World, Queue], None]:
     def prepare(_: World, queue: Queue) -> None:
         for key in keys:
-            queue.add_after(key, 1000.0)
+            queue.rest(key, ())
 
     return prepare
 
@@ -292,8 +287,8 @@ CASES = [
     ),
     Case(endpoint_slices.setup, 1, CLAIM_GONE, {SERVICE}),
     Case(endpoint_slices.setup, 2, unready, {SERVICE}, SERVICES),
-    Case(endpoint_slices.setup, 3, judged, {SERVICE}, SERVICES),
-    Case(endpoint_slices.setup, 4, CLAIM_GONE, {SERVICE}, SERVICES),
+    Case(endpoint_slices.setup, 2, judged, {SERVICE}, SERVICES),
+    Case(endpoint_slices.setup, 2, CLAIM_GONE, {SERVICE}, SERVICES),
     Case(namespaces.setup, 0, cluster_changed, {(A, "default")}),
     Case(namespaces.setup, 1, CLAIM, {(A, "shop")}),
     Case(namespaces.setup, 2, seeded(own(QUOTA)), {(A, "edge")}),
@@ -308,28 +303,27 @@ CASES = [
     ),
     Case(execution.setup, 4, emitted("meaning", lambda gvk: gvk.kind == "ConfigMap"), {WEB}),
     Case(execution.setup, 5, CLAIM, {(A, work_name("Namespace", "shop", ""))}),
-    Case(execution.setup, 6, NODE, {WEB}, refused(Ground.OWN_NODES, A)),
+    Case(execution.setup, 6, NODE, {WEB}, refused(A)),
     Case(
         execution.setup,
         6,
         lambda world: world.parts.common.part(Openings).changed.emit(A),
         {WEB},
-        refused(Ground.WINDOW, A),
+        refused(A),
     ),
     Case(
         execution.setup,
         6,
         emitted("node_group", None, {"metadata": {"name": "east"}, "spec": {"nodes": ["n1"]}}),
         {WEB},
-        refused(Ground.NODE_GROUP, "east"),
+        refused(Named("east")),
     ),
-    Case(execution.setup, 6, KIND_SERVED, {WEB}, refused(Ground.KIND, "/".join(GADGET))),
-    Case(execution.setup, 7, KIND_SERVED, {WEB, SHOP}, blamed(KIND, GADGET)),
-    Case(execution.setup, 8, GADGET_GONE, {WEB, SHOP}, blamed(OBJECTS, "example.com/Gadget")),
-    Case(execution.setup, 9, emitted("hook_answers", A, "h"), {WEB, SHOP}, blamed(HOOK, "h")),
-    Case(execution.setup, 10, unready, {WEB}, WORKS),
-    Case(execution.setup, 11, judged, {WEB}, WORKS),
-    Case(execution.setup, 12, CLAIM_GONE, {WEB}, WORKS),
+    Case(execution.setup, 6, KIND_SERVED, {WEB}, refused(kind_of(GADGET))),
+    Case(execution.setup, 6, KIND_SERVED, {WEB, SHOP}, failed(kind_of(GADGET))),
+    Case(execution.setup, 6, GADGET_GONE, {WEB, SHOP}, failed(Named("example.com/Gadget"))),
+    Case(execution.setup, 6, unready, {WEB}, WORKS),
+    Case(execution.setup, 6, judged, {WEB}, WORKS),
+    Case(execution.setup, 6, CLAIM_GONE, {WEB}, WORKS),
 ]
 RUN = {(policy_status.setup, 0), (host_events.setup, 0), (host_events.setup, 1)}
 """Have tests of their own: what they follow is known to their controllers only."""

@@ -5,20 +5,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from karmada_vc_agent.cluster.node_groups import NODE_GROUP
-from karmada_vc_agent.kube.discovery import Resource, ServedApis
-from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.work.affected_works import (
-    AffectedWorks,
-    healed_by_kinds,
-    healed_by_object,
-    released_clusters,
-)
-from karmada_vc_agent.work.causes import KIND, OBJECTS, Cause
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.affected_works import AffectedWorks
 from karmada_vc_agent.work.works import WorkKey
 from tests.fakes import objects
-
-GADGET = GroupVersionKind("example.com", "v1", "Gadget")
 
 
 class Given:
@@ -35,11 +25,6 @@ class Given:
             self.clusters,
             lambda cluster: [f"karmada-es-{cluster}/binding", "karmada-es-stranger/binding"],
         )
-
-
-def served(*gvks: GroupVersionKind) -> ServedApis:
-    resource = Resource(GADGET, "gadgets", namespaced=True, verbs=frozenset())
-    return MagicMock(spec=ServedApis, by_kind=dict.fromkeys(gvks, resource))
 
 
 def claimed(cluster: str, name: str, **fields: Any) -> Object:
@@ -88,26 +73,3 @@ def test_works_of_the_namespaces_of_a_work_that_is_gone_come_up() -> None:
 )
 def test_work_by_its_id_is_one_of_a_cluster_served(work: str, found: list[WorkKey]) -> None:
     assert Given().affected.by_id(work) == found
-
-
-def test_object_that_goes_heals_what_its_kind_held_up() -> None:
-    gone: Object = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
-    assert healed_by_object(gone, gone) is None
-    assert healed_by_object(None, gone) is None
-    concerns = healed_by_object(gone, None)
-    assert concerns is not None
-    assert concerns(Cause("branch-a", OBJECTS, "example.com/Gadget"))
-    assert not concerns(Cause("branch-a", OBJECTS, "example.com/Other"))
-
-
-def test_kind_that_is_served_heals_what_waited_for_it() -> None:
-    concerns = healed_by_kinds(served(GADGET))
-    assert concerns(Cause("branch-a", KIND, GADGET))
-    assert not concerns(Cause("branch-a", KIND, NODE_GROUP))
-
-
-def test_namespace_that_is_gone_releases_its_cluster() -> None:
-    namespace = claimed("branch-a", "edge")
-    assert released_clusters(namespace, None) == ["branch-a"]
-    assert released_clusters(namespace, namespace) == []
-    assert released_clusters(objects.namespace("edge"), None) == []

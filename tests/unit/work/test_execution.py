@@ -18,7 +18,7 @@ from karmada_vc_agent.model.objects import (
     annotations_of,
     labels_of,
 )
-from karmada_vc_agent.work.causes import KIND, Cause
+from karmada_vc_agent.work.dependencies import kind_of
 from tests.fakes import objects
 from tests.fakes.misled import mislead
 from tests.fakes.served import Served
@@ -394,7 +394,7 @@ async def test_kind_that_is_served_elsewhere_is_looked_for_again(world: World) -
         await reconcile(world)
     assert applied(world)["message"].endswith("the server could not find the requested resource")
     gvk = GroupVersionKind("", "v1", "ConfigMap")
-    assert raised.value.causes == (Cause("branch-a", KIND, gvk),)
+    assert raised.value.causes == (kind_of(gvk),)
     await reconcile(world)
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
     assert world.host.find(SETTINGS)

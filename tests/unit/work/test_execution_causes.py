@@ -12,12 +12,12 @@ from karmada_vc_agent.features.policies.placement_state import PlacementState
 from karmada_vc_agent.interpretation.hook_errors import OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation
-from karmada_vc_agent.kube.controller import Controller, RetryError
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec, RetryError
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.refusal import Code, Refusal
-from karmada_vc_agent.work import causes
-from karmada_vc_agent.work.causes import HOOK, KIND, OBJECTS, READY, RIGHT, Cause
+from karmada_vc_agent.work import dependencies
+from karmada_vc_agent.work.dependencies import Named, Right, kind_of
 from karmada_vc_agent.work.failure import refused
 from tests.fakes import objects
 from tests.fakes.served import Served
@@ -60,7 +60,7 @@ async def blamed(world: World) -> RetryError:
 async def test_kind_that_is_not_served_is_a_cause(world: World) -> None:
     given(world, gadget(), gadget("h"))
     error = await blamed(world)
-    assert error.causes == (Cause("branch-a", KIND, GADGET),)
+    assert error.causes == (kind_of(GADGET),)
     assert not error.is_own
 
 
@@ -68,7 +68,7 @@ async def test_what_is_about_one_work_is_no_cause(world: World) -> None:
     given(world, gadget(), config_map("c"))
     world.host.fail(422, method="POST", path=CONFIG_MAPS)
     error = await blamed(world)
-    assert error.causes == (Cause("branch-a", KIND, GADGET),)
+    assert error.causes == (kind_of(GADGET),)
     assert error.is_own
 
 
@@ -77,13 +77,13 @@ async def test_what_is_about_one_work_is_no_cause(world: World) -> None:
     [
         (
             'configmaps is forbidden: User "x" cannot create resource "configmaps" in API group ""',
-            (Cause("branch-a", RIGHT, (GroupVersionKind("", "v1", "ConfigMap"), "edge")),),
+            (Right(GroupVersionKind("", "v1", "ConfigMap"), "edge"),),
         ),
         ('configmaps "c" is forbidden: exceeded quota: q', ()),
     ],
 )
 async def test_missing_right_is_a_cause_but_a_quota_is_not(
-    world: World, message: str, expected: tuple[Cause, ...]
+    world: World, message: str, expected: tuple[Right, ...]
 ) -> None:
     given(world, config_map("c"))
     world.host.fail(403, method="POST", path=CONFIG_MAPS, message=message)
@@ -96,7 +96,7 @@ async def test_cluster_that_is_not_ready_is_a_cause(world: World) -> None:
     world.register(ready="False")
     given(world, config_map("c"))
     error = await blamed(world)
-    assert error.causes == (Cause("branch-a", READY, "branch-a"),)
+    assert error.causes == ("branch-a",)
 
 
 class Silent:
@@ -119,23 +119,23 @@ class Silent:
                 raise OverrunError("no response within 10 s")
             return True
 
-        return Hook("silent", ask, is_remote=True)
+        return Hook("silent", ask)
 
 
 @asynccontextmanager
-async def working(world: World, count: int) -> AsyncIterator[None]:
+async def working(
+    world: World, count: int, spec: ControllerSpec[tuple[str, str]] | None = None
+) -> AsyncIterator[None]:
     """Have the controller carry out Works `web-<number>` as in a service."""
-    controller = Controller(world.execution)
+    controller = Controller(spec or world.execution)
     controller.connect()
     world.parts.common.part(PlacementState).settle()
-    running = (controller.run, world.parts.works.interpreting.probes.run)
-    tasks = [asyncio.ensure_future(run()) for run in running]
+    task = asyncio.ensure_future(controller.run())
     world.look()
     assert len(controller.queue) == count
     yield
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_200_works_of_an_unknown_kind_ask_discovery_seldom_and_heal_at_once(
@@ -190,7 +190,7 @@ async def test_hook_that_does_not_answer_is_a_cause(world: World) -> None:
     world.levels.append(silent)
     given(world, config_map("c"))
     error = await blamed(world)
-    assert error.causes == (Cause("branch-a", HOOK, "silent"),)
+    assert error.causes == (dependencies.Hook("branch-a", "silent"),)
     assert not error.is_own
 
 
@@ -198,8 +198,38 @@ def test_definition_that_waits_for_objects_of_others_is_tried_again() -> None:
     vc = objects.virtual_cluster("branch-a")
     refusal = Refusal(Code.SHARED_OBJECT_CONFLICT, "spec", "differs", "example.com/Gadget")
     failure = refused(vc, gadget(), refusal)
-    cause = Cause("branch-a", OBJECTS, "example.com/Gadget")
-    assert (failure.cause, failure.is_final) == (cause, False)
-    assert causes.without_objects("example.com/Gadget")(cause)
-    assert not causes.without_objects("example.com/Other")(cause)
+    assert (failure.waits_for, failure.is_final) == ((Named("example.com/Gadget"),), False)
     assert refused(vc, gadget(), replace(refusal, about="")).is_final
+
+
+async def test_namespaces_of_one_cluster_that_come_and_go_retry_none_of_a_neighbour(
+    world: World,
+) -> None:
+    synced: list[str] = []
+    spec = world.execution
+
+    async def reconcile(key: tuple[str, str]) -> Any:
+        if key[1].startswith("web-"):
+            synced.append(key[0])
+        return await spec.reconcile(key)
+
+    for vc in ("branch-a", "branch-b"):
+        world.host.seed(objects.namespace(f"edge-v-{vc}"))  # not ours: what is in it is refused
+        for number in range(20):
+            given(world, config_map(f"c-{number}"), name=f"web-{number}", vc=vc)
+    async with working(world, 40, replace(spec, reconcile=reconcile)):
+        await asyncio.sleep(10.0)
+        synced.clear()
+        writes = len(world.host.writes())
+        for number in range(200):
+            world.host.seed(objects.claimed(virtual=f"n{number}"))
+            world.look()
+            await asyncio.sleep(0.1)
+        assert 20 * 20 <= synced.count("branch-a") <= 20 * (20 / 0.5 + 3)
+        assert "branch-b" not in synced
+        assert len(world.host.writes()) - writes <= len(synced)  # each tries to claim, in vain
+        allow = {"virtualcluster.kubeedge.io/allow-adoption": "branch-b"}
+        world.host.seed(objects.namespace("edge-v-branch-b", annotations=allow))
+        world.look()
+        await asyncio.sleep(1.0)
+        assert len(world.host.listed("/api/v1/namespaces/edge-v-branch-b/configmaps")) == 20

@@ -6,6 +6,7 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.features.checkpoint.kept import encoded
 from karmada_vc_agent.features.windows.openings import Openings
+from karmada_vc_agent.kube.controller import Rest
 from karmada_vc_agent.model.domain import APPLIED_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
 from tests.fakes import objects
@@ -40,7 +41,9 @@ def given(world: World, now: str, *manifests: Object) -> None:
 
 async def sync(world: World, now: str, *manifests: Object) -> None:
     given(world, now, *manifests)
-    await world.execution.reconcile(KEY)
+    outcome = await world.execution.reconcile(KEY)
+    if isinstance(outcome, Rest):
+        world.execution.queue.rest(KEY, outcome.dependencies)
     world.look()
 
 

@@ -4,13 +4,14 @@ Values that nobody looks at are msgspec.Raw, which encoded() puts back as they a
 one ends takes a twentieth of the time that decoding it would.
 """
 
-from collections.abc import Callable, Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from karmada_vc_agent.features.gateway.mapping.flattening import Flattening, with_deep_parts
+from karmada_vc_agent.kube.salvage import shallow_parts
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.reach import ALL, Reach, looks_everywhere
 
@@ -26,13 +27,16 @@ _ERROR, _TABLE = Raw(b'"ERROR"'), Raw(b'"Table"')
 _OF_TABLES = b'"meta.k8s.io/'
 """How the apiVersion of Tables begins: there may be other kinds of this name."""
 
+LEVELS = 200
+"""What lies deeper is not read. Kinds of Kubernetes have less than 60, decoders read 900."""
+
 Content = bytes | Raw
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
 class TooDeepError(ValueError):
-    """What nests deeper than can be read: flatten() it."""
+    """What nests deeper than can be read, or than may be shown."""
 
 
 class Sieve:
@@ -44,7 +48,7 @@ class Sieve:
 
     def __init__(self, reach: Reach | None = None) -> None:
         self._reach = reach
-        self._deep: dict[bytes, bytes] = {}
+        self._mark = b""
 
     def answer(self, content: Content) -> Object:
         """Decode a list, a Table, or one object."""
@@ -66,17 +70,20 @@ class Sieve:
         return found
 
     def encoded(self, mapped: Any) -> bytes:
-        """Return the JSON of what was decoded, or of a part of it."""
+        """Return the JSON of what was decoded, or of a part of it.
+
+        Raises TooDeepError if anything nested too deep is in it.
+        """
         content = _ENCODER.encode(mapped)
-        return with_deep_parts(content, self._deep)
+        if self._mark and self._mark in content:
+            raise TooDeepError(f"an object nests deeper than {LEVELS} levels")
+        return content
 
-    def flatten(self, content: bytes) -> Flattening:
-        """Begin to put marks for what nests too deep, which encoded() replaces again."""
-        return Flattening(content, self._deep)
-
-    def forget(self) -> None:
-        """Let go of what marks stand for, once all they are in is encoded."""
-        self._deep.clear()
+    def shallow_parts(self, content: bytes) -> Iterator[bytes]:
+        """Yield an answer without what nests too deep, of which only neighbours see the rest."""
+        # The mark is in no other content, and in none that was encoded before.
+        self._mark = b'"%b"' % hashlib.sha256(content).hexdigest().encode()
+        return shallow_parts(content, LEVELS, self._mark)
 
     def _event(self, line: Content) -> Object:
         found: Object = _MAP.decode(line)

@@ -81,11 +81,11 @@ class JoinedAnswer:
     def _taken(self) -> bytes:
         """Return the JSON of the entries of the last page, without brackets."""
         entries = self._pages.taken()
-        return self._mapped.sieve.encoded(entries)[1:-1] if entries else b""
+        return self._mapped.encoded(entries)[1:-1] if entries else b""
 
     async def _parts(self, query: str | None) -> AsyncIterator[bytes]:
         """Yield the JSON of the whole list, page by page."""
-        opening = self._mapped.sieve.encoded(self._pages.opening())[:-1]
+        opening = self._mapped.encoded(self._pages.opening())[:-1]
         begun = opening + (b"," if len(opening) > 1 else b"")
         yield begun + b'"' + self._pages.field.encode() + b'":['
         comma = b""

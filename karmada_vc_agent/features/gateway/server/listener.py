@@ -12,7 +12,6 @@ from karmada_vc_agent.features.gateway.server.connection import Connection, Hand
 from karmada_vc_agent.features.gateway.server.http_messages import STREAM_BYTES, MessageStream
 from karmada_vc_agent.kube.connections import keep_alive
 from karmada_vc_agent.telemetry.bounded_site import Door
-from karmada_vc_agent.telemetry.handshakes import Handshakes
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ class Listener:
         self._handle = handle
         self._most_waiting = waiting
         self._server: asyncio.Server | None = None
-        self._handshakes = Handshakes(self._shake_hands)
+        self._handshakes: dict[asyncio.Transport, asyncio.Task[None]] = {}
         self._connections: dict[Connection, asyncio.Task[None]] = {}
 
     async def start(self, host: str | None, port: int) -> int:
@@ -49,7 +48,9 @@ class Listener:
         """
         if self._server is not None:
             self._server.close()
-        self._handshakes.end_all()
+        for transport, task in self._handshakes.items():
+            task.cancel()
+            transport.abort()
         for connection in list(self._connections):
             connection.end()
         end_long()
@@ -67,17 +68,29 @@ class Listener:
 
     def _enter(self, transport: asyncio.Transport) -> None:
         self._make_room()
-        self._handshakes.begin(transport)
+        transport.pause_reading()
+        task = asyncio.get_running_loop().create_task(self._shake_hands(transport))
+        self._handshakes[transport] = task
 
     def _make_room(self) -> None:
         """End the oldest connection that waits, if there are too many of them."""
         waiting = [each for each in self._connections if each.is_waiting]
         if len(waiting) + len(self._handshakes) < self._most_waiting:
             return
-        if not self._handshakes.end_oldest():
+        oldest = next(iter(self._handshakes), None)
+        if oldest is None:
             waiting[0].abort()
+        else:
+            self._handshakes.pop(oldest).cancel()
+            oldest.abort()
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
+        try:
+            await self._secure(transport)
+        finally:
+            self._handshakes.pop(transport, None)
+
+    async def _secure(self, transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=STREAM_BYTES, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)

@@ -138,14 +138,22 @@ class MappedAnswer:
         try:
             return decode(content)
         except TooDeepError:
-            flattening = self.sieve.flatten(content)
-            while flattening.step():
+            shallow = bytearray()
+            for part in self.sieve.shallow_parts(content):
+                shallow += part
                 await self.turns.rest()
-            return decode(flattening.flat())
+            return decode(bytes(shallow))
+
+    def encoded(self, mapped: Any) -> bytes:
+        """Return the JSON of what the sieve decoded. Raises RefusalError."""
+        try:
+            return self.sieve.encoded(mapped)
+        except TooDeepError as error:
+            raise RefusalError(500, str(error), counted="unreadable") from error
 
     async def send_object(self, code: int, obj: Object, content_type: str = JSON) -> None:
         """Send an object that is mapped already."""
-        await self._answer(code, [("Content-Type", content_type)], self.sieve.encoded(obj))
+        await self._answer(code, [("Content-Type", content_type)], self.encoded(obj))
 
     async def _answer(self, code: int, headers: list[tuple[str, str]], body: bytes) -> None:
         await self._exchange.begin(code, [*headers, ("Content-Length", str(len(body)))])
@@ -241,7 +249,7 @@ class MappedAnswer:
         headers = self._headers(answer, is_mapped=True)
         if len(content) < LARGE_BYTES:
             found = await self.mapped(map_list, await self.decoded(self.sieve.answer, content))
-            await self._answer(answer.status, headers, self.sieve.encoded(found))
+            await self._answer(answer.status, headers, self.encoded(found))
             return
 
         async def map_part(value: Object) -> Object:
@@ -322,9 +330,7 @@ class MappedAnswer:
         # The namespace of what was deleted may be gone by now, and told of before it.
         self._view.has_past = event.get("type") == "DELETED"
         found = await self.mapped(self._forward.response.map_event, event)
-        encoded = b"" if found is None else self.sieve.encoded(found) + b"\n"
-        self.sieve.forget()
-        return encoded
+        return b"" if found is None else self.encoded(found) + b"\n"
 
 
 def _warning(text: str) -> str:

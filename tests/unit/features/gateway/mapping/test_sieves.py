@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.flattening import LEVELS
-from karmada_vc_agent.features.gateway.mapping.sieves import Sieve, TooDeepError
+from karmada_vc_agent.features.gateway.mapping.sieves import LEVELS, Sieve, TooDeepError
+from karmada_vc_agent.kube.salvage import STEP
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -214,19 +214,33 @@ def test_what_is_no_answer_is_told_so(content: bytes) -> None:
 
 @pytest.mark.parametrize("levels", [10, LEVELS, 300, 900, 5000, 9990])
 @pytest.mark.parametrize("brackets", [('{"a":', "}"), ("[", "]")])
-def test_however_deep_it_nests_it_comes_out(levels: int, brackets: tuple[str, str]) -> None:
+def test_what_nests_too_deep_is_refused_to_its_owner_and_costs_no_other(
+    levels: int, brackets: tuple[str, str]
+) -> None:
     opening, closing = brackets
     deep = f'{opening * levels}"]}}\\"{{["{closing * levels}'
     item = f'{{"metadata":{{"name":"p","namespace":"{HOST}"}},"spec":{{"x":{deep},"y":{deep}}}}}'
-    content = f'{{"kind":"PodList","items":[{item},{item}]}}'.encode()
+    other = f'{{"metadata":{{"name":"o","namespace":"{HOST}"}}}}'
+    content = f'{{"kind":"PodList","items":[{item},{other}]}}'.encode()
     sieve = _sieve()
     try:
         found = sieve.answer(content)
     except TooDeepError:
         assert levels > LEVELS
-        flattening = sieve.flatten(content)
-        while flattening.step():
-            pass
-        found = sieve.answer(flattening.flat())
+        shallow = b"".join(sieve.shallow_parts(content))
+        assert len(shallow) < 10_000
+        found = sieve.answer(shallow)
+        with pytest.raises(TooDeepError):
+            sieve.encoded(found)
+        with pytest.raises(TooDeepError):
+            sieve.encoded(found["items"][0])
+    else:
+        assert sieve.encoded(found) == content
     assert [each["metadata"]["namespace"] for each in found["items"]] == [HOST, HOST]
-    assert sieve.encoded(found) == content
+    assert sieve.encoded(found["items"][1]) == other.encode()
+
+
+def test_deep_answer_is_cut_in_small_steps() -> None:
+    content = b"[" * 100_000 + b"]" * 100_000
+    parts = list(_sieve().shallow_parts(content))
+    assert len(parts) >= len(content) / STEP

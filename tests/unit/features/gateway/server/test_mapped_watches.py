@@ -1,9 +1,12 @@
-"""Watches: nothing stays of an event that is sent."""
+"""Watches: an event that cannot be shown costs its owner alone."""
 
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError
 from karmada_vc_agent.features.gateway.server.turns import Turns
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
 
@@ -47,16 +50,23 @@ class View(FakeView):
         return set()
 
 
-async def test_what_nests_deep_is_forgotten_once_it_is_sent() -> None:
+async def sent(namespace: bytes) -> bytes:
+    """Return what a client gets of an event about an object that nests too deep."""
     view: Any = View(two_branches()[0].host)
     forward = forwarded(view, "GET", "/api/v1/pods", query="watch=1")
     deep = b"[" * 1200 + b"]" * 1200
-    metadata = b'{"name":"a","namespace":"edge-v-branch-a"}'
+    metadata = b'{"name":"a","namespace":"' + namespace + b'"}'
     pod = b'{"apiVersion":"v1","kind":"Pod","metadata":' + metadata + b',"spec":' + deep + b"}"
     client: Any = Client()
     unused: Any = None
     mapped = MappedAnswer(client, forward, view, unused, Turns(), unused, unused)
     events: Any = Events(b'{"type":"ADDED","object":' + pod + b"}")
     await mapped.send(events)
-    assert deep in client.body
-    assert mapped.sieve._deep == {}
+    body: bytes = client.body
+    return body
+
+
+async def test_event_that_nests_too_deep_ends_the_watch_of_its_owner_alone() -> None:
+    assert await sent(b"edge-v-branch-b") == b""
+    with pytest.raises(RefusalError, match="nests deeper than 200 levels"):
+        await sent(b"edge-v-branch-a")

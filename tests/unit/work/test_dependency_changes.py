@@ -1,4 +1,4 @@
-"""GroundChanges: a change brings up the Works that were refused for it, and nobody else's."""
+"""DependencyChanges: a change retries the Works that wait for it, and none of a neighbour's."""
 
 from typing import Any
 from unittest.mock import MagicMock
@@ -8,10 +8,10 @@ import pytest
 from karmada_vc_agent.cluster.node_groups import NODE_GROUP
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.translation.refusal import Code
-from karmada_vc_agent.work.ground_changes import GroundChanges
-from karmada_vc_agent.work.grounds import Ground, depending_on
-from karmada_vc_agent.work.work_memory import WorkMemory
+from karmada_vc_agent.translation.refusal import Code, Refusal
+from karmada_vc_agent.work.dependencies import Dependency, Named, kind_of
+from karmada_vc_agent.work.dependency_changes import DependencyChanges
+from karmada_vc_agent.work.failure import refused
 from tests.fakes import objects
 
 GADGET = GroupVersionKind("example.com", "v1", "Gadget")
@@ -28,19 +28,22 @@ OF_B = [
 
 
 class Given:
-    """Refused Works of branch-b, and which of them a change brought up."""
+    """Refused Works of branch-b, and which of them a change retried."""
 
     def __init__(self) -> None:
-        self.memory = WorkMemory()
-        for code, about in OF_B:
-            depends_on = depending_on(code, "branch-b", about)
-            work = objects.work(vc="branch-b", name=str(code))
-            self.memory.note(work, (str(code),), depends_on)
-        self.found: set[str] = set()
-        self.changes = GroundChanges({"branch-a", "branch-b"}, self._tell)
+        vc = objects.virtual_cluster("branch-b")
+        refusals = [Refusal(code, "spec", "detail", about) for code, about in OF_B]
+        self.waits_for = {
+            refusal.code: set(refused(vc, objects.config_map(), refusal).waits_for)
+            for refusal in refusals
+        }
+        self.found: set[Code] = set()
+        self.changed: set[Dependency] = set()
+        self.changes = DependencyChanges(["branch-a", "branch-b"], self._emit)
 
-    def _tell(self, ground: Ground, about: str | None) -> None:
-        self.found |= {name for _, name in self.memory.depending_on(ground, about)}
+    def _emit(self, changed: set[Dependency]) -> None:
+        self.changed |= changed
+        self.found |= {code for code, waits_for in self.waits_for.items() if waits_for & changed}
 
 
 def group(name: str, *nodes: str) -> Object:
@@ -56,6 +59,7 @@ def claimed(cluster: str, name: str, **fields: Any) -> Object:
     return objects.claimed(cluster, name, f"{name}-v-{cluster}", **fields)
 
 
+OF_ITS_CLUSTER = {code for code, _ in OF_B} - {Code.VOLUME_FORBIDDEN}
 PLACE = objects.namespace(OTHERS_PLACE)
 
 
@@ -67,17 +71,17 @@ PLACE = objects.namespace(OTHERS_PLACE)
         (lambda c: c.namespace(PLACE, None), {Code.NAMESPACE_NOT_OWNED}),
         (
             lambda c: c.namespace(None, claimed("branch-b", "new")),
-            {Code.NAMESPACE_CLAIM_CONFLICT},
+            OF_ITS_CLUSTER,
         ),
         (lambda c: c.namespace(None, claimed("branch-a", "new")), set()),
-        (lambda c: c.nodes("branch-b"), {Code.NODE_NAME_FORBIDDEN, Code.NODE_SCOPE_FORBIDDEN}),
-        (lambda c: c.nodes("branch-a"), set()),
+        (lambda c: c.namespace(claimed("branch-b", "old"), None), OF_ITS_CLUSTER),
+        (lambda c: c.cluster("branch-b"), OF_ITS_CLUSTER),
+        (lambda c: c.cluster("branch-a"), set()),
         (lambda c: c.node_group(None, group("west")), {Code.NODE_SCOPE_FORBIDDEN}),
         (lambda c: c.node_group(group("west", "n1"), None), {Code.NODE_SCOPE_FORBIDDEN}),
         (lambda c: c.node_group(None, group("east")), set()),
         (lambda c: c.node_group(group("west"), group("west")), set()),
-        (lambda c: c.served(served(GADGET)), {Code.KIND_FORBIDDEN}),
-        (lambda c: c.served(served(NODE_GROUP)), {Code.NODE_SCOPE_FORBIDDEN}),
+        (lambda c: c.served(served(NODE_GROUP)), OF_ITS_CLUSTER),
     ],
 )
 def test_refused_works_come_up_for_what_they_were_refused_for(
@@ -85,7 +89,7 @@ def test_refused_works_come_up_for_what_they_were_refused_for(
 ) -> None:
     given = Given()
     change(given.changes)
-    assert given.found == {str(code) for code in found}
+    assert given.found == found
 
 
 def test_kind_that_stays_served_brings_up_nothing() -> None:
@@ -94,6 +98,36 @@ def test_kind_that_stays_served_brings_up_nothing() -> None:
     given.found.clear()
     given.changes.served(served(GADGET, NODE_GROUP._replace(kind="Other")))
     assert given.found == set()
+
+
+def test_kind_that_is_served_later_brings_up_what_names_it() -> None:
+    given = Given()
+    given.changes.served(served(NODE_GROUP))
+    given.found.clear()
+    given.changed.clear()
+    given.changes.served(served(NODE_GROUP, GADGET))
+    assert given.found == {Code.KIND_FORBIDDEN}
+    assert given.changed == {kind_of(GADGET)}
+
+
+def test_object_that_goes_brings_up_what_waits_for_the_objects_of_its_kind() -> None:
+    given = Given()
+    gone: Object = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+    given.changes.own_object(gone, gone)
+    given.changes.own_object(None, gone)
+    assert given.changed == set()
+    given.changes.own_object(gone, None)
+    assert given.changed == {Named("example.com/Gadget")}
+
+
+def test_claim_that_changes_is_of_its_cluster_and_names_its_host_namespace() -> None:
+    given = Given()
+    namespace = claimed("branch-a", "edge")
+    given.changes.namespace(namespace, None)
+    assert given.changed == {"branch-a", Named("edge-v-branch-a")}
+    given.changed.clear()
+    given.changes.namespace(namespace, namespace)
+    assert given.changed == set()
 
 
 def test_thousand_namespace_events_of_one_cluster_bring_up_no_work_of_another() -> None:

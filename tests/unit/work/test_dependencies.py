@@ -1,0 +1,49 @@
+"""What refusals wait for: their own virtual cluster, and what they name."""
+
+import pytest
+
+from karmada_vc_agent.translation.refusal import Code, Refusal
+from karmada_vc_agent.work.dependencies import Dependency, Named
+from karmada_vc_agent.work.failure import refused
+from karmada_vc_agent.work.work_memory import WorkMemory
+from tests.fakes import objects
+
+A = "branch-a"
+
+
+@pytest.mark.parametrize(
+    ("code", "about", "waits_for"),
+    [
+        (Code.NODE_NAME_FORBIDDEN, "", {A}),
+        (Code.NODE_AFFINITY_CONFLICT, "", {A}),
+        (Code.NODE_OVERLAP, "", {A}),
+        (Code.NODE_SCOPE_FORBIDDEN, "g", {A, Named("g")}),
+        (Code.NAMESPACE_NOT_OWNED, "ns", {A, Named("ns")}),
+        (Code.NAMESPACE_CLAIM_CONFLICT, "ns", {A, Named("ns")}),
+        (Code.NAMESPACE_HELD, "ns", {A, Named("ns")}),
+        (Code.NAMESPACE_TERMINATING, "", {A}),
+        (Code.KIND_FORBIDDEN, "x/v1/Y", {A, Named("x/v1/Y")}),
+        (Code.RULE_FORBIDDEN, "", {A}),
+        (Code.MANIFEST_INVALID, "", set()),
+        (Code.VOLUME_FORBIDDEN, "", set()),
+        (Code.IMMUTABLE, "", set()),
+    ],
+)
+def test_refusal_waits_for_its_own_cluster_and_for_what_it_names(
+    code: Code, about: str, waits_for: set[Dependency]
+) -> None:
+    vc = objects.virtual_cluster(A)
+    failure = refused(vc, objects.config_map(), Refusal(code, "spec", "detail", about))
+    assert set(failure.waits_for) == waits_for
+    assert failure.is_final
+
+
+def test_codes_of_a_work_are_remembered_until_it_fares_otherwise() -> None:
+    memory = WorkMemory()
+    work = objects.work()
+    memory.note(work, ("NodeOverlap",))
+    memory.note(objects.work(vc="branch-b"), ("KindForbidden",))
+    assert list(memory.refusals()) == [(A, "NodeOverlap"), ("branch-b", "KindForbidden")]
+    memory.note(work)
+    memory.forget_cluster("branch-b")
+    assert list(memory.refusals()) == []
