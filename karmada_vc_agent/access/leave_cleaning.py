@@ -11,6 +11,7 @@ from functools import partial
 
 from karmada_vc_agent.cluster.claims import Phase, claim_of, phase_of
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects, objects_in
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -147,7 +148,7 @@ class HostCleaner:
     async def _leave_shared(self, *, preserve: bool) -> None:
         """Release the objects that virtual clusters share; delete those without another owner."""
         served = await self._discovery.refresh()
-        shared = SharedObjects(self._host, lambda _: None, lambda _: None)
+        shared = SharedObjects(self._host, lambda _: None, lambda _: None, scopes=Scopes())
         async for resource, live in labelled_objects(self._host, served, SHARED_LABEL):
             if self.cluster in owners_of(live):
                 name = live["metadata"]["name"]

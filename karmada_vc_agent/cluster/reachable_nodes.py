@@ -12,6 +12,7 @@ from karmada_vc_agent.cluster.rules.nodes_reachable import (
     nodes_reachable,
 )
 from karmada_vc_agent.cluster.rules.readiness import Observation, Thresholds, damp
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.selectors import LabelSelector
@@ -37,13 +38,14 @@ class ReachableNodes:
         thresholds: Thresholds,
         tell: Tell,
         clock: Callable[[], float],
+        scopes: Scopes,
     ) -> None:
         self._membership = membership
         self._thresholds = thresholds
         self._tell = tell
         self._clock = clock
-        self._judged: dict[str, Condition] = {}
-        self._observed: dict[str, Observation] = {}
+        self._judged: dict[str, Condition] = scopes.keep()
+        self._observed: dict[str, Observation] = scopes.keep()
         self.changed: Signal[[str]] = Signal()
 
     def of(self, name: str) -> Condition:
@@ -69,11 +71,6 @@ class ReachableNodes:
         if before is None or before["status"] != judged["status"]:
             self.changed.emit(vc.name)
         return judged
-
-    def forget(self, name: str) -> None:
-        """Drop what was held of a Cluster that is not ours any more."""
-        self._judged.pop(name, None)
-        self._observed.pop(name, None)
 
     def _seen(self, name: str) -> Condition:
         return nodes_reachable(count_nodes(self._membership.nodes_of(name)))

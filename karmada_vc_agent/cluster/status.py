@@ -27,6 +27,7 @@ from karmada_vc_agent.cluster.rules.readiness import (
     is_online,
     observed_ready,
 )
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.conditions.registry import Conditions, of_clusters
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
@@ -82,20 +83,20 @@ class StatusInstrument(Protocol):
 
     def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None: ...
 
-    def forget(self, name: str) -> None: ...
-
 
 @dataclass(frozen=True, slots=True)
 class Collaborators:
     """Who else decides on a status, and who hears of it.
 
-    judgements: told of Ready before the hub is, who may not take it; what it is told is of the
-    host, which can take writes while nodes are away. reachable: judges the nodes. may_report:
-    whether the status is this process' to write. why_terminating: why only the hub can finalise the
-    Works of a Cluster that is deleted, which it does once the Cluster is not Ready; "" = the agent
-    can. on_ready: called when the host of a Cluster is seen healthy, which starts its Lease.
+    scopes: ended where there is no Cluster. judgements: told of Ready before the hub is, who may
+    not take it; what it is told is of the host, which can take writes while nodes are away.
+    reachable: judges the nodes. may_report: whether the status is this process' to write.
+    why_terminating: why only the hub can finalise the Works of a Cluster that is deleted, which it
+    does once the Cluster is not Ready; "" = the agent can. on_ready: called when the host of a
+    Cluster is seen healthy, which starts its Lease.
     """
 
+    scopes: Scopes
     judgements: Judgements
     reachable: ReachableNodes
     contact: HubContact
@@ -125,18 +126,13 @@ class ClusterStatusController:
         self._times = times
         self._o = others
         self._clock = clock
-        self._observations: dict[str, Observation] = {}
+        self._observations: dict[str, Observation] = others.scopes.keep()
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Sync the status of one Cluster; ends when the Cluster is gone."""
         vc, cluster = self._virtual_clusters.get(name), self._clusters.ours(name)
         if vc is None or cluster is None:
-            self._observations.pop(name, None)
-            self._o.judgements.forget(name)
-            self._o.reachable.forget(name)
-            self._o.contact.forget(name)
-            if self._o.instrument is not None:
-                self._o.instrument.forget(name)
+            self._o.scopes.end(name)
             return None
         if CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
             return FINALIZER_WAIT
@@ -275,6 +271,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         vcs,
         StatusTimes(frequency_s, thresholds),
         Collaborators(
+            common.scopes,
             common.judgements,
             parts.reachable,
             common.contact,

@@ -7,12 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.cluster.rules.cluster_numbers import cluster_numbers
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import execution_namespace
@@ -79,17 +81,18 @@ class MetricsCollector:
     def __init__(
         self,
         names: Collection[str],
+        scopes: Scopes,
         counted: Sources,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._names = names
         self._c = counted
         self._wall_clock = wall_clock
-        self._contacts: dict[tuple[str, str], float] = {}
-        self._numbers: dict[str, dict[str, float]] = {}
-        self._orphans: dict[str, int] = {}
-        self._leases_ahead: dict[str, float] = {}
-        self._endpoints: dict[str, bool] = {}
+        self._contacts: dict[tuple[str, str], float] = scopes.keep_by(itemgetter(0))
+        self._numbers: dict[str, dict[str, float]] = scopes.keep()
+        self._orphans: dict[str, int] = scopes.keep()
+        self._leases_ahead: dict[str, float] = scopes.keep()
+        self._endpoints: dict[str, bool] = scopes.keep()
 
     def contact(self, name: str, server: str) -> None:
         """Record that hub or host answered for a virtual cluster just now."""
@@ -110,15 +113,6 @@ class MetricsCollector:
     def lease_ahead(self, name: str, seconds: float) -> None:
         """Record by how much the Lease of a virtual cluster was ahead of our clock."""
         self._leases_ahead[name] = seconds
-
-    def forget(self, name: str) -> None:
-        """Drop what is stored of a virtual cluster whose Cluster is gone."""
-        self._numbers.pop(name, None)
-        self._orphans.pop(name, None)
-        self._endpoints.pop(name, None)
-        self._leases_ahead.pop(name, None)
-        for server in (HUB, HOST):
-            self._contacts.pop((name, server), None)
 
     def samples(self) -> Iterator[Sample]:
         """Return all current samples."""
@@ -188,11 +182,6 @@ class StatusMeter:
         self._collector.status_computed(name, status)
         if http_status == 200:
             self._collector.contact(name, HOST)
-
-    def forget(self, name: str) -> None:
-        """Drop what is stored of a virtual cluster whose Cluster is gone."""
-        self._metrics.forget(name)
-        self._collector.forget(name)
 
 
 def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sample]:

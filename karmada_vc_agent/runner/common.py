@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from karmada_vc_agent.cluster.judgements import HubContact, Judgements
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.registrations import Registrations
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSource
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
@@ -132,7 +133,9 @@ class Common:
         )
         self.gates: Mapping[str, bool] = feature_gates(config.feature_gates)
         self.signals = Signals()
-        self.judgements = Judgements()
+        self.scopes = Scopes()
+        self.scopes.ended.subscribe(self.metrics.forget)
+        self.judgements = Judgements(self.scopes)
         self.stores = Stores(
             config,
             process.virtual_clusters,
@@ -150,7 +153,7 @@ class Common:
             hub=Discovery(clients.hub, self.clock.monotonic, UNKNOWN_ON_HUB_FOR_S),
             host=Discovery(clients.host_urgent, self.clock.monotonic),
         )
-        self.contact = HubContact(config.cluster_lease_duration)
+        self.contact = HubContact(config.cluster_lease_duration, self.scopes)
         self.divisions = Divisions(process.clock.monotonic)
         self.held = HeldNamespaces(self.stores.claims)
         for client in clients.of_host():

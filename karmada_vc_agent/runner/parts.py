@@ -35,11 +35,10 @@ class Parts:
 
     def __init__(self, process: Process) -> None:
         self.common = common = Common(process)
-        self.leases = Leases()
+        self.leases = Leases(common.scopes)
         self.placement = PlacementState()
         self.escaped = EscapedPods()
         self.works = works = WorkParts(common)
-        works.registered.gone.subscribe(self.leases.forget)
         self.gateway = GatewayParts(common, works)
         self.checkpoint = checkpoint_parts(common, works)
         self.reachable = self._reachable()
@@ -52,8 +51,7 @@ class Parts:
         )
         self.credential = self._agent_condition()
         self.lease_namespace = self._agent_condition()
-        self.orphaned = OrphanedObjects()
-        works.registered.gone.subscribe(self.orphaned.forget)
+        self.orphaned = OrphanedObjects(common.scopes)
         self.controllers: list[Controller[Any]] = []
         self.collector = self._collector()
 
@@ -84,13 +82,18 @@ class Parts:
         config = common.config
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ReachableNodes(
-            common.stores.membership, thresholds, events.nodes_reachable, common.clock.monotonic
+            common.stores.membership,
+            thresholds,
+            events.nodes_reachable,
+            common.clock.monotonic,
+            common.scopes,
         )
 
     def _collector(self) -> MetricsCollector:
         common, works = self.common, self.works
         return MetricsCollector(
             common.virtual_clusters,
+            common.scopes,
             Sources(
                 clusters=common.stores.clusters,
                 works=works.watches.works,

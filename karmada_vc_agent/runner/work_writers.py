@@ -58,8 +58,8 @@ class WorkWriters:
         common.stores.kept.over.subscribe(self._kept_less)
         common.held.changed.subscribe(self._hold_changed)
         former = partial(former_names, common.virtual_clusters)
-        self.kept, self.owned = NotedObjects(), NotedObjects()
-        self._adoptions = Adoptions(
+        self.kept, self.owned = NotedObjects(common.scopes), NotedObjects(common.scopes)
+        adoptions = Adoptions(
             clients.host,
             self.kept,
             lambda cluster, node: common.stores.membership.owner_of(node) == cluster,
@@ -70,6 +70,7 @@ class WorkWriters:
             common.signals.work_affected.emit,
             interpreter,
             former,
+            scopes=common.scopes,
         )
         self.shared_informers = InformerSet(
             clients.host,
@@ -83,13 +84,15 @@ class WorkWriters:
             interpreter,
             is_strict=common.config.tenancy == tenancy.STRICT,
             former_names=former,
-            adoptions=self._adoptions,
+            adoptions=adoptions,
+            scopes=common.scopes,
         )
         self.shared_names = SharedNames(
             NameHolders(readers.informers, common.discoveries.host),
             common.signals.work_affected.emit,
             self._refuses_shared_hosts,
             former,
+            scopes=common.scopes,
         )
         self.namespace_writer = self._namespace_writer()
         self.manifests = Manifests(
@@ -100,8 +103,11 @@ class WorkWriters:
             readers.contexts.context_for,
             common.stores.membership.lost_node,
             self.shared_names,
-            Windows(common.openings, self.host_objects, self.namespace_writer.may_hold),
+            Windows(
+                common.openings, self.host_objects, self.namespace_writer.may_hold, common.scopes
+            ),
             self.owned,
+            common.scopes,
         )
         self.finalizer = WorkFinalizer(
             clients.hub,
@@ -109,6 +115,7 @@ class WorkWriters:
             common.stores.clusters,
             readers.watches.works,
             self.manifests,
+            common.scopes,
             common.signals.status_due.emit,
             common.signals.work_affected.emit,
             self.events.sync_failed,
@@ -141,6 +148,7 @@ class WorkWriters:
                 clock=common.clock.monotonic,
             ),
             common.virtual_clusters,
+            common.scopes,
         )
 
     def _refuses_shared_hosts(self, cluster: str) -> bool:
@@ -185,16 +193,3 @@ class WorkWriters:
         """Forget what was known to be on the host; none of it may be there."""
         self.host_objects.forget_all()
         self.namespace_writer.forget_all()
-
-    def forgetting(self) -> tuple[Callable[[str], None], ...]:
-        """Return what drops all that is remembered of a Cluster that is gone."""
-        keepers = (
-            self.finalizer,
-            self.host_objects,
-            self.manifests,
-            self.namespace_writer,
-            self.shared_objects,
-            self.shared_names,
-            self._adoptions,
-        )
-        return tuple(keeper.forget_cluster for keeper in keepers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.signal import Signal
 
 NAMED = 10
@@ -11,8 +12,8 @@ NAMED = 10
 class OrphanedObjects:
     """By virtual cluster, as of the last look; changed: one of which the number differs."""
 
-    def __init__(self) -> None:
-        self._counted: dict[str, tuple[int, list[str]]] = {}
+    def __init__(self, scopes: Scopes) -> None:
+        self._counted: dict[str, tuple[int, list[str]]] = scopes.keep()
         self.changed: Signal[[str]] = Signal()
 
     def of(self, cluster: str) -> tuple[int, list[str]]:
@@ -27,7 +28,3 @@ class OrphanedObjects:
             return False
         self.changed.emit(cluster)
         return True
-
-    def forget(self, cluster: str) -> None:
-        """Drop a virtual cluster that is not served any more."""
-        self._counted.pop(cluster, None)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.work.grounds import Dependency, Ground
 from karmada_vc_agent.work.works import WorkKey, key_of_work
@@ -33,7 +34,8 @@ class Outcome:
 class WorkMemory:
     """The last result of each Work."""
 
-    def __init__(self) -> None:
+    def __init__(self, scopes: Scopes) -> None:
+        scopes.ended.subscribe(self._end)
         self._outcomes: dict[WorkKey, Outcome] = {}
         self._resting: defaultdict[Dependency, dict[WorkKey, None]] = defaultdict(dict)
         self._changed: dict[WorkKey, set[tuple[Ground, str | None]]] = {}
@@ -94,8 +96,7 @@ class WorkMemory:
             if not self._resting[rest]:
                 del self._resting[rest]
 
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
+    def _end(self, cluster: str) -> None:
         for key in [key for key in self._outcomes if key[0] == cluster]:
             self.forget(key)
 

@@ -6,8 +6,10 @@ So no repair waits for a hub that does not answer.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.work.rules.manifest_status import ManifestStatus, merge_entries
 from karmada_vc_agent.work.rules.work_status import compose_work_status
@@ -40,12 +42,16 @@ class WorkReports:
     """
 
     def __init__(
-        self, works: Works, due: Callable[[WorkKey], None], now: Callable[[], str]
+        self,
+        works: Works,
+        due: Callable[[WorkKey], None],
+        now: Callable[[], str],
+        scopes: Scopes,
     ) -> None:
         self._works = works
         self._due = due
         self._now = now
-        self._reports: dict[WorkKey, Report] = {}
+        self._reports: dict[WorkKey, Report] = scopes.keep_by(itemgetter(0))
 
     def tell(
         self, work: Object, conditions: list[Condition], entries: list[ManifestStatus]
@@ -94,10 +100,6 @@ class WorkReports:
     def forget(self, key: WorkKey) -> None:
         """Forget a Work that is gone or being deleted."""
         self._reports.pop(key, None)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
-        self._reports = {key: found for key, found in self._reports.items() if key[0] != cluster}
 
 
 def _is_deleted(work: Object) -> bool:

@@ -342,7 +342,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         initial_keys=lambda: (EVERYTHING,),
         sources=(
             Enqueues(changed.subscribe, lambda *_: (EVERYTHING,)),
-            Enqueues(parts.works.registered.gone.subscribe, lambda _: (EVERYTHING,)),
+            Enqueues(parts.common.scopes.ended.subscribe, lambda _: (EVERYTHING,)),
             Enqueues(common.stores.namespaces.add_handler, guard.keys_of_namespace),
         ),
         resync_keys=lambda _: (EVERYTHING,),

@@ -11,6 +11,7 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.judgements import HubContact
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.status import (
     ClusterStatusController,
     Collaborators,
@@ -57,13 +58,16 @@ class Setting:
         self.may_report = True
         self.barred: set[str] = set()
         self.judgements = world.parts.common.judgements
-        self.contact = HubContact(40.0, self.clock)
+        self.scopes = Scopes()
+        self.scopes.ended.subscribe(lambda name: self.told.append((name, "forgotten", None)))
+        self.contact = HubContact(40.0, self.scopes, self.clock)
         self.nodes_told: list[str] = []
         self.reachable = ReachableNodes(
             world.membership,
             thresholds,
             lambda _, found: self.nodes_told.append(found["reason"]),
             self.clock,
+            self.scopes,
         )
         view = HostView(
             client=world.host_client,
@@ -86,6 +90,7 @@ class Setting:
             world.virtual_clusters,
             StatusTimes(10.0, thresholds),
             Collaborators(
+                self.scopes,
                 self.judgements,
                 self.reachable,
                 self.contact,
@@ -101,9 +106,6 @@ class Setting:
         assert took_s >= 0
         ready = next(c for c in status["conditions"] if c["type"] == "Ready")
         self.told.append((name, ready["status"], http_status))
-
-    def forget(self, name: str) -> None:
-        self.told.append((name, "forgotten", None))
 
     async def sync(self, name: str = "branch-a") -> float | None:
         self.world.look()

@@ -6,6 +6,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from karmada_vc_agent.cluster.node_groups import NODE_GROUP
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.refusal import Code
@@ -31,7 +32,7 @@ class Given:
     """Refused Works of branch-b, and which of them a change brought up."""
 
     def __init__(self) -> None:
-        self.memory = WorkMemory()
+        self.memory = WorkMemory(Scopes())
         for code, about in OF_B:
             depends_on = depending_on(code, "branch-b", about)
             work = objects.work(vc="branch-b", name=str(code))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.translation.refusal import Code
 from karmada_vc_agent.work.grounds import GROUNDS, Dependency, Ground, depending_on
 from karmada_vc_agent.work.work_memory import WorkMemory
@@ -41,7 +42,8 @@ def test_refusal_rests_on_its_own_cluster_and_on_what_it_names(
 
 
 def test_work_is_remembered_for_what_it_rests_on_until_it_fares_otherwise() -> None:
-    memory = WorkMemory()
+    scopes = Scopes()
+    memory = WorkMemory(scopes)
     work = objects.work()
     memory.note(work, ("NodeOverlap",), [NODES_OF_A])
     memory.note(objects.work(vc="branch-b"), (), [Dependency(Ground.KIND, "k")])
@@ -50,12 +52,12 @@ def test_work_is_remembered_for_what_it_rests_on_until_it_fares_otherwise() -> N
     assert memory.depending_on(Ground.KIND, None) == [B]
     memory.note(work)
     assert memory.depending_on(*NODES_OF_A) == []
-    memory.forget_cluster("branch-b")
+    scopes.end("branch-b")
     assert memory.depending_on(Ground.KIND, None) == []
 
 
 def test_result_is_outdated_if_what_it_depends_on_changed_during_the_sync() -> None:
-    memory = WorkMemory()
+    memory = WorkMemory(Scopes())
     memory.begin(A)
     memory.note(objects.work(), ("NodeOverlap",), [NODES_OF_A])
     assert memory.depending_on(*NODES_OF_A) == [A]

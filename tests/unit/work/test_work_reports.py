@@ -1,5 +1,6 @@
 """WorkReports: what is not written yet is not lost when the next report has less."""
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
@@ -17,7 +18,9 @@ def scene(*manifests: Object) -> tuple[WorkReports, Object]:
     work["metadata"] |= {"uid": "u", "generation": 1, "resourceVersion": "5"}
     store.apply(work)
     times = iter(f"2026-05-01T10:0{n}:00Z" for n in range(9))
-    return WorkReports(Works({"branch-a": store}), lambda _: None, lambda: next(times)), work
+    return WorkReports(
+        Works({"branch-a": store}), lambda _: None, lambda: next(times), Scopes()
+    ), work
 
 
 def report_of(reports: WorkReports, work: Object) -> Report:
