@@ -28,7 +28,7 @@ from karmada_vc_agent.cluster.rules.readiness import (
     observed_ready,
 )
 from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.conditions.registry import Conditions, of_clusters
+from karmada_vc_agent.conditions.registry import ClusterConditions, Conditions
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -263,7 +263,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
     vcs, stores = common.virtual_clusters, common.stores
     frequency_s = config.cluster_status_update_frequency
     thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
-    conditions = of_clusters(parts)
+    conditions = ClusterConditions(parts)
     controller = ClusterStatusController(
         common.clients.hub_urgent,
         stores.clusters,

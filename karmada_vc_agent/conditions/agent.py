@@ -19,12 +19,14 @@ CREDENTIAL_RENEWED = ConditionType(
     f"The agent's credential is renewed in time ({_OF_HUB}).",
     idle="Succeeded",
     for_all=True,
+    has_event=True,
 )
 LEASE_NAMESPACE_EXISTS = ConditionType(
     "LeaseNamespaceExists",
     f"The hub has the namespace of Leases ({_OF_HUB}).",
     idle="Succeeded",
     for_all=True,
+    has_event=True,
 )
 
 
@@ -39,7 +41,11 @@ def rights_granted(parts: Parts, vc: VirtualCluster) -> Condition:
 
 def succeeded(kind: ConditionType, state: AgentCondition) -> Condition:
     """Return the condition of what may fail for all virtual clusters."""
-    return kind.false(state.reason, state.problem) if state.problem else kind.true("Succeeded", "")
+    return (
+        kind.false(state.reason, state.problem)
+        if state.problem
+        else kind.true("Succeeded", "it succeeds again")
+    )
 
 
 CONDITIONS = (

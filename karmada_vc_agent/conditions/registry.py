@@ -1,7 +1,8 @@
 """The list of declared conditions, and what evaluates them for a status."""
 
 import logging
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 
 from karmada_vc_agent.cluster.rules.cluster_report import COMPLETE_API_ENABLEMENTS
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
@@ -28,6 +29,7 @@ from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.telemetry.metrics import Sample
 
 _log = logging.getLogger(__name__)
 
@@ -53,9 +55,9 @@ OF_CONTROLLERS: tuple[ConditionType, ...] = (
 
 
 class Conditions:
-    """Evaluates what is declared, for the status of Clusters or of VirtualCluster objects.
+    """Evaluates what is declared, for one kind of status.
 
-    shown: returns when a type is in that status. Those of Clusters are logged, too.
+    shown: returns when a type is in that status.
     """
 
     def __init__(self, parts: Parts, shown: Callable[[ConditionType], Shown]) -> None:
@@ -63,7 +65,6 @@ class Conditions:
         self._shown = {
             spec: shown(spec.type) for spec in DECLARED if shown(spec.type) is not Shown.NEVER
         }
-        self._once = LogOnce(_log)
 
     def of(self, vc: VirtualCluster, live: Object) -> list[Condition]:
         """Return the conditions of a virtual cluster. live: the status to compare with."""
@@ -72,10 +73,11 @@ class Conditions:
             condition = spec.evaluate(self._parts, vc)
             if condition is None:
                 continue
+            before = spec.type.find(live.get("conditions"))
             is_idle = shown is Shown.UNLESS_IDLE and condition["reason"] == spec.type.idle
-            if not is_idle or spec.type.find(live.get("conditions")):
+            if not is_idle or before is not None:
                 found.append(condition)
-            self._log_change(spec.type, vc.name, condition)
+            self._evaluated(spec.type, vc.name, before, condition)
         return found
 
     def sources(self, after_s: float = 0.0) -> tuple[Enqueues[str], ...]:
@@ -83,20 +85,49 @@ class Conditions:
         triggers = (trigger for spec in self._shown for trigger in spec.triggers(self._parts))
         return tuple(Enqueues(subscribe, keys, after_s) for subscribe, keys in triggers)
 
-    def _log_change(self, kind: ConditionType, cluster: str, condition: Condition) -> None:
-        if not kind.warning:
-            return
+    def _evaluated(
+        self, kind: ConditionType, cluster: str, before: Condition | None, condition: Condition
+    ) -> None:
+        """Report a condition elsewhere than in the status."""
+
+
+class ClusterConditions(Conditions):
+    """The conditions of Clusters, which log, events and metrics have, too."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts, lambda kind: kind.on_cluster)
+        self._once = LogOnce(_log)
+        self._abnormal: defaultdict[str, set[str]] = parts.common.scopes.keep_each(set)
+        parts.common.metrics.add_source(self._samples)
+
+    def _evaluated(
+        self, kind: ConditionType, cluster: str, before: Condition | None, condition: Condition
+    ) -> None:
+        is_normal = condition["status"] == kind.normal
+        (self._abnormal[cluster].discard if is_normal else self._abnormal[cluster].add)(kind.name)
         about = (kind.name, "" if kind.for_all else cluster)
         extra = {"virtual_cluster": cluster, "condition": kind.name, "text": condition["message"]}
-        if condition["status"] != kind.normal:
+        if is_normal:
+            if self._once.ended(about):
+                _log.info("Condition is normal again", extra=extra)
+        elif kind.warning:
             self._once.warning(kind.warning, about=about, reason=condition["reason"], **extra)
-        elif self._once.ended(about):
-            _log.info("Condition is normal again", extra=extra)
+        if kind.has_event and _is_news(kind, before, condition):
+            found = self._parts.common.stores.clusters.ours(cluster)
+            if found is not None:
+                self._parts.works.events.condition_changed(found, condition, is_normal=is_normal)
+
+    def _samples(self) -> Iterator[Sample]:
+        for cluster, names in self._abnormal.items():
+            for name in sorted(names):
+                yield Sample("virtual_cluster_condition_abnormal", (cluster, name), 1)
 
 
-def of_clusters(parts: Parts) -> Conditions:
-    """Return what evaluates the conditions of Clusters."""
-    return Conditions(parts, lambda kind: kind.on_cluster)
+def _is_news(kind: ConditionType, before: Condition | None, condition: Condition) -> bool:
+    """Whether something is wrong that the Cluster does not say yet, or is right again."""
+    if condition["status"] == kind.normal:
+        return before is not None and before["status"] != kind.normal
+    return before is None or before["reason"] != condition["reason"]
 
 
 def of_objects(parts: Parts) -> Conditions:

@@ -54,6 +54,7 @@ class Sources:
     refused: (virtual cluster, code) of each refused manifest.
     escaped: virtual cluster -> its pods on foreign nodes.
     is_accepted: whether the hub accepts Lease and status of a virtual cluster.
+    orphans: virtual cluster -> its host objects without a Work, once they were counted.
     quota_stalled: virtual cluster -> whether its quota cannot be divided.
     not_served: source -> how much of what it found is not served.
     missing_rights: virtual cluster -> the rights that are missing for it.
@@ -69,6 +70,7 @@ class Sources:
     controllers: Callable[[], Iterable[Controller[Any]]]
     events_dropped: Callable[[], int]
     is_accepted: Callable[[str], bool] = lambda _: True
+    orphans: Callable[[], Mapping[str, int]] = dict
     quota_stalled: Callable[[], Mapping[str, bool]] = dict
     not_served: Callable[[], Mapping[str, int]] = dict
     missing_rights: Callable[[], Mapping[str, Collection[str]]] = dict
@@ -90,7 +92,6 @@ class MetricsCollector:
         self._wall_clock = wall_clock
         self._contacts: dict[tuple[str, str], float] = scopes.keep_by(itemgetter(0))
         self._numbers: dict[str, dict[str, float]] = scopes.keep()
-        self._orphans: dict[str, int] = scopes.keep()
         self._leases_ahead: dict[str, float] = scopes.keep()
         self._endpoints: dict[str, bool] = scopes.keep()
 
@@ -101,10 +102,6 @@ class MetricsCollector:
     def status_computed(self, name: str, status: Object) -> None:
         """Record the numbers of the status just computed."""
         self._numbers[name] = cluster_numbers(status)
-
-    def orphans_found(self, name: str, count: int) -> None:
-        """Record how many host objects of a virtual cluster have no Work."""
-        self._orphans[name] = count
 
     def endpoint_probed(self, name: str, answered: bool) -> None:  # noqa: FBT001 - a handler
         """Record whether the endpoint of a virtual cluster answered."""
@@ -126,6 +123,10 @@ class MetricsCollector:
         for name in served:
             if name in stalled:
                 yield Sample("virtual_cluster_quota_stalled", (name,), stalled[name])
+        orphans = self._c.orphans()
+        for name in served:
+            if name in orphans:
+                yield Sample("orphaned_objects", (name,), orphans[name])
         missing = self._c.missing_rights()
         for name in served:
             yield Sample("virtual_cluster_missing_rights", (name,), len(missing.get(name, ())))
@@ -159,8 +160,6 @@ class MetricsCollector:
             yield Sample("virtual_cluster_lease_ahead_seconds", (name,), self._leases_ahead[name])
         if name in self._endpoints:
             yield Sample("virtual_cluster_endpoint_up", (name,), self._endpoints[name])
-        if name in self._orphans:
-            yield Sample("orphaned_objects", (name,), self._orphans[name])
 
     def _work_states(self, name: str) -> Iterator[str]:
         namespace = execution_namespace(name)

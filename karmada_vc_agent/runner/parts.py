@@ -7,18 +7,20 @@ from typing import Any
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.missing_rights import MissingRights
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
+from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.nodes_reachable import NODES_REACHABLE
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.features.checkpoint.parts import checkpoint_parts, is_of_checkpoint
 from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods
 from karmada_vc_agent.features.gateway.parts import GatewayParts
 from karmada_vc_agent.features.policies.placement_state import PlacementState
 from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.collector import MetricsCollector, Sources
 from karmada_vc_agent.runner.common import Common, Process
 from karmada_vc_agent.runner.leases import Leases
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.work.orphaned_objects import OrphanedObjects
-from karmada_vc_agent.work.rules.objects_orphaned import objects_orphaned
 
 
 class Parts:
@@ -49,8 +51,8 @@ class Parts:
             common.config.agent_namespace,
             is_spared=partial(is_of_checkpoint, common.config.agent_name),
         )
-        self.credential = self._agent_condition()
-        self.lease_namespace = self._agent_condition()
+        self.credential = AgentCondition()
+        self.lease_namespace = AgentCondition()
         self.orphaned = OrphanedObjects(common.scopes)
         self.controllers: list[Controller[Any]] = []
         self.collector = self._collector()
@@ -59,32 +61,18 @@ class Parts:
         """Return the names of all virtual clusters, whatever changed."""
         return self.common.virtual_clusters
 
-    def orphans_found(self, name: str, names: list[str]) -> None:
-        """Report the host objects of a virtual cluster that have no Work."""
-        self.collector.orphans_found(name, len(names))
-        cluster = self.common.stores.clusters.ours(name)
-        if self.orphaned.note(name, names) and cluster is not None:
-            self.works.events.orphaned(cluster, objects_orphaned(*self.orphaned.of(name)))
-
-    def _agent_condition(self) -> AgentCondition:
-        made = AgentCondition()
-
-        def report() -> None:
-            for name in self.names() if made.problem else ():
-                if (cluster := self.common.stores.clusters.ours(name)) is not None:
-                    self.works.events.agent_failing(cluster, made.reason, made.problem)
-
-        made.changed.subscribe(report)
-        return made
-
     def _reachable(self) -> ReachableNodes:
-        common, events = self.common, self.works.events
-        config = common.config
+        common, config = self.common, self.common.config
+
+        def report(cluster: Object, found: Condition) -> None:
+            is_normal = found["status"] == NODES_REACHABLE.normal
+            self.works.events.condition_changed(cluster, found, is_normal=is_normal)
+
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ReachableNodes(
             common.stores.membership,
             thresholds,
-            events.nodes_reachable,
+            report,
             common.clock.monotonic,
             common.scopes,
         )
@@ -103,6 +91,7 @@ class Parts:
                 escaped=self.escaped.by_cluster,
                 controllers=lambda: self.controllers,
                 events_dropped=lambda: works.recorder.dropped,
+                orphans=self.orphaned.counts,
                 is_accepted=common.contact.is_accepted,
                 quota_stalled=common.divisions.all,
                 not_served=common.origins.refused,

@@ -1,6 +1,6 @@
 """Host objects whose Work the hub does not list: how many, and the first ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.signal import Signal
@@ -20,11 +20,13 @@ class OrphanedObjects:
         """Return how many there are, and the names of the first ones."""
         return self._counted.get(cluster, (0, []))
 
-    def note(self, cluster: str, names: Sequence[str]) -> bool:
-        """Take what a look has as result; return whether the number differs from that before."""
+    def counts(self) -> Mapping[str, int]:
+        """Return virtual cluster -> how many there are."""
+        return {cluster: count for cluster, (count, _) in self._counted.items()}
+
+    def note(self, cluster: str, names: Sequence[str]) -> None:
+        """Take the result of a count."""
         before, _ = self.of(cluster)
         self._counted[cluster] = len(names), sorted(names)[:NAMED]
-        if before == len(names):
-            return False
-        self.changed.emit(cluster)
-        return True
+        if before != len(names):
+            self.changed.emit(cluster)

@@ -120,7 +120,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.stores.claims,
         parts.works.watches.works,
         common.virtual_clusters,
-        parts.orphans_found,
+        parts.orphaned.note,
     )
     return ControllerSpec(
         "orphans",

@@ -10,6 +10,7 @@ OBJECTS_ORPHANED = ConditionType(
     "Host objects have no Work on the hub ([autonomy](autonomy.md#objectsorphaned)).",
     normal="False",
     idle="WorksExist",
+    has_event=True,
     warning="Found host objects whose Work is gone; karmada-vc-agent leave --prune lists them",
 )
 

@@ -17,7 +17,7 @@ from karmada_vc_agent.cluster.status import (
     Collaborators,
     StatusTimes,
 )
-from karmada_vc_agent.conditions.registry import of_clusters
+from karmada_vc_agent.conditions.registry import ClusterConditions
 from karmada_vc_agent.features.policies.placement_enforced import Enforcement, placement_enforced
 from karmada_vc_agent.features.policies.rights_confined import rights_confined
 from karmada_vc_agent.kube.errors import ConflictError, UnauthorizedError
@@ -77,7 +77,7 @@ class Setting:
             pods=world.pods,
             claims=world.claims,
             cluster_scoped_kinds={},
-            conditions=of_clusters(world.parts).of,
+            conditions=ClusterConditions(world.parts).of,
             with_resources=with_resources,
             with_models=with_models,
             discovery_max_age_s=5.0,

@@ -56,6 +56,7 @@ class Setting:
                 escaped=lambda: {"branch-a": 3, "unserved": 1},
                 controllers=lambda: [execution, membership],
                 events_dropped=lambda: 7,
+                orphans=lambda: {"branch-a": 4},
             ),
             wall_clock=lambda: NOW,
         )
@@ -172,7 +173,6 @@ async def test_queue_tells_depth_and_oldest_of_each_virtual_cluster(setting: Set
 
 async def test_contacts_statuses_and_orphans_are_those_last_told(setting: Setting) -> None:
     setting.collector.contact("branch-a", "hub")
-    setting.collector.orphans_found("branch-a", 4)
     setting.collector.status_computed("branch-a", {"nodeSummary": {"totalNum": 3, "readyNum": 2}})
     contacts = setting.told("virtual_cluster_last_contact_timestamp_seconds")
     assert contacts == {("branch-a", "hub"): NOW}
