@@ -98,6 +98,7 @@ class ClusterConditions(Conditions):
         super().__init__(parts, lambda kind: kind.on_cluster)
         self._once = LogOnce(_log)
         self._abnormal: defaultdict[str, set[str]] = parts.common.scopes.keep_each(set)
+        self._report = parts.works.on_cluster(parts.works.events.condition_changed)
         parts.common.metrics.add_source(self._samples)
 
     def _evaluated(
@@ -113,9 +114,7 @@ class ClusterConditions(Conditions):
         elif kind.warning:
             self._once.warning(kind.warning, about=about, reason=condition["reason"], **extra)
         if kind.has_event and _is_news(kind, before, condition):
-            found = self._parts.common.stores.clusters.ours(cluster)
-            if found is not None:
-                self._parts.works.events.condition_changed(found, condition, is_normal=is_normal)
+            self._report(cluster, condition, is_normal=is_normal)
 
     def _samples(self) -> Iterator[Sample]:
         for cluster, names in self._abnormal.items():

@@ -63,6 +63,7 @@ class WorkParts:
         self.shared_objects, self.shared_names = writers.shared_objects, writers.shared_names
         self.shared_informers, self.host_objects = writers.shared_informers, writers.host_objects
         self.namespace_writer = writers.namespace_writer
+        self.on_cluster = writers.on_cluster
         self.kept, self.owned = writers.kept, writers.owned
         self.host_went_back = writers.host_went_back
         self.registered = RegisteredClusters(

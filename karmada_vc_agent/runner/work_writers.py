@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Concatenate, ParamSpec
 
 from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.config.presets import WARNINGS
@@ -33,6 +34,8 @@ from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.works import WorkKey
 
+P = ParamSpec("P")
+
 
 class WorkWriters:
     """The writers, by what they write.
@@ -54,9 +57,9 @@ class WorkWriters:
             clients.hub_events, is_busy, only_warnings=common.config.hub_events == WARNINGS
         )
         self.events = WorkEvents(self.recorder)
-        common.signals.bound_met.subscribe(self._bound_met)
-        common.stores.kept.over.subscribe(self._kept_less)
-        common.held.changed.subscribe(self._hold_changed)
+        common.signals.bound_met.subscribe(self.on_cluster(self.events.bound_met))
+        common.stores.kept.over.subscribe(self.on_cluster(self.events.kept_less))
+        common.held.changed.subscribe(self.on_cluster(self.events.namespace_held))
         former = partial(former_names, common.virtual_clusters)
         self.kept, self.owned = NotedObjects(common.scopes), NotedObjects(common.scopes)
         adoptions = Adoptions(
@@ -164,23 +167,17 @@ class WorkWriters:
         if key[0] in self._common.virtual_clusters:
             self._common.held_changes.changed(key, obj)
 
-    def _bound_met(self, cluster: str, text: str) -> None:
-        """Tell of a virtual cluster that has more than it may have."""
-        found = self._common.stores.clusters.ours(cluster)
-        if found is not None:
-            self.events.bound_met(found, text)
+    def on_cluster(
+        self, report: Callable[Concatenate[Object, P], None]
+    ) -> Callable[Concatenate[str, P], None]:
+        """Return what reports on the Cluster of a virtual cluster, if it is there and ours."""
 
-    def _kept_less(self, cluster: str, text: str) -> None:
-        """Tell of a virtual cluster that has more on the host than is kept in memory."""
-        found = self._common.stores.clusters.ours(cluster)
-        if found is not None:
-            self.events.kept_less(found, text)
+        def reported(cluster: str, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            found = self._common.stores.clusters.ours(cluster)
+            if found is not None:
+                report(found, *args, **kwargs)
 
-    def _hold_changed(self, cluster: str, namespace: str, reason: str | None) -> None:
-        """Tell of a namespace that an administrator holds, or holds no more."""
-        found = self._common.stores.clusters.ours(cluster)
-        if found is not None:
-            self.events.namespace_held(found, namespace, reason)
+        return reported
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what they need running: name -> coroutine; nothing of it writes but events."""

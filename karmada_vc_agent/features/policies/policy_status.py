@@ -351,7 +351,6 @@ def setup(parts: Parts) -> ControllerSpec[str]:
 
 
 def _report_problem(parts: Parts, problem: PolicyProblem) -> None:
+    report = parts.works.on_cluster(parts.works.events.policy_wrong)
     for name in parts.names():
-        cluster = parts.common.stores.clusters.ours(name)
-        if cluster is not None:
-            parts.works.events.policy_wrong(cluster, problem.reason, problem.text)
+        report(name, problem.reason, problem.text)
