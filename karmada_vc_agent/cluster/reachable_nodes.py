@@ -64,9 +64,10 @@ class ReachableNodes:
             self._thresholds,
         )
         self._judged[vc.name] = judged
-        if _is_news(before, judged):
+        if NODES_REACHABLE.is_news(before, judged):
             _log_news(vc, judged)
-        if _is_news(NODES_REACHABLE.find(dig(cluster, "status", "conditions")), judged):
+        shown = NODES_REACHABLE.find(dig(cluster, "status", "conditions"))
+        if NODES_REACHABLE.is_news(shown, judged):
             self._tell(cluster, judged)
         if before is None or before["status"] != judged["status"]:
             self.changed.emit(vc.name)
@@ -74,13 +75,6 @@ class ReachableNodes:
 
     def _seen(self, name: str) -> Condition:
         return nodes_reachable(count_nodes(self._membership.nodes_of(name)))
-
-
-def _is_news(before: Condition | None, judged: Condition) -> bool:
-    """Whether something is wrong that was not before, or is right again."""
-    if judged["status"] == "True":
-        return before is not None and before["status"] != "True"
-    return before is None or before["reason"] != judged["reason"]
 
 
 def _log_news(vc: VirtualCluster, judged: Condition) -> None:

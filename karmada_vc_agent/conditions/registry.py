@@ -104,7 +104,7 @@ class ClusterConditions(Conditions):
     def _evaluated(
         self, kind: ConditionType, cluster: str, before: Condition | None, condition: Condition
     ) -> None:
-        is_normal = condition["status"] == kind.normal
+        is_normal = kind.is_normal(condition)
         (self._abnormal[cluster].discard if is_normal else self._abnormal[cluster].add)(kind.name)
         about = (kind.name, "" if kind.for_all else cluster)
         extra = {"virtual_cluster": cluster, "condition": kind.name, "text": condition["message"]}
@@ -113,20 +113,13 @@ class ClusterConditions(Conditions):
                 _log.info("Condition is normal again", extra=extra)
         elif kind.warning:
             self._once.warning(kind.warning, about=about, reason=condition["reason"], **extra)
-        if kind.has_event and _is_news(kind, before, condition):
-            self._report(cluster, condition, is_normal=is_normal)
+        if kind.has_event and kind.is_news(before, condition):
+            self._report(cluster, kind, condition)
 
     def _samples(self) -> Iterator[Sample]:
         for cluster, names in self._abnormal.items():
             for name in sorted(names):
                 yield Sample("virtual_cluster_condition_abnormal", (cluster, name), 1)
-
-
-def _is_news(kind: ConditionType, before: Condition | None, condition: Condition) -> bool:
-    """Whether something is wrong that the Cluster does not say yet, or is right again."""
-    if condition["status"] == kind.normal:
-        return before is not None and before["status"] != kind.normal
-    return before is None or before["reason"] != condition["reason"]
 
 
 def of_objects(parts: Parts) -> Conditions:

@@ -7,7 +7,6 @@ from typing import Any
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.missing_rights import MissingRights
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
-from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.rules.nodes_reachable import NODES_REACHABLE
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.features.checkpoint.parts import checkpoint_parts, is_of_checkpoint
@@ -15,7 +14,6 @@ from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods
 from karmada_vc_agent.features.gateway.parts import GatewayParts
 from karmada_vc_agent.features.policies.placement_state import PlacementState
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.collector import MetricsCollector, Sources
 from karmada_vc_agent.runner.common import Common, Process
 from karmada_vc_agent.runner.leases import Leases
@@ -63,16 +61,13 @@ class Parts:
 
     def _reachable(self) -> ReachableNodes:
         common, config = self.common, self.common.config
-
-        def report(cluster: Object, found: Condition) -> None:
-            is_normal = found["status"] == NODES_REACHABLE.normal
-            self.works.events.condition_changed(cluster, found, is_normal=is_normal)
-
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ReachableNodes(
             common.stores.membership,
             thresholds,
-            report,
+            lambda cluster, found: self.works.events.condition_changed(
+                cluster, NODES_REACHABLE, found
+            ),
             common.clock.monotonic,
             common.scopes,
         )

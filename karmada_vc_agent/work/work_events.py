@@ -1,6 +1,6 @@
 """Events of the agent in Karmada's words, on the Work and on its template (contract 5.7)."""
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.kube.events import EventRecorder, Series
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, key_of, namespaced_name
@@ -84,9 +84,9 @@ class WorkEvents:
         """Report on a Cluster that a pod is not evicted yet, from a node that left."""
         self._recorder.record(EVICTIONS, cluster, WARNING, "PodEvictionHeld", text)
 
-    def condition_changed(self, cluster: Object, found: Condition, *, is_normal: bool) -> None:
+    def condition_changed(self, cluster: Object, type_: ConditionType, found: Condition) -> None:
         """Report on a Cluster that a condition becomes this one."""
-        kind = NORMAL if is_normal else WARNING
+        kind = NORMAL if type_.is_normal(found) else WARNING
         self._recorder.record(STATUS, cluster, kind, found["reason"], found["message"])
 
     def namespace_held(self, cluster: Object, namespace: str, reason: str | None) -> None:

@@ -71,6 +71,16 @@ class ConditionType:
         """Return the condition of this type, or None."""
         return find_condition(conditions, self.name)
 
+    def is_normal(self, condition: Condition) -> bool:
+        """Whether nothing is wrong."""
+        return condition["status"] == self.normal
+
+    def is_news(self, before: Condition | None, condition: Condition) -> bool:
+        """Whether something is wrong that was not before, or is right again."""
+        if self.is_normal(condition):
+            return before is not None and not self.is_normal(before)
+        return before is None or before["reason"] != condition["reason"]
+
 
 def find_condition(conditions: Iterable[Condition] | None, type_: str) -> Condition | None:
     """Return the condition of a type, or None."""
