@@ -13,15 +13,15 @@ V = TypeVar("V")
 class Scopes:
     """The scopes of all virtual clusters: the end of one drops all that is kept in it.
 
-    ended: a virtual cluster whose scope ended, for what is not kept by its name; that one is ended
-    which has nothing in its scope does no harm.
+    ended: a virtual cluster whose scope ended, for what is not kept by its name. A scope that is
+    empty may end, too.
     """
 
     def __init__(self) -> None:
         self.ended: Signal[[str]] = Signal()
 
     def end(self, cluster: str) -> None:
-        """Drop all that is kept of a virtual cluster; what comes later is in a new scope."""
+        """Drop all that is kept of a virtual cluster; what is kept later is in a new scope."""
         self.ended.emit(cluster)
 
     def keep(self) -> dict[str, V]:

@@ -6,13 +6,20 @@ from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, 
 from karmada_vc_agent.conditions.spec import ConditionSpec
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.runner.keys import itself
-from karmada_vc_agent.work.rules.objects_orphaned import OBJECTS_ORPHANED, objects_orphaned
 
 ADOPTION_COMPLETE = ConditionType(
     "AdoptionComplete",
     "Nothing else owns the objects that the virtual cluster took over ([adopting](adopting.md)).",
     idle="SoleOwner",
     on_object=Shown.UNLESS_IDLE,
+)
+OBJECTS_ORPHANED = ConditionType(
+    "ObjectsOrphaned",
+    "Host objects have no Work on the hub ([autonomy](autonomy.md#objectsorphaned)).",
+    normal="False",
+    idle="WorksExist",
+    has_event=True,
+    warning="Found host objects whose Work is gone; karmada-vc-agent leave --prune lists them",
 )
 
 
@@ -25,6 +32,18 @@ def adoption_complete(owned: Sequence[str]) -> Condition:
         "; delete the owner with --cascade=orphan"
     )
     return ADOPTION_COMPLETE.false("OwnedElsewhere", text)
+
+
+def objects_orphaned(count: int, first: Sequence[str]) -> Condition:
+    """Return the condition; count: of such objects, first: the names of some."""
+    if not count:
+        return OBJECTS_ORPHANED.false("WorksExist", "each host object has a Work on the hub")
+    text = (
+        f"the hub has no Work for {listed(first, len(first), count)}, as after an old checkpoint "
+        "or a restored backup; the agent removes none of them: karmada-vc-agent leave --prune "
+        "lists them, with --yes it removes them"
+    )
+    return OBJECTS_ORPHANED.true("WorksMissing", text)
 
 
 CONDITIONS = (

@@ -4,8 +4,11 @@ from collections.abc import Iterable
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.conditions.spec import ConditionSpec, Trigger
-from karmada_vc_agent.features.policies.placement_enforced import PLACEMENT_ENFORCED, with_kept
-from karmada_vc_agent.features.policies.rights_confined import RIGHTS_CONFINED
+from karmada_vc_agent.features.policies.placement_enforced import (
+    PLACEMENT_ENFORCED,
+    RIGHTS_CONFINED,
+    with_kept,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.keys import itself
 from karmada_vc_agent.runner.parts import Parts

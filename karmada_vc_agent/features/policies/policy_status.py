@@ -35,10 +35,10 @@ from karmada_vc_agent.features.policies.placement_enforced import (
     Enforcement,
     PolicyProblem,
     placement_enforced,
+    rights_confined,
 )
 from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
 from karmada_vc_agent.features.policies.policy_probes import PolicyProbes
-from karmada_vc_agent.features.policies.rights_confined import rights_confined
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis

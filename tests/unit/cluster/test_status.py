@@ -18,8 +18,11 @@ from karmada_vc_agent.cluster.status import (
     StatusTimes,
 )
 from karmada_vc_agent.conditions.registry import ClusterConditions
-from karmada_vc_agent.features.policies.placement_enforced import Enforcement, placement_enforced
-from karmada_vc_agent.features.policies.rights_confined import rights_confined
+from karmada_vc_agent.features.policies.placement_enforced import (
+    Enforcement,
+    placement_enforced,
+    rights_confined,
+)
 from karmada_vc_agent.kube.errors import ConflictError, UnauthorizedError
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
