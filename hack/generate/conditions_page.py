@@ -10,7 +10,7 @@ from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared
 _HEAD = """\
 # Conditions
 
-`hack/update-conditions` writes this page from what `karmada_vc_agent/conditions` declares: change
+`hack/update-conditions` writes this page from what core and features declare: change
 it there.
 
 The agent reports these conditions in the status of each Cluster on the hub and of each

@@ -14,6 +14,7 @@ from karmada_vc_agent.access.leave_steps import Leaving, Say
 from karmada_vc_agent.access.removals import revoke
 from karmada_vc_agent.cluster.claims import Claim, Phase, claim_of, phase_of
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects, objects_in
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
@@ -121,7 +122,7 @@ class HostCleaner:
         if objects:
             done = "released, without the agent's labels" if preserve else "deleted"
             self._say(f"host: {len(objects)} objects {done}")
-        shared = SharedObjects(self._host, lambda _: None, lambda _: None)
+        shared = SharedObjects(self._host, lambda _: None, lambda _: None, scopes=Scopes())
         served = await self._discovery.refresh()
         for resource, name in await shared.leave_all(served, self.cluster, preserve=preserve):
             self._say(f"host: {resource.gvk.kind} {name} is shared: released")

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.signal import Signal
 
@@ -23,8 +24,8 @@ class Judgements:
     changed: a virtual cluster whose status changed.
     """
 
-    def __init__(self) -> None:
-        self._conditions: dict[str, Condition] = {}
+    def __init__(self, scopes: Scopes) -> None:
+        self._conditions: dict[str, Condition] = scopes.keep()
         self.changed: Signal[[str]] = Signal()
 
     def of(self, name: str) -> Condition | None:
@@ -43,10 +44,6 @@ class Judgements:
         if before is None or before["status"] != ready["status"]:
             self.changed.emit(name)
 
-    def forget(self, name: str) -> None:
-        """Drop what was held of a Cluster that is not ours any more."""
-        self._conditions.pop(name, None)
-
 
 class HubContact:
     """When the hub last accepted Lease and status of each Cluster, and its last error.
@@ -58,7 +55,10 @@ class HubContact:
     late. That it becomes late is known by looking only.
     """
 
-    def __init__(self, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, patience_s: float, scopes: Scopes, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        scopes.ended.subscribe(self.forget)
         self._patience_s = patience_s
         self._clock = clock
         self._accepted_at: dict[tuple[str, str], float] = {}

@@ -12,6 +12,7 @@ from karmada_vc_agent.cluster.rules.nodes_reachable import (
     nodes_reachable,
 )
 from karmada_vc_agent.cluster.rules.readiness import Observation, Thresholds, damp
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.selectors import LabelSelector
@@ -37,13 +38,14 @@ class ReachableNodes:
         thresholds: Thresholds,
         tell: Tell,
         clock: Callable[[], float],
+        scopes: Scopes,
     ) -> None:
         self._membership = membership
         self._thresholds = thresholds
         self._tell = tell
         self._clock = clock
-        self._judged: dict[str, Condition] = {}
-        self._observed: dict[str, Observation] = {}
+        self._judged: dict[str, Condition] = scopes.keep()
+        self._observed: dict[str, Observation] = scopes.keep()
         self.changed: Signal[[str]] = Signal()
 
     def of(self, name: str) -> Condition:
@@ -62,28 +64,17 @@ class ReachableNodes:
             self._thresholds,
         )
         self._judged[vc.name] = judged
-        if _is_news(before, judged):
+        if NODES_REACHABLE.is_news(before, judged):
             _log_news(vc, judged)
-        if _is_news(NODES_REACHABLE.find(dig(cluster, "status", "conditions")), judged):
+        shown = NODES_REACHABLE.find(dig(cluster, "status", "conditions"))
+        if NODES_REACHABLE.is_news(shown, judged):
             self._tell(cluster, judged)
         if before is None or before["status"] != judged["status"]:
             self.changed.emit(vc.name)
         return judged
 
-    def forget(self, name: str) -> None:
-        """Drop what was held of a Cluster that is not ours any more."""
-        self._judged.pop(name, None)
-        self._observed.pop(name, None)
-
     def _seen(self, name: str) -> Condition:
         return nodes_reachable(count_nodes(self._membership.nodes_of(name)))
-
-
-def _is_news(before: Condition | None, judged: Condition) -> bool:
-    """Whether something is wrong that was not before, or is right again."""
-    if judged["status"] == "True":
-        return before is not None and before["status"] != "True"
-    return before is None or before["reason"] != judged["reason"]
 
 
 def _log_news(vc: VirtualCluster, judged: Condition) -> None:

@@ -27,6 +27,7 @@ from karmada_vc_agent.cluster.rules.readiness import (
     is_online,
     observed_ready,
 )
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -41,7 +42,7 @@ from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.collector import StatusMeter
 from karmada_vc_agent.runner.common import Clock
-from karmada_vc_agent.runner.conditions import Conditions, of_clusters
+from karmada_vc_agent.runner.conditions import ClusterConditions, Conditions
 from karmada_vc_agent.runner.keys import itself, same
 from karmada_vc_agent.runner.parts import Parts
 
@@ -82,20 +83,20 @@ class StatusInstrument(Protocol):
 
     def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None: ...
 
-    def forget(self, name: str) -> None: ...
-
 
 @dataclass(frozen=True, slots=True)
 class Collaborators:
     """Who else decides on a status, and who hears of it.
 
-    judgements: told of Ready before the hub is, who may not take it; what it is told is of the
-    host, which can take writes while nodes are away. reachable: judges the nodes. may_report:
-    whether the status is this process' to write. why_terminating: why only the hub can finalise the
-    Works of a Cluster that is deleted, which it does once the Cluster is not Ready; "" = the agent
-    can. on_ready: called when the host of a Cluster is seen healthy, which starts its Lease.
+    scopes: ended where there is no Cluster. judgements: told of Ready before the hub is, who may
+    not take it; what it is told is of the host, which can take writes while nodes are away.
+    reachable: judges the nodes. may_report: whether the status is this process' to write.
+    why_terminating: why only the hub can finalise the Works of a Cluster that is deleted, which it
+    does once the Cluster is not Ready; "" = the agent can. on_ready: called when the host of a
+    Cluster is seen healthy, which starts its Lease.
     """
 
+    scopes: Scopes
     judgements: Judgements
     reachable: ReachableNodes
     contact: HubContact
@@ -125,18 +126,13 @@ class ClusterStatusController:
         self._times = times
         self._o = others
         self._clock = clock
-        self._observations: dict[str, Observation] = {}
+        self._observations: dict[str, Observation] = others.scopes.keep()
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Sync the status of one Cluster; ends when the Cluster is gone."""
         vc, cluster = self._virtual_clusters.get(name), self._clusters.ours(name)
         if vc is None or cluster is None:
-            self._observations.pop(name, None)
-            self._o.judgements.forget(name)
-            self._o.reachable.forget(name)
-            self._o.contact.forget(name)
-            if self._o.instrument is not None:
-                self._o.instrument.forget(name)
+            self._o.scopes.end(name)
             return None
         if CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
             return FINALIZER_WAIT
@@ -267,7 +263,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
     vcs, stores = common.virtual_clusters, common.stores
     frequency_s = config.cluster_status_update_frequency
     thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
-    conditions = of_clusters(parts)
+    conditions = ClusterConditions(parts)
     controller = ClusterStatusController(
         common.clients.hub_urgent,
         stores.clusters,
@@ -275,6 +271,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         vcs,
         StatusTimes(frequency_s, thresholds),
         Collaborators(
+            common.scopes,
             common.judgements,
             parts.reachable,
             common.contact,

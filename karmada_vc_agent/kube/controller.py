@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
 from karmada_vc_agent.kube.instruments import NOBODY, ControllerInstrument
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.sources import Source
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
@@ -119,6 +120,10 @@ class ControllerSpec(Generic[K]):
     runs: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
 
 
+KEYS_REMEMBERED = 65536
+"""Keys that back off at the same time, of which each reason is logged once."""
+
+
 class Controller(Generic[K]):
     """Runs `reconcile` for the keys of a queue; the only place that logs its failures.
 
@@ -133,7 +138,7 @@ class Controller(Generic[K]):
         self.workers = spec.workers
         self.instrument: ControllerInstrument = NOBODY
         self.supervisor: Supervisor = ALONE
-        self._complaints: dict[K, str] = {}
+        self._logged = LogOnce(_log, KEYS_REMEMBERED)
         self.succeeded = 0
         """How many keys were reconciled without an error."""
         self.failed_by = ""
@@ -212,14 +217,15 @@ class Controller(Generic[K]):
             self._back_off(key, error)
             return "error"
         except (KubeError, RetryError) as error:
-            self._log_once(key, str(error))
+            self._logged.info("Backing off", about=key, **self._about(key, str(error)))
             self._back_off(key, error)
             return "error"
         except Exception as error:  # noqa: BLE001 - one key must not stop the others
-            self._log_bug(key, error)
+            about = self._about(key, "a bug")
+            self._logged.bug("Failed to reconcile", error, about=key, **about)
             self._back_off(key, error)
             return "panic"
-        self._complaints.pop(key, None)
+        self._logged.ended(key)
         self.succeeded += 1
         self.failed_by = ""
         if isinstance(outcome, Rest):
@@ -242,19 +248,6 @@ class Controller(Generic[K]):
             self.queue.blame_itself(key)
         if not isinstance(error, RetryError) or error.is_own:
             self.queue.add_rate_limited(key)
-
-    def _log_once(self, key: K, reason: str) -> None:
-        """Log why a key backs off, once for as long as the reason stays."""
-        if self._complaints.get(key) != reason:
-            self._complaints[key] = reason
-            _log.info("Backing off", extra=self._about(key, reason))
-
-    def _log_bug(self, key: K, error: Exception) -> None:
-        """Log the traceback of a bug, once for as long as it stays."""
-        if self._complaints.get(key) != repr(error):
-            self._complaints[key] = repr(error)
-            about = self._about(key, "a bug")
-            _log.error("Failed to reconcile", exc_info=error, extra=about)
 
     def _about(self, key: K, reason: str) -> dict[str, str]:
         text = "/".join(map(str, key)) if isinstance(key, tuple) else str(key)

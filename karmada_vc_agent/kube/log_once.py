@@ -11,12 +11,16 @@ REMEMBERED = 4096
 class LogOnce:
     """Logs what is said of something if it is not what was said of it last.
 
-    log: the logger of the module that says it.
+    log: the logger of the module that says it. remembered: of how many things.
     """
 
-    def __init__(self, log: logging.Logger) -> None:
+    def __init__(self, log: logging.Logger, remembered: int = REMEMBERED) -> None:
         self._log = log
-        self._said: LRUCache[Hashable, tuple[str, str]] = LRUCache(REMEMBERED)
+        self._said: LRUCache[Hashable, tuple[str, str]] = LRUCache(remembered)
+
+    def info(self, message: str, *, about: Hashable = "", **extra: object) -> None:
+        """Log for information, as `warning` does."""
+        self._say(logging.INFO, message, about, str(extra.get("reason", "")), extra)
 
     def warning(self, message: str, *, about: Hashable = "", **extra: object) -> None:
         """Log a warning; what else it has is no news, except its reason."""
@@ -26,9 +30,11 @@ class LogOnce:
         """Log an error, likewise."""
         self._say(logging.ERROR, message, about, str(extra.get("reason", "")), extra)
 
-    def bug(self, message: str, bug: BaseException, **extra: object) -> None:
+    def bug(
+        self, message: str, bug: BaseException, *, about: Hashable = "", **extra: object
+    ) -> None:
         """Log a bug with its traceback."""
-        self._say(logging.ERROR, message, "", repr(bug), extra, bug)
+        self._say(logging.ERROR, message, about, repr(bug), extra, bug)
 
     def ended(self, about: Hashable = "") -> bool:
         """Log whatever is said next: the state is over; return whether it had been logged."""

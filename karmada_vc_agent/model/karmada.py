@@ -79,6 +79,11 @@ def cluster_of_execution_namespace(namespace: str) -> str | None:
     return namespace.removeprefix(EXECUTION_NAMESPACE_PREFIX)
 
 
+def cluster_of_work(work: str) -> str:
+    """Return the Cluster of a Work that is named as `<execution namespace>/<name>`."""
+    return cluster_of_execution_namespace(work.partition("/")[0]) or ""
+
+
 def work_name(kind: str, name: str, namespace: str) -> str:
     """Return the name that Karmada gives the Work of a template.
 

@@ -7,12 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.cluster.rules.cluster_numbers import cluster_numbers
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import execution_namespace
@@ -51,6 +53,7 @@ class Sources:
     host_objects: stores with CLUSTER_INDEX.
     refused: (virtual cluster, code) of each refused manifest.
     is_accepted: whether the hub accepts Lease and status of a virtual cluster.
+    orphans: virtual cluster -> its host objects without a Work, once they were counted.
     not_served: source -> how much of what it found is not served.
     missing_rights: virtual cluster -> the rights that are missing for it.
     bounds_met: (virtual cluster, bound) of each bound that one exceeds.
@@ -64,6 +67,7 @@ class Sources:
     controllers: Callable[[], Iterable[Controller[Any]]]
     events_dropped: Callable[[], int]
     is_accepted: Callable[[str], bool] = lambda _: True
+    orphans: Callable[[], Mapping[str, int]] = dict
     not_served: Callable[[], Mapping[str, int]] = dict
     missing_rights: Callable[[], Mapping[str, Collection[str]]] = dict
     bounds_met: Callable[[], Iterable[tuple[str, str]]] = tuple
@@ -75,17 +79,17 @@ class MetricsCollector:
     def __init__(
         self,
         names: Collection[str],
+        scopes: Scopes,
         counted: Sources,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._names = names
         self._c = counted
         self._wall_clock = wall_clock
-        self._contacts: dict[tuple[str, str], float] = {}
-        self._numbers: dict[str, dict[str, float]] = {}
-        self._orphans: dict[str, int] = {}
-        self._leases_ahead: dict[str, float] = {}
-        self._endpoints: dict[str, bool] = {}
+        self._contacts: dict[tuple[str, str], float] = scopes.keep_by(itemgetter(0))
+        self._numbers: dict[str, dict[str, float]] = scopes.keep()
+        self._leases_ahead: dict[str, float] = scopes.keep()
+        self._endpoints: dict[str, bool] = scopes.keep()
 
     def contact(self, name: str, server: str) -> None:
         """Record that hub or host answered for a virtual cluster just now."""
@@ -95,10 +99,6 @@ class MetricsCollector:
         """Record the numbers of the status just computed."""
         self._numbers[name] = cluster_numbers(status)
 
-    def orphans_found(self, name: str, count: int) -> None:
-        """Record how many host objects of a virtual cluster have no Work."""
-        self._orphans[name] = count
-
     def endpoint_probed(self, name: str, answered: bool) -> None:  # noqa: FBT001 - a handler
         """Record whether the endpoint of a virtual cluster answered."""
         self._endpoints[name] = answered
@@ -107,20 +107,15 @@ class MetricsCollector:
         """Record by how much the Lease of a virtual cluster was ahead of our clock."""
         self._leases_ahead[name] = seconds
 
-    def forget(self, name: str) -> None:
-        """Drop what is stored of a virtual cluster whose Cluster is gone."""
-        self._numbers.pop(name, None)
-        self._orphans.pop(name, None)
-        self._endpoints.pop(name, None)
-        self._leases_ahead.pop(name, None)
-        for server in (HUB, HOST):
-            self._contacts.pop((name, server), None)
-
     def samples(self) -> Iterator[Sample]:
         """Return all current samples."""
         served = [name for name in self._names if self._c.clusters.ours(name) is not None]
         for name in served:
             yield from self._of_cluster(name)
+        orphans = self._c.orphans()
+        for name in served:
+            if name in orphans:
+                yield Sample("orphaned_objects", (name,), orphans[name])
         missing = self._c.missing_rights()
         for name in served:
             yield Sample("virtual_cluster_missing_rights", (name,), len(missing.get(name, ())))
@@ -154,8 +149,6 @@ class MetricsCollector:
             yield Sample("virtual_cluster_lease_ahead_seconds", (name,), self._leases_ahead[name])
         if name in self._endpoints:
             yield Sample("virtual_cluster_endpoint_up", (name,), self._endpoints[name])
-        if name in self._orphans:
-            yield Sample("orphaned_objects", (name,), self._orphans[name])
 
     def _work_states(self, name: str) -> Iterator[str]:
         namespace = execution_namespace(name)
@@ -177,11 +170,6 @@ class StatusMeter:
         self._collector.status_computed(name, status)
         if http_status == 200:
             self._collector.contact(name, HOST)
-
-    def forget(self, name: str) -> None:
-        """Drop what is stored of a virtual cluster whose Cluster is gone."""
-        self._metrics.forget(name)
-        self._collector.forget(name)
 
 
 def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sample]:

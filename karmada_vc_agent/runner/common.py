@@ -11,6 +11,7 @@ from karmada_vc_agent.cluster.judgements import HubContact, Judgements
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.origins import Origins
 from karmada_vc_agent.cluster.registrations import Registrations
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSource
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
@@ -136,7 +137,9 @@ class Common:
         )
         self.gates: Mapping[str, bool] = feature_gates(config.feature_gates)
         self.signals = Signals()
-        self.judgements = Judgements()
+        self.scopes = Scopes()
+        self.scopes.ended.subscribe(self.metrics.forget)
+        self.judgements = Judgements(self.scopes)
         self.stores = Stores(
             config,
             process.virtual_clusters,
@@ -154,7 +157,7 @@ class Common:
             hub=Discovery(clients.hub, self.clock.monotonic, UNKNOWN_ON_HUB_FOR_S),
             host=Discovery(clients.host_urgent, self.clock.monotonic),
         )
-        self.contact = HubContact(config.cluster_lease_duration)
+        self.contact = HubContact(config.cluster_lease_duration, self.scopes)
         self.held = HeldNamespaces(self.stores.claims)
         for client in clients.of_host():
             client.held = self.held.by_path

@@ -1,12 +1,14 @@
 """Conditions about what the agent needs, and about host objects without a Work."""
 
+from collections.abc import Sequence
+
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.condition_spec import ConditionSpec
 from karmada_vc_agent.runner.keys import itself
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.work.rules.objects_orphaned import OBJECTS_ORPHANED, objects_orphaned
 
 _OF_HUB = "[autonomy](autonomy.md#credentialrenewed-leasenamespaceexists)"
 RIGHTS_GRANTED = ConditionType(
@@ -21,12 +23,23 @@ CREDENTIAL_RENEWED = ConditionType(
     f"The agent's credential is renewed in time ({_OF_HUB}).",
     idle="Succeeded",
     for_all=True,
+    has_event=True,
 )
 LEASE_NAMESPACE_EXISTS = ConditionType(
     "LeaseNamespaceExists",
     f"The hub has the namespace of Leases ({_OF_HUB}).",
     idle="Succeeded",
     for_all=True,
+    has_event=True,
+)
+
+OBJECTS_ORPHANED = ConditionType(
+    "ObjectsOrphaned",
+    "Host objects have no Work on the hub ([autonomy](autonomy.md#objectsorphaned)).",
+    normal="False",
+    idle="WorksExist",
+    has_event=True,
+    warning="Found host objects whose Work is gone; karmada-vc-agent leave --prune lists them",
 )
 
 
@@ -41,7 +54,23 @@ def rights_granted(parts: Parts, vc: VirtualCluster) -> Condition:
 
 def succeeded(kind: ConditionType, state: AgentCondition) -> Condition:
     """Return the condition of what may fail for all virtual clusters."""
-    return kind.false(state.reason, state.problem) if state.problem else kind.true("Succeeded", "")
+    return (
+        kind.false(state.reason, state.problem)
+        if state.problem
+        else kind.true("Succeeded", "it succeeds again")
+    )
+
+
+def objects_orphaned(count: int, first: Sequence[str]) -> Condition:
+    """Return the condition; count: of such objects, first: the names of some."""
+    if not count:
+        return OBJECTS_ORPHANED.false("WorksExist", "each host object has a Work on the hub")
+    text = (
+        f"the hub has no Work for {listed(first, len(first), count)}, as after an old checkpoint "
+        "or a restored backup; the agent removes none of them: karmada-vc-agent leave --prune "
+        "lists them, with --yes it removes them"
+    )
+    return OBJECTS_ORPHANED.true("WorksMissing", text)
 
 
 CONDITIONS = (

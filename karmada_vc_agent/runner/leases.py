@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from karmada_vc_agent.cluster.progress import Progress
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.signal import Signal
 
@@ -15,22 +16,18 @@ class Leases:
     due: a virtual cluster whose Lease is to be renewed from now on.
     """
 
-    def __init__(self) -> None:
-        self._renewed: set[str] = set()
+    def __init__(self, scopes: Scopes) -> None:
+        self._renewed: dict[str, None] = scopes.keep()
         self.due: Signal[[str]] = Signal()
         self.progress = Progress()
+        scopes.ended.subscribe(self.progress.forget)
 
     def start(self, name: str) -> None:
         """Renew the Lease of a virtual cluster from now on."""
         if name not in self._renewed:
-            self._renewed.add(name)
+            self._renewed[name] = None
             self.progress.note(name)
             self.due.emit(name)
-
-    def forget(self, name: str) -> None:
-        """Expect no more of a virtual cluster whose Cluster is not ours."""
-        self._renewed.discard(name)
-        self.progress.forget(name)
 
     def tracked(self, reconcile: Reconcile) -> Reconcile:
         """Return `reconcile` such that its attempts count as progress."""

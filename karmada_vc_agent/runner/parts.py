@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.missing_rights import MissingRights
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
+from karmada_vc_agent.cluster.rules.nodes_reachable import NODES_REACHABLE
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.permissions import Need
@@ -15,7 +16,6 @@ from karmada_vc_agent.runner.leases import Leases
 from karmada_vc_agent.runner.offline import Checkpoint
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.work.orphaned_objects import OrphanedObjects
-from karmada_vc_agent.work.rules.objects_orphaned import objects_orphaned
 
 Runs = Callable[[], Awaitable[None]]
 
@@ -41,9 +41,8 @@ class Parts:
         self.features = features
         for feature in features:
             feature.prepare(common)
-        self.leases = Leases()
-        self.works = works = WorkParts(common)
-        works.registered.gone.subscribe(self.leases.forget)
+        self.leases = Leases(common.scopes)
+        self.works = WorkParts(common)
         self.checkpoint: Checkpoint | None = None
         self.reachable = self._reachable()
         self.missing_rights = MissingRights(
@@ -53,10 +52,9 @@ class Parts:
             common.config.agent_namespace,
             is_spared=lambda need: any(is_spared(need) for is_spared in self.spared_rights),
         )
-        self.credential = self._agent_condition()
-        self.lease_namespace = self._agent_condition()
-        self.orphaned = OrphanedObjects()
-        works.registered.gone.subscribe(self.orphaned.forget)
+        self.credential = AgentCondition()
+        self.lease_namespace = AgentCondition()
+        self.orphaned = OrphanedObjects(common.scopes)
         self.controllers: list[Controller[Any]] = []
         self.runs: dict[str, Runs] = {}
         self.keeps: dict[str, Runs] = {}
@@ -69,36 +67,24 @@ class Parts:
         """Return the names of all virtual clusters, whatever changed."""
         return self.common.virtual_clusters
 
-    def orphans_found(self, name: str, names: list[str]) -> None:
-        """Report the host objects of a virtual cluster that have no Work."""
-        self.collector.orphans_found(name, len(names))
-        cluster = self.common.stores.clusters.ours(name)
-        if self.orphaned.note(name, names) and cluster is not None:
-            self.works.events.orphaned(cluster, objects_orphaned(*self.orphaned.of(name)))
-
-    def _agent_condition(self) -> AgentCondition:
-        made = AgentCondition()
-
-        def report() -> None:
-            for name in self.names() if made.problem else ():
-                if (cluster := self.common.stores.clusters.ours(name)) is not None:
-                    self.works.events.agent_failing(cluster, made.reason, made.problem)
-
-        made.changed.subscribe(report)
-        return made
-
     def _reachable(self) -> ReachableNodes:
-        common, events = self.common, self.works.events
-        config = common.config
+        common, config = self.common, self.common.config
         thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
         return ReachableNodes(
-            common.stores.membership, thresholds, events.nodes_reachable, common.clock.monotonic
+            common.stores.membership,
+            thresholds,
+            lambda cluster, found: self.works.events.condition_changed(
+                cluster, NODES_REACHABLE, found
+            ),
+            common.clock.monotonic,
+            common.scopes,
         )
 
     def _collector(self) -> MetricsCollector:
         common, works = self.common, self.works
         return MetricsCollector(
             common.virtual_clusters,
+            common.scopes,
             Sources(
                 clusters=common.stores.clusters,
                 works=works.watches.works,
@@ -107,6 +93,7 @@ class Parts:
                 refused=works.memory.refusals,
                 controllers=lambda: self.controllers,
                 events_dropped=lambda: works.recorder.dropped,
+                orphans=self.orphaned.counts,
                 is_accepted=common.contact.is_accepted,
                 not_served=common.origins.refused,
                 missing_rights=self.missing_rights.by_cluster,

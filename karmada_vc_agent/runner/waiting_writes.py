@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.judgements import Judgements
 from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.work.works import WorkKey, Works
 
@@ -46,13 +47,10 @@ class WaitingWrites:
         self._is_leading = is_leading
         self._execution = execution
         self._before: dict[str, str] = {}
-        self._said: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
+        """Virtual cluster, or ALL -> why nothing of it is written, as of the last check."""
+        self._once = LogOnce(_log)
         self._synced = 0
-
-    @property
-    def reasons(self) -> dict[str, str]:
-        """Return virtual cluster, or ALL -> why nothing of it is written, as of the last look."""
-        return dict(self._said)
 
     async def run(self) -> None:
         """Look now and then, until cancelled."""
@@ -65,11 +63,11 @@ class WaitingWrites:
         now = dict(self._now())
         lasting = {name: why for name, why in now.items() if name in self._before}
         for name, why in lasting.items():
-            if self._said.get(name) != why:
-                _log.warning("Writing no Works", extra={"virtual_cluster": name, "reason": why})
-        for name in self._said.keys() - now.keys():
+            self._once.warning("Writing no Works", about=name, virtual_cluster=name, reason=why)
+        for name in self.reasons.keys() - now.keys():
+            self._once.ended(name)
             _log.info("Writing Works", extra={"virtual_cluster": name})
-        self._before, self._said = now, lasting
+        self._before, self.reasons = now, lasting
 
     def _now(self) -> Iterator[tuple[str, str]]:
         synced, self._synced = self._synced, self._execution.succeeded

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 
 from karmada_vc_agent.kube.rate_limit import TokenBucket
-from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of
@@ -28,9 +27,8 @@ class WorkParts:
     """The path of a Work: readers, interpreter, writers, and who is told of what.
 
     queue: the Works that wait to be synced; events are held back while it is long. status_queue:
-    those whose status waits to be written, by reports. forgotten: a
-    virtual cluster of which nothing is to be remembered. Below them stands what controllers use of
-    the readers and writers.
+    those whose status waits to be written, by reports. Below them is what controllers use of the
+    readers and writers.
     """
 
     def __init__(self, common: Common) -> None:
@@ -47,14 +45,13 @@ class WorkParts:
         self.status_queue: WorkQueue[WorkKey] = common.queues.by_cluster(
             first, config.concurrent_work_syncs
         )
-        self.memory = WorkMemory()
-        self.forgotten: Signal[[str]] = Signal()
+        self.memory = WorkMemory(common.scopes)
         self._readers = readers = WorkReaders(common)
         self.interpreting = Interpreting(common)
         self._writers = writers = WorkWriters(
             common, readers, self.interpreting.interpreter, lambda: self.queue.due() > BUSY_WORKS
         )
-        self.reports = WorkReports(self.status_queue.add, common.clock.now)
+        self.reports = WorkReports(self.status_queue.add, common.clock.now, common.scopes)
         self.bounds, self.watches, self.scope = readers.bounds, readers.watches, readers.scope
         self.informers, self.group_informers = readers.informers, readers.group_informers
         self.contexts, self.store_of = readers.contexts, readers.store_of
@@ -65,6 +62,7 @@ class WorkParts:
         self.shared_objects, self.shared_names = writers.shared_objects, writers.shared_names
         self.shared_informers, self.host_objects = writers.shared_informers, writers.host_objects
         self.namespace_writer = writers.namespace_writer
+        self.on_cluster = writers.on_cluster
         self.kept, self.owned = writers.kept, writers.owned
         self.host_went_back = writers.host_went_back
         self.registered = RegisteredClusters(
@@ -72,6 +70,7 @@ class WorkParts:
             common.stores.clusters,
             common.stores.membership,
             readers.watches,
+            common.scopes,
         )
         self.affected = AffectedWorks(
             common.virtual_clusters,
@@ -84,13 +83,9 @@ class WorkParts:
     def _follow(self) -> None:
         """Connect what is told with who makes something of it; the controllers come later."""
         common, signals = self._common, self._common.signals
-        forgetting = (self.memory.forget_cluster, self.reports.forget_cluster)
-        for forget in (*forgetting, *self._writers.forgetting()):
-            self.forgotten.subscribe(forget)
-        self.registered.gone.subscribe(self.forgotten.emit)
         changes = DependencyChanges(common.virtual_clusters, signals.dependencies.emit)
         for changed in (
-            *(self.registered.became, self.registered.gone, common.judgements.changed),
+            *(self.registered.became, common.scopes.ended, common.judgements.changed),
             *(common.stores.membership.changed, signals.window),
         ):
             changed.subscribe(changes.cluster)

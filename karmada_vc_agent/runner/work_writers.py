@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Concatenate, ParamSpec
 
 from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.config.presets import WARNINGS
@@ -32,6 +33,8 @@ from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.works import WorkKey
 
+P = ParamSpec("P")
+
 
 class WorkWriters:
     """The writers, by what they write.
@@ -53,18 +56,19 @@ class WorkWriters:
             clients.hub_events, is_busy, only_warnings=common.config.hub_events == WARNINGS
         )
         self.events = WorkEvents(self.recorder)
-        common.signals.bound_met.subscribe(self._bound_met)
-        common.stores.kept.over.subscribe(self._kept_less)
-        common.held.changed.subscribe(self._hold_changed)
+        common.signals.bound_met.subscribe(self.on_cluster(self.events.bound_met))
+        common.stores.kept.over.subscribe(self.on_cluster(self.events.kept_less))
+        common.held.changed.subscribe(self.on_cluster(self.events.namespace_held))
         former = partial(former_names, common.virtual_clusters)
-        self.kept, self.owned = NotedObjects(), NotedObjects()
-        self._adoptions = common.hooks.placement_keeper(self.kept)
+        self.kept, self.owned = NotedObjects(common.scopes), NotedObjects(common.scopes)
+        adoptions = common.hooks.placement_keeper(self.kept)
         self.shared_objects = SharedObjects(
             clients.host,
             self._shared_store_of,
             common.signals.work_affected.emit,
             interpreter,
             former,
+            scopes=common.scopes,
         )
         self.shared_informers = InformerSet(
             clients.host,
@@ -78,13 +82,15 @@ class WorkWriters:
             interpreter,
             is_strict=common.config.tenancy == tenancy.STRICT,
             former_names=former,
-            adoptions=self._adoptions,
+            adoptions=adoptions,
+            scopes=common.scopes,
         )
         self.shared_names = SharedNames(
             NameHolders(readers.informers, common.discoveries.host),
             common.signals.work_affected.emit,
             self._refuses_shared_hosts,
             former,
+            scopes=common.scopes,
         )
         self.namespace_writer = self._namespace_writer()
         self.manifests = Manifests(
@@ -97,6 +103,7 @@ class WorkWriters:
             self.shared_names,
             common.hooks.window_gate(self.host_objects, self.namespace_writer.may_hold),
             self.owned,
+            common.scopes,
         )
         self.in_flight = InFlight(common.virtual_clusters.are_several)
         self.finalizer = WorkFinalizer(
@@ -105,6 +112,7 @@ class WorkWriters:
             common.stores.clusters,
             readers.watches.works,
             self.manifests,
+            common.scopes,
             common.signals.status_due.emit,
             common.signals.work_affected.emit,
             self.events.sync_failed,
@@ -137,6 +145,7 @@ class WorkWriters:
                 clock=common.clock.monotonic,
             ),
             common.virtual_clusters,
+            common.scopes,
         )
 
     def _refuses_shared_hosts(self, cluster: str) -> bool:
@@ -152,23 +161,17 @@ class WorkWriters:
         if key[0] in self._common.virtual_clusters:
             self._common.held_changes.changed(key, obj)
 
-    def _bound_met(self, cluster: str, text: str) -> None:
-        """Tell of a virtual cluster that has more than it may have."""
-        found = self._common.stores.clusters.ours(cluster)
-        if found is not None:
-            self.events.bound_met(found, text)
+    def on_cluster(
+        self, report: Callable[Concatenate[Object, P], None]
+    ) -> Callable[Concatenate[str, P], None]:
+        """Return what reports on the Cluster of a virtual cluster, if it is there and ours."""
 
-    def _kept_less(self, cluster: str, text: str) -> None:
-        """Tell of a virtual cluster that has more on the host than is kept in memory."""
-        found = self._common.stores.clusters.ours(cluster)
-        if found is not None:
-            self.events.kept_less(found, text)
+        def reported(cluster: str, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            found = self._common.stores.clusters.ours(cluster)
+            if found is not None:
+                report(found, *args, **kwargs)
 
-    def _hold_changed(self, cluster: str, namespace: str, reason: str | None) -> None:
-        """Tell of a namespace that an administrator holds, or holds no more."""
-        found = self._common.stores.clusters.ours(cluster)
-        if found is not None:
-            self.events.namespace_held(found, namespace, reason)
+        return reported
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what they need running: name -> coroutine; nothing of it writes but events."""
@@ -181,17 +184,3 @@ class WorkWriters:
         """Forget what was known to be on the host; none of it may be there."""
         self.host_objects.forget_all()
         self.namespace_writer.forget_all()
-
-    def forgetting(self) -> tuple[Callable[[str], None], ...]:
-        """Return what drops all that is remembered of a Cluster that is gone."""
-        keepers = (
-            self.finalizer,
-            self.host_objects,
-            self.manifests,
-            self.namespace_writer,
-            self.shared_objects,
-            self.shared_names,
-        )
-        forget = tuple(keeper.forget_cluster for keeper in keepers)
-        kept = self._adoptions
-        return (*forget, kept.forget_cluster) if kept is not None else forget

@@ -80,6 +80,10 @@ ASKED: dict[str, Asked] = {
     "virtual_cluster_refused_manifests": Asked(
         "Number of manifests that are currently refused, by code.", (CLUSTER, "code")
     ),
+    "virtual_cluster_condition_abnormal": Asked(
+        "Whether a condition of its Cluster is not normal (1), by condition.",
+        (CLUSTER, "condition"),
+    ),
     "virtual_cluster_bounds_met": Asked(
         "Whether it has more than a bound allows (1), by bound.", (CLUSTER, "bound")
     ),

@@ -24,6 +24,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.telemetry.families import ASKED, CLUSTER, COUNTED, TIMED
 
 _log = logging.getLogger(__name__)
@@ -51,14 +52,7 @@ class _Readings(Collector):
 
     def __init__(self, sources: list[Source]) -> None:
         self._sources = sources
-        self._failed: set[str] = set()
-
-    def _log_once(self, source: Source) -> None:
-        """Log a failing source, once."""
-        name = getattr(source, "__qualname__", repr(source))
-        if name not in self._failed:
-            self._failed.add(name)
-            _log.exception("Failed to collect metrics", extra={"source": name})
+        self._once = LogOnce(_log)
 
     def describe(self) -> Iterable[Metric]:
         return list(_families().values())
@@ -68,8 +62,9 @@ class _Readings(Collector):
         for source in self._sources:
             try:
                 told = list(source())
-            except Exception:  # noqa: BLE001 - a failing source must not affect the others
-                self._log_once(source)
+            except Exception as error:  # noqa: BLE001 - a failing source must not affect the others
+                name = getattr(source, "__qualname__", repr(source))
+                self._once.bug("Failed to collect metrics", error, about=name, source=name)
                 continue
             for name, labels, value in told:
                 families[name].add_metric(labels, value)

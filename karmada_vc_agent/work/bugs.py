@@ -8,10 +8,9 @@ import logging
 from types import TracebackType
 from typing import Self
 
-from cachetools import LRUCache
-
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.model.objects import Object, key_of
 
 _log = logging.getLogger(__name__)
@@ -23,17 +22,14 @@ class Bugs:
     """Remembers which bugs were logged."""
 
     def __init__(self) -> None:
-        self._logged: LRUCache[tuple[str, str], None] = LRUCache(_REMEMBERED)
+        self._once = LogOnce(_log, _REMEMBERED)
 
     def note(self, where: str, error: Exception) -> str:
         """Log a bug once; return the message for the tenant.
 
         where: what triggered it, for the log: the Work, and which of its manifests.
         """
-        is_new = (where, repr(error)) not in self._logged
-        self._logged[where, repr(error)] = None
-        if is_new:
-            _log.error("Failed to handle a manifest", exc_info=error, extra={"where": where})
+        self._once.bug("Failed to handle a manifest", error, about=where, where=where)
         return f"internal error ({type(error).__name__}): see the log of the agent"
 
     def guard(self, work: str, manifest: Object) -> "Guard":

@@ -4,6 +4,9 @@ Karmada's agent deletes such an object with either Work (contract 5.8). Here it 
 others.
 """
 
+from operator import itemgetter
+
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.model.objects import GroupKind, Object, key_of
 
 _Key = tuple[str, GroupKind, str, str]
@@ -16,8 +19,8 @@ class Contested:
     A Work that is deleted without its finalizer stays here: the caller checks that others exist.
     """
 
-    def __init__(self) -> None:
-        self._works: dict[_Key, set[str]] = {}
+    def __init__(self, scopes: Scopes) -> None:
+        self._works: dict[_Key, set[str]] = scopes.keep_by(itemgetter(0))
 
     def note(self, cluster: str, manifest: Object, *works: str) -> None:
         """Record Works whose manifests are about one object."""
@@ -31,10 +34,6 @@ class Contested:
         if not others:
             self._works.pop(key, None)
         return set(others)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that no longer exists."""
-        self._works = {key: works for key, works in self._works.items() if key[0] != cluster}
 
 
 def is_about(manifest: Object, other: Object) -> bool:

@@ -16,6 +16,7 @@ from functools import partial
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Rest, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
 from karmada_vc_agent.kube.sources import Enqueues, Retries, Source
@@ -60,7 +61,7 @@ class Collaborators:
     """The collaborators of execution; `setup` passes them in.
 
     work_status: None if controller workStatus is disabled: no manifestStatuses are written.
-    forget_cluster: drops all that is remembered of the Works of a Cluster that is gone.
+    scopes: ended where a Cluster is gone.
     """
 
     clusters: HubClusters
@@ -72,9 +73,9 @@ class Collaborators:
     work_status: WorkStatus | None
     events: WorkEvents
     held_changes: HeldChanges
-    forget_cluster: Callable[[str], None]
+    scopes: Scopes
+    memory: WorkMemory
     bounds: WorkBounds = field(default_factory=lambda: WorkBounds({}))
-    memory: WorkMemory = field(default_factory=WorkMemory)
     in_flight: InFlight = field(default_factory=InFlight)
     measure: Callable[[str, float], None] = lambda *_: None
     """Called after each sync of a Work with success or error, and its duration in seconds."""
@@ -120,7 +121,7 @@ class ExecutionController:
         finally:
             self._o.held_changes.end(key)
             if not self._is_served(cluster):
-                self._o.forget_cluster(cluster)  # it went meanwhile
+                self._o.scopes.end(cluster)  # it went meanwhile
 
     def _is_served(self, cluster: str) -> bool:
         return cluster in self._virtual_clusters and self._o.clusters.ours(cluster) is not None
@@ -287,7 +288,7 @@ def setup(parts: Parts) -> ControllerSpec[WorkKey]:
             work_status=works.work_status,
             events=works.events,
             held_changes=common.held_changes,
-            forget_cluster=works.forgotten.emit,
+            scopes=common.scopes,
             measure=common.metrics.work_synced,
             bounds=works.bounds,
             memory=works.memory,

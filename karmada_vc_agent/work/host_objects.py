@@ -17,6 +17,7 @@ from typing import Protocol
 from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.hub_clusters import digest
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
@@ -119,9 +120,6 @@ class PlacementKeeper(Protocol):
     def gone(self, desired: Object) -> None:
         """Take note of an object that is removed or released."""
 
-    def forget_cluster(self, cluster: str) -> None:
-        """Drop a deleted Cluster."""
-
 
 class HostObjects:
     """Reads and writes host objects.
@@ -140,6 +138,7 @@ class HostObjects:
         is_strict: bool = False,
         former_names: Callable[[str], Container[str]] = lambda _: (),
         adoptions: PlacementKeeper | None = None,
+        scopes: Scopes,
     ) -> None:
         self._former_names = former_names
         self._adoptions = adoptions
@@ -147,7 +146,7 @@ class HostObjects:
         self._objects = LiveObjects(host, store_of)
         self._bound_roles = BoundRoles(host, is_strict=is_strict)
         self._interpreter = interpreter
-        self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = defaultdict(
+        self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = scopes.keep_each(
             lambda: LRUCache(REMEMBERED)
         )
 
@@ -225,10 +224,6 @@ class HostObjects:
             return False
         wanted = check(await self._retain(merged, live), live)
         return not isinstance(apply_plan.decide(_unmarked(wanted), _unmarked(live)), Keep)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget what was written for a Cluster that is gone."""
-        self._memory.pop(cluster, None)
 
     def forget_all(self) -> None:
         """Forget what was written: the host went back in time, so generations start over."""

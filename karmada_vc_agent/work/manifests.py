@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -20,7 +21,7 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
     UnwritableError,
 )
-from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, key_of, maps_at
 from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
@@ -83,7 +84,8 @@ class Manifests:
         lost_node: Callable[[str], str | None],
         shared_names: SharedNames,
         windows: WindowGate,
-        owned: NotedObjects | None = None,
+        owned: NotedObjects,
+        scopes: Scopes,
     ) -> None:
         self._namespaces = namespaces
         self._host_objects = host_objects
@@ -92,28 +94,20 @@ class Manifests:
         self._kinds = kinds
         self.context_for = context_for
         self._shared_names = shared_names
-        self._depending_on_claims: set[str] = set()
+        self._depending_on_claims: dict[str, None] = scopes.keep_by(cluster_of_work)
         self._windows = windows
-        self._owned = owned or NotedObjects()
-        self._contested = Contested()
+        self._owned = owned
+        self._contested = Contested(scopes)
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
-        own = f"{execution_namespace(cluster)}/"
-        return [work for work in self._depending_on_claims if work.startswith(own)]
+        return [work for work in self._depending_on_claims if cluster_of_work(work) == cluster]
 
     def forget_work(self, work: str) -> None:
         """Forget a Work that is gone, as `<execution namespace>/<name>`."""
-        self._depending_on_claims.discard(work)
+        self._depending_on_claims.pop(work, None)
         self._windows.forget_work(work)
         self._shared_names.forget_work(work)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
-        self._owned.forget_cluster(cluster)
-        self._contested.forget_cluster(cluster)
-        self._windows.forget_cluster(cluster)
-        self._depending_on_claims.difference_update(self.depending_on_claims(cluster))
 
     async def apply(self, item: WorkManifest) -> Applied | Failure | Waiting | None:
         """Apply one manifest; None if it counts as applied without an object.
@@ -169,13 +163,13 @@ class Manifests:
 
     async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
         if target.depends_on_claims:
-            self._depending_on_claims.add(target.work)
+            self._depending_on_claims[target.work] = None
         applied = await target.strategy.apply(target)
         if isinstance(applied, Foreign):
             return conflict(target.vc, target.manifest)
         if applied is None:
             # Not needed yet; it is once its namespace is claimed for something else.
-            self._depending_on_claims.add(target.work)
+            self._depending_on_claims[target.work] = None
             return None
         if applied.taken_from:
             works = target.work, applied.taken_from
@@ -234,7 +228,7 @@ class Manifests:
         A refused manifest created nothing. Raises UnreachableError; any other error is returned as
         a Failure with virtual names.
         """
-        self._depending_on_claims.discard(item.work)
+        self._depending_on_claims.pop(item.work, None)
         self._windows.forget(item)
         try:
             target = await self._target_on_host(item)

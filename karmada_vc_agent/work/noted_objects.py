@@ -5,6 +5,7 @@ Such as adopted workloads whose pods keep the placement that they came with.
 
 from collections import defaultdict
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import ObjectKey
 
@@ -15,8 +16,8 @@ class NotedObjects:
     changed: a virtual cluster for which one came, went, or is called otherwise.
     """
 
-    def __init__(self) -> None:
-        self._noted: defaultdict[str, dict[ObjectKey, str]] = defaultdict(dict)
+    def __init__(self, scopes: Scopes) -> None:
+        self._noted: defaultdict[str, dict[ObjectKey, str]] = scopes.keep_each(dict)
         self.changed: Signal[[str]] = Signal()
 
     def of(self, cluster: str) -> list[str]:
@@ -33,7 +34,3 @@ class NotedObjects:
         """Take note of an object of which nothing is to be told any more, or that is gone."""
         if self._noted.get(cluster, {}).pop(key, None) is not None:
             self.changed.emit(cluster)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget a virtual cluster that is gone."""
-        self._noted.pop(cluster, None)

@@ -5,7 +5,6 @@ start from an old checkpoint made, or a restored host brings back, is among them
 empty role that the agent made for a moment, and could not remove then, goes (bound_roles.py).
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -22,8 +21,6 @@ from karmada_vc_agent.work.namespaces.bound_roles import BOUND, remove_stand_in
 from karmada_vc_agent.work.rules.orphaned import work_of
 from karmada_vc_agent.work.works import Works
 
-_log = logging.getLogger(__name__)
-
 ALL = "all virtual clusters"
 """The only key."""
 EVERY = Requeue(600.0)
@@ -34,7 +31,6 @@ SETTLES_S = 5.0
 """Works disappear together, as with the first list after a start from the checkpoint."""
 INITIAL_DELAY_S = 30.0
 """The first one waits until what a restart has to apply is applied."""
-NAMED = 3
 STAND_IN_LASTS = timedelta(seconds=60.0)
 """A younger one may be in use; clocks that differ by more cost a binding another try."""
 
@@ -62,7 +58,6 @@ class OrphansController:
         self._clusters = clusters
         self._on_found = on_found
         self._now = now
-        self._told: dict[str, int] = {}
 
     async def reconcile(self, _: str) -> Requeue:
         """Count once; a virtual cluster whose Works are not all known yet is left out."""
@@ -84,9 +79,8 @@ class OrphansController:
             if cluster not in self._clusters or self._works.store(cluster) is not known[cluster]:
                 continue  # it left meanwhile, or its Works are listed again
             self._on_found(cluster, names)
-            self._report(cluster, names)
-        self._told = {name: count for name, count in self._told.items() if name in self._clusters}
-        return WHILE_ANY if any(self._told.values()) else EVERY
+        is_open = any(found.values()) or len(found) < len(known)
+        return WHILE_ANY if is_open else EVERY
 
     async def _has_removed(self, resource: Resource, live: Object) -> bool:
         """Remove a stand-in that nobody can be using any more; return whether it was one."""
@@ -110,20 +104,6 @@ class OrphansController:
         namespace = metadata.get("namespace") or metadata["name"]
         return not metadata.get("namespace") or namespace in self._claims.of(cluster).values()
 
-    def _report(self, cluster: str, names: list[str]) -> None:
-        """Say it once for as long as the number stays."""
-        known, self._told[cluster] = self._told.get(cluster, 0), len(names)
-        if not names or known == len(names):
-            return
-        _log.warning(
-            "Found host objects whose Work is gone; karmada-vc-agent leave --prune lists them",
-            extra={
-                "virtual_cluster": cluster,
-                "count": len(names),
-                "first": ", ".join(names[:NAMED]),
-            },
-        )
-
 
 def keys_of_work(_cluster: str, old: Object | None, new: Object | None) -> Iterable[str]:
     """Return the key where a Work disappears whose deletion was not seen: it leaves its objects."""
@@ -140,7 +120,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.stores.claims,
         parts.works.watches.works,
         common.virtual_clusters,
-        parts.orphans_found,
+        parts.orphaned.note,
     )
     return ControllerSpec(
         "orphans",

@@ -2,6 +2,7 @@
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters, name_of_change
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object, dig
@@ -12,8 +13,8 @@ from karmada_vc_agent.work.work_watches import WorkWatches
 class RegisteredClusters:
     """Watches the Works of registered virtual clusters, and tells of what else depends on it.
 
-    gone: a virtual cluster whose Cluster is gone, or no longer ours, or that is served no more;
-    whoever remembers anything by virtual cluster forgets it then. became: one whose Ready on the
+    The scope of a virtual cluster ends when its Cluster is gone or no longer ours, or when it is
+    served no more. became: one whose Ready on the
     hub changed. disputed: a node that several select, and whose owner may be another one now.
     """
 
@@ -23,13 +24,14 @@ class RegisteredClusters:
         clusters: HubClusters,
         membership: Membership,
         watches: WorkWatches,
+        scopes: Scopes,
     ) -> None:
         self._virtual_clusters = virtual_clusters
         self._clusters = clusters
         self._membership = membership
         self._watches = watches
-        self._ready: dict[str, str | None] = {}
-        self.gone: Signal[[str]] = Signal()
+        self._scopes = scopes
+        self._ready: dict[str, str | None] = scopes.keep()
         self.became: Signal[[str]] = Signal()
         self.disputed: Signal[[str]] = Signal()
         clusters.store.add_handler(self._changed)
@@ -63,8 +65,7 @@ class RegisteredClusters:
 
     def _end(self, name: str) -> None:
         self._watches.stop(name)
-        self._ready.pop(name, None)
-        self.gone.emit(name)
+        self._scopes.end(name)
         self._reconsider()
 
     def _reconsider(self) -> None:

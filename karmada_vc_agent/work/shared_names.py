@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.translation.host_wide_names import (
     GUARDS,
@@ -79,6 +80,8 @@ class SharedNames:
         enqueue: Callable[[str], None],
         refuses: Callable[[str], bool] = lambda _cluster: False,
         former_names: Callable[[str], Iterable[str]] = lambda _cluster: (),
+        *,
+        scopes: Scopes,
     ) -> None:
         self._holders = holders
         self._enqueue = enqueue
@@ -86,16 +89,14 @@ class SharedNames:
         self._former_names = former_names
         self._in_flight: Counter[tuple[SharedName, str]] = Counter()
         self._waiting: defaultdict[SharedName, set[str]] = defaultdict(set)
+        scopes.ended.subscribe(
+            lambda cluster: self._forget(lambda work: cluster_of_work(work) == cluster)
+        )
 
     def follow(self, old: Object | None, new: Object | None) -> None:
         """Enqueue the Works that wait for a name that an object released."""
         if old is not None:
             self._free(shared_names(old).keys() - shared_names(new or {}).keys())
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
-        own = f"{execution_namespace(cluster)}/"
-        self._forget(lambda work: work.startswith(own))
 
     def forget_work(self, work: str) -> None:
         """Forget a Work that goes: it waits for no name any more."""

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects
 from karmada_vc_agent.cluster.rules.conditions import find_condition
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -19,7 +20,7 @@ from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import ForbiddenError, NotServedError
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
-from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
 from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS
 from karmada_vc_agent.translation.refusal import Code, RefusedError
@@ -54,6 +55,8 @@ class SharedObjects:
         enqueue: Callable[[str], None],
         interpreter: Interpreter = BUILT_IN,
         former_names: Callable[[str], Container[str]] = lambda _: (),
+        *,
+        scopes: Scopes,
     ) -> None:
         self._former_names = former_names
         self._host = host
@@ -61,6 +64,9 @@ class SharedObjects:
         self._objects = LiveObjects(host, store_of)
         self._enqueue = enqueue
         self._users: defaultdict[tuple[GroupKind, str], set[str]] = defaultdict(set)
+        scopes.ended.subscribe(
+            lambda cluster: self._forget_users(lambda user: cluster_of_work(user) == cluster)
+        )
 
     def follow(self, old: Object | None, new: Object | None) -> None:
         """Enqueue all Works that want an object that changed."""
@@ -180,11 +186,6 @@ class SharedObjects:
         self._objects.observe(resource, answer)
         for user in self._users.get(_key(answer), set()) - {work}:
             self._enqueue(user)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone; its entries on the host are not touched."""
-        own = f"{execution_namespace(cluster)}/"
-        self._forget_users(lambda user: user.startswith(own))
 
     def _forget_users(self, goes: Callable[[str], bool]) -> None:
         for key, users in list(self._users.items()):

@@ -38,9 +38,6 @@ class WindowGate(Protocol):
     def forget_work(self, work: str) -> None:
         """Drop a deleted Work, as `<execution namespace>/<name>`."""
 
-    def forget_cluster(self, cluster: str) -> None:
-        """Drop the Works of a deleted Cluster."""
-
 
 class AlwaysOpen:
     """The gate of an agent without windows."""
@@ -64,7 +61,4 @@ class AlwaysOpen:
         """Drop nothing."""
 
     def forget_work(self, work: str) -> None:
-        """Drop nothing."""
-
-    def forget_cluster(self, cluster: str) -> None:
         """Drop nothing."""

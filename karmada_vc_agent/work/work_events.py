@@ -1,6 +1,6 @@
 """Events of the agent in Karmada's words, on the Work and on its template (contract 5.7)."""
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.kube.events import EventRecorder, Series
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, key_of, namespaced_name
@@ -84,15 +84,10 @@ class WorkEvents:
         """Report on a Cluster that a pod is not evicted yet, from a node that left."""
         self._recorder.record(EVICTIONS, cluster, WARNING, "PodEvictionHeld", text)
 
-    def nodes_reachable(self, cluster: Object, found: Condition) -> None:
-        """Report on a Cluster that its condition NodesReachable becomes this one."""
-        kind = NORMAL if found["status"] == "True" else WARNING
+    def condition_changed(self, cluster: Object, type_: ConditionType, found: Condition) -> None:
+        """Report on a Cluster that a condition becomes this one."""
+        kind = NORMAL if type_.is_normal(found) else WARNING
         self._recorder.record(STATUS, cluster, kind, found["reason"], found["message"])
-
-    def orphaned(self, cluster: Object, found: Condition) -> None:
-        """Report on a Cluster that its condition ObjectsOrphaned becomes this one."""
-        kind = WARNING if found["status"] == "True" else NORMAL
-        self._recorder.record(STATUS, cluster, kind, found["type"], found["message"])
 
     def namespace_held(self, cluster: Object, namespace: str, reason: str | None) -> None:
         """Report on a Cluster that an administrator holds a namespace; None = no more."""
@@ -106,10 +101,6 @@ class WorkEvents:
     def policy_wrong(self, cluster: Object, reason: str, text: str) -> None:
         """Report on a Cluster which admission policy is missing, changed or not in effect."""
         self._recorder.record(POLICIES, cluster, WARNING, reason, text)
-
-    def agent_failing(self, cluster: Object, reason: str, text: str) -> None:
-        """Report on a Cluster what the agent itself lacks on the hub."""
-        self._recorder.record(STATUS, cluster, WARNING, reason, text)
 
     def applied(self, manifest: Object, cluster: str) -> None:
         """Report on the template that its object is on the host."""

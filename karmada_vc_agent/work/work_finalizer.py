@@ -17,8 +17,10 @@ likewise: what is remembered of either is bound to its uid.
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from operator import itemgetter
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
@@ -70,6 +72,7 @@ class WorkFinalizer:
         clusters: HubClusters,
         works: Works,
         manifests: Manifests,
+        scopes: Scopes,
         on_rights_lost: Callable[[str], None],
         enqueue: Callable[[str], None] = lambda _: None,
         on_failure: Callable[[Object, str, str], None] = lambda *_: None,
@@ -83,10 +86,10 @@ class WorkFinalizer:
         self._manifests = manifests
         self._bugs = Bugs()
         self._on_rights_lost = on_rights_lost
-        self._cleaned: dict[WorkKey, str] = {}
-        self._taken: dict[WorkKey, Object] = {}
-        self._barred: dict[str, str] = {}
-        self._preserved: set[str] = set()
+        self._cleaned: dict[WorkKey, str] = scopes.keep_by(itemgetter(0))
+        self._taken: dict[WorkKey, Object] = scopes.keep_by(itemgetter(0))
+        self._barred: dict[str, str] = scopes.keep()
+        self._preserved: dict[str, bool] = scopes.keep()
         self.strike: Callable[[str, str], Awaitable[None]] = _nothing_saved
         """Called with virtual cluster and name before the objects of a Work are removed."""
 
@@ -95,10 +98,10 @@ class WorkFinalizer:
 
         The mark on a Work alone does not last: the hub writes the Work anew from its binding.
         """
-        (self._preserved.add if is_on else self._preserved.discard)(cluster)
+        self._preserved[cluster] = is_on
 
     def _preserves(self, vc: VirtualCluster, work: Object) -> bool:
-        is_all_kept = vc.name in self._preserved or self._clusters.preserves(vc.name)
+        is_all_kept = self._preserved.get(vc.name) or self._clusters.preserves(vc.name)
         return is_all_kept or is_preserved(work)
 
     def is_due(self, cluster: str, work: Object) -> bool:
@@ -145,13 +148,6 @@ class WorkFinalizer:
         """Forget a Work that is gone."""
         self._cleaned.pop(key, None)
         self._taken.pop(key, None)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
-        self._barred.pop(cluster, None)
-        self._preserved.discard(cluster)
-        self._cleaned = {key: uid for key, uid in self._cleaned.items() if key[0] != cluster}
-        self._taken = {key: work for key, work in self._taken.items() if key[0] != cluster}
 
     def _is_cleaned(self, work: Object) -> bool:
         return self._cleaned.get(key_of_work(work)) == uid_of(work)

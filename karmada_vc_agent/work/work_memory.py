@@ -7,6 +7,7 @@ is bound to the uid, and another Work of that name starts without any.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.work.works import WorkKey, key_of_work
 
@@ -29,7 +30,8 @@ class Outcome:
 class WorkMemory:
     """The last result of each Work."""
 
-    def __init__(self) -> None:
+    def __init__(self, scopes: Scopes) -> None:
+        scopes.ended.subscribe(self._end)
         self._outcomes: dict[WorkKey, Outcome] = {}
 
     def note(self, work: Object, codes: tuple[str, ...] = (), *, is_done: bool = True) -> None:
@@ -57,8 +59,7 @@ class WorkMemory:
         """Forget a Work that is gone or being deleted."""
         self._outcomes.pop(key, None)
 
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
+    def _end(self, cluster: str) -> None:
         for key in [key for key in self._outcomes if key[0] == cluster]:
             self.forget(key)
 

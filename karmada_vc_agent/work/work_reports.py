@@ -6,8 +6,10 @@ So no repair waits for a hub that does not answer.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.work.rules.manifest_status import ManifestStatus, merge_entries
 from karmada_vc_agent.work.rules.work_status import compose_work_status
@@ -39,10 +41,12 @@ class WorkReports:
     due: called with the Works to write. now: the time as Kubernetes writes it.
     """
 
-    def __init__(self, due: Callable[[WorkKey], None], now: Callable[[], str]) -> None:
+    def __init__(
+        self, due: Callable[[WorkKey], None], now: Callable[[], str], scopes: Scopes
+    ) -> None:
         self._due = due
         self._now = now
-        self._reports: dict[WorkKey, Report] = {}
+        self._reports: dict[WorkKey, Report] = scopes.keep_by(itemgetter(0))
 
     def tell(
         self, work: Object, conditions: list[Condition], entries: list[ManifestStatus]
@@ -90,10 +94,6 @@ class WorkReports:
     def forget(self, key: WorkKey) -> None:
         """Forget a Work that is gone or being deleted."""
         self._reports.pop(key, None)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
-        self._reports = {key: found for key, found in self._reports.items() if key[0] != cluster}
 
 
 def _is_deleted(work: Object) -> bool:

@@ -3,7 +3,7 @@
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.conditions import Conditions, of_clusters
+from karmada_vc_agent.runner.conditions import ClusterConditions, Conditions
 from tests.fakes.world import World
 
 
@@ -11,7 +11,7 @@ class Reported:
     """Those of one type."""
 
     def __init__(self, world: World, kind: str) -> None:
-        self._conditions: Conditions = of_clusters(world.parts)
+        self._conditions: Conditions = ClusterConditions(world.parts)
         self._kind = kind
 
     def condition(self, vc: VirtualCluster, live: Object) -> list[Condition]:

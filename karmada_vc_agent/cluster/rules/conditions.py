@@ -41,7 +41,8 @@ class ConditionType:
 
     help: a sentence of docs/conditions.md. normal: its status while nothing is wrong. idle: the
     reason of UNLESS_IDLE. for_all: whether it is the same for all virtual clusters. warning: logged
-    once for each reason while a Cluster's is not normal, "" = never.
+    once for each reason while a Cluster's is not normal, "" = never. has_event: whether the Cluster
+    gets an event for each reason, too, and once it is normal again.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ConditionType:
     on_object: Shown = Shown.NEVER
     for_all: bool = False
     warning: str = ""
+    has_event: bool = False
 
     def true(self, reason: str, message: str) -> Condition:
         """Return the condition with status True."""
@@ -68,6 +70,16 @@ class ConditionType:
     def find(self, conditions: Iterable[Condition] | None) -> Condition | None:
         """Return the condition of this type, or None."""
         return find_condition(conditions, self.name)
+
+    def is_normal(self, condition: Condition) -> bool:
+        """Whether nothing is wrong."""
+        return condition["status"] == self.normal
+
+    def is_news(self, before: Condition | None, condition: Condition) -> bool:
+        """Whether something is wrong that was not before, or is right again."""
+        if self.is_normal(condition):
+            return before is not None and not self.is_normal(before)
+        return before is None or before["reason"] != condition["reason"]
 
 
 def find_condition(conditions: Iterable[Condition] | None, type_: str) -> Condition | None:

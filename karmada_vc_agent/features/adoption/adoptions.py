@@ -56,10 +56,6 @@ class Adoptions:
         """Take note of an object that is removed or released."""
         self._kept.settled(labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired))
 
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget a Cluster that is gone."""
-        self._kept.forget_cluster(cluster)
-
     async def _keep(
         self, resource: Resource, wanted: Object, live: Object, as_user: str
     ) -> Object | None:

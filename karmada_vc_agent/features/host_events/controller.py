@@ -18,6 +18,7 @@ from cachetools import LRUCache
 from karmada_vc_agent.cluster.claims import Claim, Claims
 from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.features.host_events.event import HostEvent
 from karmada_vc_agent.features.host_events.event_tallies import Tallies, series_name
 from karmada_vc_agent.features.host_events.events import (
@@ -134,20 +135,16 @@ class _Share:
 class HostEvents:
     """Its keys are events that wait; how often what was told is remembered for a while."""
 
-    def __init__(self, known: Known, events: WorkEvents, clock: Clock) -> None:
+    def __init__(self, known: Known, events: WorkEvents, clock: Clock, scopes: Scopes) -> None:
         self._known = known
         self._events = events
         self._clock = clock
-        self._shares: defaultdict[str, _Share] = defaultdict(self._new_share)
+        self._shares: defaultdict[str, _Share] = scopes.keep_each(self._new_share)
 
     def _new_share(self) -> _Share:
         clock = self._clock.monotonic
         looks, tells = (TokenBucket(LOOKS_QPS, LOOKS_BURST, clock) for _ in range(2))
         return _Share(TokenBucket(TAKEN_QPS, TAKEN_BURST, clock), looks, tells)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget a virtual cluster that is not served any more."""
-        self._shares.pop(cluster, None)
 
     # --- what comes up ------------------------------------------------------------------------
 
@@ -181,7 +178,7 @@ class HostEvents:
         """Tell the hub of an event that waits. Raises KubeError."""
         vc = self._known.virtual_clusters.get(key.cluster)
         if vc is None:
-            self.forget_cluster(key.cluster)
+            self._shares.pop(key.cluster, None)
             return None
         if not key.name:
             self._tell_of_quota(vc)
@@ -310,8 +307,8 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
         ),
         works.events,
         common.clock,
+        common.scopes,
     )
-    works.registered.gone.subscribe(mirror.forget_cluster)
     store = PassingStore(WantedCodec(mirror.wants))
     reflector = Reflector(
         clients.host, EVENTS_PATH, store.codec, store, WARNINGS, forbidden_s=FORBIDDEN_S

@@ -10,6 +10,7 @@ from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSourc
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.features.objects.reading import Definition, Reader
 from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -50,6 +51,7 @@ class Definitions:
         self._outdated: set[str] = set()
         self._untaken: set[str] = set()
         self._refused: dict[str, str] = {}
+        self._once = LogOnce(_log)
         self._waits_for: dict[str, str] = {}
         self._removed: LRUCache[str, None] = LRUCache(REMOVED_REMEMBERED)
 
@@ -139,6 +141,7 @@ class Definitions:
             self._refused[name] = problem
             return
         self._refused.pop(name, None)
+        self._once.ended(name)
         self.source.put(vc)
 
     def settings_changed(self) -> None:
@@ -173,6 +176,7 @@ class Definitions:
         self._untaken.discard(name)
         self._refused.pop(name, None)
         self._waits_for.pop(name, None)
+        self._once.ended(name)
         self.source.remove(name)
         self._due(name)
 
@@ -192,8 +196,5 @@ class Definitions:
         return now is None or (now.uid, now.generation) != (known.uid, known.generation)
 
     def _complain(self, name: str, problem: str) -> None:
-        if self._refused.get(name) != problem:
-            _log.warning(
-                "Not using a VirtualCluster object",
-                extra={"virtual_cluster": name, "reason": problem},
-            )
+        text = "Not using a VirtualCluster object"
+        self._once.warning(text, about=name, virtual_cluster=name, reason=problem)

@@ -40,8 +40,7 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
         partial(is_for, config.agent_name),
     )
     common.live.changed.subscribe(definitions.settings_changed)
-    tally = WorkTally(common.signals.work)
-    parts.works.registered.gone.subscribe(tally.forget)
+    tally = WorkTally(common.signals.work, common.scopes)
     for name in common.preserved:
         if source.rival(name) is None:  # else its Works are those of who has the name
             parts.works.finalizer.preserve(name, is_on=True)

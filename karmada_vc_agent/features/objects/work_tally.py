@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.features.objects.virtual_cluster_status import (
     APPLIED,
     FAILED,
@@ -21,11 +22,12 @@ class WorkTally:
     cluster whose counts are others now.
     """
 
-    def __init__(self, works: Signal[[str, Object | None, Object | None]]) -> None:
+    def __init__(self, works: Signal[[str, Object | None, Object | None]], scopes: Scopes) -> None:
         self._states: dict[str, dict[str, str]] = defaultdict(dict)
         self._names: dict[str, dict[str, set[str]]] = {}
         self.changed: Signal[[str]] = Signal()
         works.subscribe(self._work_changed)
+        scopes.ended.subscribe(self._end)
 
     def of(self, cluster: str) -> WorkCounts:
         """Return the counts of a virtual cluster."""
@@ -36,8 +38,7 @@ class WorkTally:
         first = tuple(sorted(failing)[:NAMED]) if failing else ()
         return WorkCounts(len(names[APPLIED]), len(failing), len(names[PENDING]), first)
 
-    def forget(self, cluster: str) -> None:
-        """Forget the Works of a virtual cluster, which are not watched any more."""
+    def _end(self, cluster: str) -> None:
         self._states.pop(cluster, None)
         if self._names.pop(cluster, None) is not None:
             self.changed.emit(cluster)

@@ -3,9 +3,12 @@
 from collections.abc import Iterable
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
-from karmada_vc_agent.features.policies.placement_enforced import PLACEMENT_ENFORCED, with_kept
+from karmada_vc_agent.features.policies.placement_enforced import (
+    PLACEMENT_ENFORCED,
+    RIGHTS_CONFINED,
+    with_kept,
+)
 from karmada_vc_agent.features.policies.placement_state import PlacementState
-from karmada_vc_agent.features.policies.rights_confined import RIGHTS_CONFINED
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.condition_spec import ConditionSpec, Trigger
 from karmada_vc_agent.runner.keys import itself

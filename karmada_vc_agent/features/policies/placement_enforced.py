@@ -1,4 +1,4 @@
-"""The condition PlacementEnforced: whether admission keeps untranslated pods on their nodes."""
+"""Conditions about admission policies: PlacementEnforced and RightsConfined."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +11,11 @@ PLACEMENT_ENFORCED = ConditionType(
     "Admission keeps pods that the agent did not translate on the nodes of the group "
     "([rewriting-rules 3.5](rewriting-rules.md)).",
     on_object=Shown.ALWAYS,
+)
+RIGHTS_CONFINED = ConditionType(
+    "RightsConfined",
+    "Admission policies restrict what RBAC cannot ([isolation](isolation.md)).",
+    for_all=True,
 )
 
 POD_NODE_SELECTOR = "PodNodeSelector"
@@ -66,3 +71,21 @@ def with_kept(enforced: Condition | None, kept: Sequence[str]) -> Condition | No
         return PLACEMENT_ENFORCED.false("AdoptedNotPlaced", text)
     reason = enforced["reason"] if enforced["status"] == "False" else "AdoptedNotPlaced"
     return PLACEMENT_ENFORCED.false(reason, f"{text}; {enforced['message']}")
+
+
+def rights_confined(problems: Sequence[PolicyProblem], *, is_confined: bool) -> Condition:
+    """Return the condition: True if all policies about rights are installed as expected.
+
+    is_confined: whether a dry run of the agent outside its claims was denied.
+    """
+    if is_confined and not problems:
+        text = "admission policies restrict the agent and tenants with rights of their own"
+        return RIGHTS_CONFINED.true("PoliciesInPlace", text)
+    begin = (
+        "admission policies are missing, changed or not in effect"
+        if is_confined
+        else "only roles restrict the agent's account, and they allow writes to every namespace"
+    )
+    reason = problems[0].reason if problems else "NothingHolds"
+    texts = [problem.text for problem in problems]
+    return RIGHTS_CONFINED.false(reason, "; ".join([begin, *texts]))

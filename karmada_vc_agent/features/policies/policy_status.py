@@ -35,10 +35,10 @@ from karmada_vc_agent.features.policies.placement_enforced import (
     Enforcement,
     PolicyProblem,
     placement_enforced,
+    rights_confined,
 )
 from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
 from karmada_vc_agent.features.policies.policy_probes import PolicyProbes
-from karmada_vc_agent.features.policies.rights_confined import rights_confined
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
@@ -342,7 +342,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         initial_keys=lambda: (EVERYTHING,),
         sources=(
             Enqueues(changed.subscribe, lambda *_: (EVERYTHING,)),
-            Enqueues(parts.works.registered.gone.subscribe, lambda _: (EVERYTHING,)),
+            Enqueues(parts.common.scopes.ended.subscribe, lambda _: (EVERYTHING,)),
             Enqueues(common.stores.namespaces.add_handler, guard.keys_of_namespace),
         ),
         resync_keys=lambda _: (EVERYTHING,),
@@ -351,7 +351,6 @@ def setup(parts: Parts) -> ControllerSpec[str]:
 
 
 def _report_problem(parts: Parts, problem: PolicyProblem) -> None:
+    report = parts.works.on_cluster(parts.works.events.policy_wrong)
     for name in parts.names():
-        cluster = parts.common.stores.clusters.ours(name)
-        if cluster is not None:
-            parts.works.events.policy_wrong(cluster, problem.reason, problem.text)
+        report(name, problem.reason, problem.text)

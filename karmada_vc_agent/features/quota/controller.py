@@ -122,26 +122,14 @@ class QuotaController:
         return Requeue(STALLED_AFTER_S) if waits_for is not None else None
 
     def _note(self, name: str, waits_for: Pending | None) -> None:
-        """Record what the division waits for; log once that it stalls, and that it continues."""
+        """Record what the division waits for; report that it stalls, and that it continues."""
         self._divisions.note(name, waits_for)
         stalled = self._divisions.stalled(name)
         before = self._stalled.pop(name, None)
         if stalled is not None:
             self._stalled[name] = stalled
-        if stalled == before:
-            return
-        extra = {"virtual_cluster": name}
-        if stalled is not None:
-            namespaces = ",".join(stalled.namespaces)
-            extra |= {
-                "reason": stalled.reason,
-                "problem": stalled.problem,
-                "namespaces": namespaces,
-            }
-            _log.warning("Not dividing the quota", extra=extra)
-        else:
-            _log.info("Dividing the quota again", extra=extra)
-        self._on_change(name)
+        if stalled != before:
+            self._on_change(name)
 
     async def _step(self, name: str, vc: VirtualCluster) -> Pending | None:
         """Write the next step; return what the division then waits for."""

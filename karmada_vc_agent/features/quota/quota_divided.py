@@ -11,6 +11,7 @@ QUOTA_DIVIDED = ConditionType(
     "Every namespace has its share of `quota`.",
     idle="NoQuota",
     on_object=Shown.UNLESS_IDLE,
+    warning="Not dividing the quota",
 )
 
 

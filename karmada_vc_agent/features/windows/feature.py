@@ -14,7 +14,7 @@ from karmada_vc_agent.runner.parts import Parts
 def _prepare(common: Common) -> None:
     openings = Openings(common.virtual_clusters, lambda: datetime.fromisoformat(common.clock.now()))
     common.provide(openings)
-    common.hooks.window_gate = partial(Windows, openings)
+    common.hooks.window_gate = partial(Windows, openings, scopes=common.scopes)
     openings.changed.subscribe(common.signals.window.emit)
 
 

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from karmada_vc_agent.cluster.hub_clusters import digest
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.features.windows.openings import Openings
 from karmada_vc_agent.model.domain import APPLIED_ANNOTATION
-from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.kind_patterns import matches_any
 from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, gvk_of, key_of
 from karmada_vc_agent.model.windows import Opening
@@ -31,11 +32,12 @@ class Windows:
         openings: Openings,
         host_objects: HostObjects,
         may_hold: Callable[[str], Awaitable[bool]],
+        scopes: Scopes,
     ) -> None:
         self._openings = openings
         self._host_objects = host_objects
         self._may_hold = may_hold
-        self._applied: dict[str, dict[ObjectKey, Object]] = {}
+        self._applied: dict[str, dict[ObjectKey, Object]] = scopes.keep_by(cluster_of_work)
 
     def marked(self, target: Target) -> Target:
         """Return a target whose object says which manifest it is from, if that may ever wait."""
@@ -74,11 +76,6 @@ class Windows:
     def forget_work(self, work: str) -> None:
         """Forget a Work that is gone, as `<execution namespace>/<name>`."""
         self._applied.pop(work, None)
-
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
-        own = f"{execution_namespace(cluster)}/"
-        self._applied = {k: found for k, found in self._applied.items() if not k.startswith(own)}
 
     async def _was_applied(self, target: Target, *, is_known: bool) -> bool:
         """Whether the object is from this very manifest, or was until somebody changed it."""

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import Claims, Phase, claim_of
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -79,6 +80,7 @@ class NamespaceWriter:
         defaults: DefaultObjects,
         rights: NamespaceRights,
         virtual_clusters: Mapping[str, VirtualCluster],
+        scopes: Scopes,
     ) -> None:
         self._host = host
         self._claims = claims
@@ -87,6 +89,7 @@ class NamespaceWriter:
         self._defaults = defaults
         self._rights = rights
         self._virtual_clusters = virtual_clusters
+        scopes.ended.subscribe(self._end)
         self._equipped: LRUCache[HostNamespace, tuple[str, VirtualCluster]] = LRUCache(REMEMBERED)
         # A lock exists for as long as a caller holds it or waits for it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -309,8 +312,7 @@ class NamespaceWriter:
         self._rights.forget(name)
         self._claims.store.accept(released)
 
-    def forget_cluster(self, cluster: str) -> None:
-        """Forget the namespaces of a Cluster that is gone; their claims on the host stay."""
+    def _end(self, cluster: str) -> None:
         for name in self._claims.of(cluster).values():
             self._equipped.pop(name, None)
 

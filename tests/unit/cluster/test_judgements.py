@@ -4,6 +4,7 @@ import pytest
 
 from karmada_vc_agent.cluster.judgements import LEASE, STATUS, HubContact, Judgements
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from tests.fakes.virtual_time import Clock
 
@@ -27,21 +28,22 @@ def clock() -> Clock:
 
 @pytest.fixture
 def contact(clock: Clock) -> HubContact:
-    return HubContact(PATIENCE_S, clock)
+    return HubContact(PATIENCE_S, Scopes(), clock)
 
 
 def test_judgement_is_held_until_it_is_forgotten() -> None:
-    judgements = Judgements()
+    scopes = Scopes()
+    judgements = Judgements(scopes)
     assert not judgements.is_ready("branch-a")
     judgements.judge("branch-a", ready("True"))
     assert judgements.is_ready("branch-a")
     assert not judgements.is_ready("branch-b")
-    judgements.forget("branch-a")
+    scopes.end("branch-a")
     assert not judgements.is_ready("branch-a")
 
 
 def test_listeners_hear_of_another_status_only() -> None:
-    judgements = Judgements()
+    judgements = Judgements(Scopes())
     heard: list[str] = []
     judgements.changed.subscribe(heard.append)
     for status in ("True", "True", "False", "True"):

@@ -7,6 +7,7 @@ import pytest
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock
@@ -22,8 +23,9 @@ class Setting:
         self.told: list[str] = []
         self.changed: list[str] = []
         self.cluster: Object = {"metadata": {"name": "branch-a"}}
+        self.scopes = Scopes()
         self.nodes = ReachableNodes(
-            world.membership, Thresholds(30.0, 20.0), self._tell, self.clock
+            world.membership, Thresholds(30.0, 20.0), self._tell, self.clock, self.scopes
         )
         self.nodes.changed.subscribe(self.changed.append)
 
@@ -54,7 +56,7 @@ def test_first_look_counts_at_once_and_only_what_is_wrong_is_told(setting: Setti
     setting.has("True")
     assert setting.judge() == "NodesReady"
     assert setting.told == []
-    setting.nodes.forget("branch-a")
+    setting.scopes.end("branch-a")
     setting.has()
     assert setting.judge() == "NoNodes"
     assert setting.told == ["NoNodes"]
@@ -101,7 +103,7 @@ def test_restart_tells_nothing_that_the_cluster_says_already(
 ) -> None:
     setting.has("False")
     setting.judge()
-    setting.nodes.forget("branch-a")
+    setting.scopes.end("branch-a")
     setting.judge()
     assert setting.told == ["NoNodeReady"]
     assert caplog.text.count("No node of the group is Ready") == 2

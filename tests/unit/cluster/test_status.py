@@ -11,21 +11,25 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.judgements import HubContact
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.status import (
     ClusterStatusController,
     Collaborators,
     StatusTimes,
 )
-from karmada_vc_agent.features.policies.placement_enforced import Enforcement, placement_enforced
+from karmada_vc_agent.features.policies.placement_enforced import (
+    Enforcement,
+    placement_enforced,
+    rights_confined,
+)
 from karmada_vc_agent.features.policies.placement_state import PlacementState
-from karmada_vc_agent.features.policies.rights_confined import rights_confined
 from karmada_vc_agent.kube.errors import ConflictError, UnauthorizedError
 from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.runner.common import Clock as TimeOfDay
-from karmada_vc_agent.runner.conditions import of_clusters
+from karmada_vc_agent.runner.conditions import ClusterConditions
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import NOW, World, new_world
@@ -58,13 +62,16 @@ class Setting:
         self.may_report = True
         self.barred: set[str] = set()
         self.judgements = world.parts.common.judgements
-        self.contact = HubContact(40.0, self.clock)
+        self.scopes = Scopes()
+        self.scopes.ended.subscribe(lambda name: self.told.append((name, "forgotten", None)))
+        self.contact = HubContact(40.0, self.scopes, self.clock)
         self.nodes_told: list[str] = []
         self.reachable = ReachableNodes(
             world.membership,
             thresholds,
             lambda _, found: self.nodes_told.append(found["reason"]),
             self.clock,
+            self.scopes,
         )
         view = HostView(
             client=world.host_client,
@@ -74,7 +81,7 @@ class Setting:
             pods=world.pods,
             claims=world.claims,
             cluster_scoped_kinds={},
-            conditions=of_clusters(world.parts).of,
+            conditions=ClusterConditions(world.parts).of,
             with_resources=with_resources,
             with_models=with_models,
             discovery_max_age_s=5.0,
@@ -87,6 +94,7 @@ class Setting:
             world.virtual_clusters,
             StatusTimes(10.0, thresholds),
             Collaborators(
+                self.scopes,
                 self.judgements,
                 self.reachable,
                 self.contact,
@@ -102,9 +110,6 @@ class Setting:
         assert took_s >= 0
         ready = next(c for c in status["conditions"] if c["type"] == "Ready")
         self.told.append((name, ready["status"], http_status))
-
-    def forget(self, name: str) -> None:
-        self.told.append((name, "forgotten", None))
 
     async def sync(self, name: str = "branch-a") -> float | None:
         self.world.look()

@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX, labelled_cluster
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import Controller, ControllerSpec
 from karmada_vc_agent.kube.store import Store
@@ -42,8 +43,10 @@ class Setting:
         nodes = ControllerSpec("membership", by_node, _nothing, by_cluster=False)
         membership: Controller[Any] = Controller(nodes)
         self.host_objects: Store[Object] = Store(RawCodec(), {CLUSTER_INDEX: labelled_cluster})
+        self.scopes = Scopes()
         self.collector = MetricsCollector(
             world.virtual_clusters,
+            self.scopes,
             Sources(
                 clusters=world.clusters,
                 works=world.works,
@@ -52,6 +55,7 @@ class Setting:
                 refused=world.memory.refusals,
                 controllers=lambda: [execution, membership],
                 events_dropped=lambda: 7,
+                orphans=lambda: {"branch-a": 4},
             ),
             wall_clock=lambda: NOW,
         )
@@ -164,7 +168,6 @@ async def test_queue_tells_depth_and_oldest_of_each_virtual_cluster(setting: Set
 
 async def test_contacts_statuses_and_orphans_are_those_last_told(setting: Setting) -> None:
     setting.collector.contact("branch-a", "hub")
-    setting.collector.orphans_found("branch-a", 4)
     setting.collector.status_computed("branch-a", {"nodeSummary": {"totalNum": 3, "readyNum": 2}})
     contacts = setting.told("virtual_cluster_last_contact_timestamp_seconds")
     assert contacts == {("branch-a", "hub"): NOW}
@@ -185,10 +188,11 @@ async def test_virtual_cluster_whose_cluster_is_gone_is_not_told_of(
 
 async def test_forgotten_virtual_cluster_comes_back_without_its_past(setting: Setting) -> None:
     metrics = Metrics()
+    setting.scopes.ended.subscribe(metrics.forget)
     meter = StatusMeter(metrics, setting.collector)
     meter.synced("branch-a", 0.1, {}, 200)
     assert setting.told("cluster_ready_state") == {("branch-a",): 0}
-    meter.forget("branch-a")
+    setting.scopes.end("branch-a")
     assert setting.told("cluster_ready_state") == {}
     assert setting.told("virtual_cluster_last_contact_timestamp_seconds") == {}
     name, labels = "cluster_sync_status_duration_seconds_count", {"member_cluster": "branch-a"}

@@ -16,6 +16,7 @@ NOT_BY_CLUSTER = {
 """Their keys are for all: no virtual cluster waits in their queues."""
 ONLY_WITH_CAUSE = {
     "virtual_cluster_bounds_met",  # more than a bound allows
+    "virtual_cluster_condition_abnormal",  # a condition that is not normal
     "virtual_cluster_endpoint_up",  # the gateway
     "virtual_cluster_quota_stalled",  # a quota in the settings
     "virtual_cluster_refused_manifests",  # a manifest that is refused

@@ -255,7 +255,7 @@ CASES = [
         lambda world: world.parts.common.held.changed.emit(A, "edge", None),
         {A},
     ),
-    Case(cluster_status.setup, 7, lambda world: world.parts.orphans_found(A, ["x"]), {A}),
+    Case(cluster_status.setup, 7, lambda world: world.parts.orphaned.note(A, ["x"]), {A}),
     Case(orphans.setup, 0, seen(lambda world: world.hub.remove(WORK)), {ALL}),
     Case(orphans.setup, 1, host_restored, {ALL}),
     Case(service_names.setup, 0, CLAIM, {SERVICE_NAMES}),

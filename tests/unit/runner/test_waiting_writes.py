@@ -7,6 +7,7 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.judgements import Judgements
 from karmada_vc_agent.cluster.rules.readiness import observed_ready
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import Controller, ControllerSpec, NotReadyError, Requeue
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.runner.waiting_writes import ALL, LATE_S, LOOK_S, WaitingWrites
@@ -28,7 +29,7 @@ class Scene:
         self.world = world
         self.is_leading = True
         self.error: Exception | None = None
-        self.judgements = Judgements()
+        self.judgements = Judgements(Scopes())
         queue: WorkQueue[WorkKey] = WorkQueue(
             lambda key: key[0], 1.0, 30.0, clock=asyncio.get_running_loop().time
         )

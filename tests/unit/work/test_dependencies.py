@@ -2,6 +2,7 @@
 
 import pytest
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.translation.refusal import Code, Refusal
 from karmada_vc_agent.work.dependencies import Dependency, Named
 from karmada_vc_agent.work.failure import refused
@@ -39,11 +40,12 @@ def test_refusal_waits_for_its_own_cluster_and_for_what_it_names(
 
 
 def test_codes_of_a_work_are_remembered_until_it_fares_otherwise() -> None:
-    memory = WorkMemory()
+    scopes = Scopes()
+    memory = WorkMemory(scopes)
     work = objects.work()
     memory.note(work, ("NodeOverlap",))
     memory.note(objects.work(vc="branch-b"), ("KindForbidden",))
     assert list(memory.refusals()) == [(A, "NodeOverlap"), ("branch-b", "KindForbidden")]
     memory.note(work)
-    memory.forget_cluster("branch-b")
+    scopes.end("branch-b")
     assert list(memory.refusals()) == []

@@ -65,7 +65,7 @@ async def applied(world: World, name: str) -> None:
     world.look()
     for work in works:
         await world.execution.reconcile((name, work))
-    world.manifests._depending_on_claims.add(f"karmada-es-{name}/refused")
+    world.manifests._depending_on_claims[f"karmada-es-{name}/refused"] = None
     world.shared_names._waiting[SharedName(Space.HOST, "shop.example")].add(
         f"karmada-es-{name}/map"
     )

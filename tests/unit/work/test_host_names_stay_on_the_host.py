@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.features.windows.openings import Openings
 from karmada_vc_agent.features.windows.windows import Windows
 from karmada_vc_agent.kube.discovery import Resource
@@ -31,6 +32,7 @@ from karmada_vc_agent.work.failure import Failure
 from karmada_vc_agent.work.host_objects import Applied, HostObjects
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.noted_objects import NotedObjects
 from karmada_vc_agent.work.reflection import WorkStatus
 from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
@@ -225,8 +227,10 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             _Kinds(resource),
             lambda *_: context,
             lambda _: None,
-            SharedNames(_NoHolders(), lambda _: None),
-            Windows(Openings({}, lambda: datetime.now(UTC)), _Refusing(text), _holds),
+            SharedNames(_NoHolders(), lambda _: None, scopes=Scopes()),
+            Windows(Openings({}, lambda: datetime.now(UTC)), _Refusing(text), _holds, Scopes()),
+            NotedObjects(Scopes()),
+            Scopes(),
         )
         failure = await manifests.apply(WorkManifest(context.vc, manifest, context.work))
         assert isinstance(failure, Failure)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
@@ -39,7 +40,7 @@ class Setting:
     def __init__(self, host: FakeApiServer, client: ApiClient) -> None:
         self.host = host
         self.store: Store[Object] = Store(RawCodec())
-        self.host_objects = HostObjects(client, lambda _: self.store)
+        self.host_objects = HostObjects(client, lambda _: self.store, scopes=Scopes())
         host.seed(objects.namespace("hns"))
         self.look()
 
@@ -98,7 +99,7 @@ async def test_writes_of_one_virtual_cluster_are_remembered_up_to_a_number(
     setting: Setting, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_objects, "REMEMBERED", 2)
-    setting.host_objects = HostObjects(client, lambda _: setting.store)
+    setting.host_objects = HostObjects(client, lambda _: setting.store, scopes=Scopes())
     maps = [desired(vc=vc) for vc in ("branch-a", "branch-b", "branch-b", "branch-b")]
     for number, obj in enumerate(maps):
         obj["metadata"]["name"] = f"map-{number}"
@@ -141,7 +142,7 @@ async def test_object_made_anew_by_somebody_is_put_right_although_its_generation
     store: Store[Object] = Store(RawCodec())
     wanted = objects.deployment(ns="hns")
     wanted["metadata"]["labels"][CLUSTER_LABEL] = "branch-a"
-    host_objects = HostObjects(client, lambda _: store)
+    host_objects = HostObjects(client, lambda _: store, scopes=Scopes())
     await host_objects.apply(apps, wanted, as_it_is)
     path = "/apis/apps/v1/namespaces/hns/deployments/web"
     host.remove(path)
@@ -158,7 +159,7 @@ async def test_restarted_process_finds_the_object_right_without_writing(
 ) -> None:
     await setting.apply()
     setting.look()
-    restarted = HostObjects(client, lambda _: setting.store)
+    restarted = HostObjects(client, lambda _: setting.store, scopes=Scopes())
     outcome = await restarted.apply(MAPS, desired(), as_it_is)
     assert outcome == Applied(setting.store.get("hns", "settings") or {}, was_written=False)
     assert setting.sent() == []
@@ -168,7 +169,9 @@ async def test_object_without_an_informer_is_read_from_the_server(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(objects.namespace("hns"), desired())
-    outcome = await HostObjects(client, lambda _: None).apply(MAPS, desired(), as_it_is)
+    outcome = await HostObjects(client, lambda _: None, scopes=Scopes()).apply(
+        MAPS, desired(), as_it_is
+    )
     assert isinstance(outcome, Applied)
     assert not outcome.was_written
     assert [request.method for request in host.requests] == ["GET"]
@@ -179,7 +182,7 @@ async def test_object_that_the_informer_does_not_show_yet_is_read_first(
 ) -> None:
     host.seed(objects.namespace("hns"), desired())
     unsynced: Store[Object] = Store(RawCodec())
-    await HostObjects(client, lambda _: unsynced).apply(MAPS, desired(), as_it_is)
+    await HostObjects(client, lambda _: unsynced, scopes=Scopes()).apply(MAPS, desired(), as_it_is)
     assert [request.method for request in host.requests] == ["GET"]
 
 

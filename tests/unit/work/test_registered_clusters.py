@@ -6,6 +6,7 @@ from unittest.mock import MagicMock, call
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import ClusterCodec
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.bounds import Bounds
@@ -25,11 +26,12 @@ class Given:
         self.membership.reconsider.return_value = ["n1"]
         clusters = MagicMock(store=self.store)
         clusters.ours.side_effect = lambda name: self.store.get("", name) if self.is_ours else None
+        scopes = Scopes()
         registered = RegisteredClusters(
-            self.virtual_clusters, clusters, self.membership, self.watches
+            self.virtual_clusters, clusters, self.membership, self.watches, scopes
         )
         self.told = MagicMock()
-        registered.gone.subscribe(self.told.gone)
+        scopes.ended.subscribe(self.told.gone)
         registered.became.subscribe(self.told.became)
         registered.disputed.subscribe(self.told.disputed)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.informers import InformerSet
@@ -46,13 +47,15 @@ def rule(cluster: str) -> Object:
 
 
 def test_rest_path_of_another_is_told_and_never_refused() -> None:
-    names = SharedNames(Known(rule("branch-a")), lambda _: None, lambda _cluster: True)
+    names = SharedNames(
+        Known(rule("branch-a")), lambda _: None, lambda _cluster: True, scopes=Scopes()
+    )
     with names.taking(rule("branch-b"), None, "w") as taken:
         assert taken == (SharedName(Space.REST_PATH, "prices"),)
 
 
 def test_own_path_is_nobodys_business() -> None:
-    names = SharedNames(Known(rule("branch-a")), lambda _: None)
+    names = SharedNames(Known(rule("branch-a")), lambda _: None, scopes=Scopes())
     with names.taking(rule("branch-a"), rule("branch-a"), "w") as taken:
         assert taken == ()
 

@@ -1,5 +1,6 @@
 """WorkReports: what is not written yet is not lost when the next report has less."""
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.rules import work_conditions
 from karmada_vc_agent.work.rules.manifest_status import manifest_status
@@ -12,7 +13,7 @@ def scene(*manifests: Object) -> tuple[WorkReports, Object]:
     work = objects.work(*manifests)
     work["metadata"] |= {"uid": "u", "generation": 1, "resourceVersion": "5"}
     times = iter(f"2026-05-01T10:0{n}:00Z" for n in range(9))
-    return WorkReports(lambda _: None, lambda: next(times)), work
+    return WorkReports(lambda _: None, lambda: next(times), Scopes()), work
 
 
 def report_of(reports: WorkReports, work: Object) -> Report:

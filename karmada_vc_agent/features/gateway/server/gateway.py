@@ -413,8 +413,6 @@ class Gateway:
         self._creations.pop(cluster, None)
         self._host.forget(cluster)
         self._turns.forget(cluster)
-        for room in (self._bodies, self._answers, self._events, self._planning, self._heavy):
-            room.forget(cluster)
         self._meter.forget(cluster)
 
 

@@ -11,6 +11,7 @@ it becomes too much, the one whose client took nothing for the longest time is c
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 from karmada_vc_agent.features.gateway.server.statuses import RefusalError
 
@@ -105,7 +106,7 @@ class Room:
         self.slow_s = slow_s
         self._lent_bytes = lent_bytes
         self._of_all = asyncio.Semaphore(at_once)
-        self._of_cluster: dict[str, asyncio.Lock] = {}
+        self._of_cluster: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.lent: list[Place] = []
 
     @asynccontextmanager
@@ -144,11 +145,6 @@ class Room:
                 return
             place.end()
             held -= place.size
-
-    def forget(self, cluster: str) -> None:
-        """Let go of a virtual cluster that is no longer served."""
-        if (own := self._of_cluster.get(cluster)) is not None and not own.locked():
-            del self._of_cluster[cluster]
 
 
 async def _patient(lock: asyncio.Lock | asyncio.Semaphore, wait_s: float) -> None:

@@ -6,6 +6,7 @@ from unittest.mock import AsyncMock
 import msgspec
 import pytest
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.features.adoption.adoptions import PAGES_AT_MOST, Adoptions
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
@@ -36,7 +37,8 @@ class Host:
         self._pods = [pod(node) for node in nodes]
         self.client.read_page.side_effect = self._page
         self.client.replace.side_effect = self._replace
-        self.kept = NotedObjects()
+        self.scopes = Scopes()
+        self.kept = NotedObjects(self.scopes)
         self.told: list[str] = []
         self.kept.changed.subscribe(self.told.append)
         self.adoptions = Adoptions(self.client, self.kept, lambda _, node: node.startswith("own"))
@@ -140,5 +142,5 @@ async def test_what_is_gone_is_forgotten() -> None:
     host.adoptions.gone(wanted())
     assert host.kept.of("branch-a") == []
     await host.settle(wanted(), live())
-    host.adoptions.forget_cluster("branch-a")
+    host.scopes.end("branch-a")
     assert host.kept.of("branch-a") == []

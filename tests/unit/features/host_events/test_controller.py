@@ -270,7 +270,7 @@ async def test_quota_that_goes_on_is_nothing_to_tell(setting: Setting) -> None:
 async def test_cluster_that_is_gone_is_forgotten(setting: Setting) -> None:
     setting.report("e1")
     await asyncio.sleep(2.0)
-    setting.world.parts.works.registered.gone.emit("branch-a")
+    setting.world.parts.common.scopes.end("branch-a")
     assert await setting.work(0.0) == [None]
     assert await setting.told() == []
 

@@ -10,6 +10,7 @@ from karmada_vc_agent.cluster.judgements import HubContact, Judgements
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
@@ -80,14 +81,17 @@ class Served:
         )
         self.live.changed.subscribe(self.definitions.settings_changed)
         self.works: Signal[[str, Object | None, Object | None]] = Signal()
-        self.contact = HubContact(40.0, self.clock)
-        self.judgements = Judgements()
+        self.scopes = Scopes()
+        self.contact = HubContact(40.0, self.scopes, self.clock)
+        self.judgements = Judgements(self.scopes)
         seen = Seen(
             clusters=world.clusters,
             membership=world.membership,
-            works=WorkTally(self.works),
+            works=WorkTally(self.works, self.scopes),
             judgements=self.judgements,
-            reachable=ReachableNodes(world.membership, Thresholds(), lambda *_: None, self.clock),
+            reachable=ReachableNodes(
+                world.membership, Thresholds(), lambda *_: None, self.clock, self.scopes
+            ),
             contact=self.contact,
             trouble=self.troubles.get,
             stays_away=lambda _: False,

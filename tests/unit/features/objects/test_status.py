@@ -63,7 +63,7 @@ async def test_nothing_is_written_where_nothing_changed(registered: Served) -> N
 async def test_two_writes_are_seconds_apart(registered: Served) -> None:
     await registered.status()
     registered.world.forget_requests()
-    registered.judgements.forget("branch-a")
+    registered.scopes.end("branch-a")
     registered.clock.advance(PAUSE_S - 1)
     assert await registered.writer.reconcile("branch-a") == Requeue(1.0)
     assert registered.world.host.writes() == []

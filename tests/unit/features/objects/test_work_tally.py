@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.features.objects.virtual_cluster_status import WorkCounts
 from karmada_vc_agent.features.objects.work_tally import WorkTally
 from karmada_vc_agent.kube.signal import Signal
@@ -26,7 +27,7 @@ def changes() -> Changes:
 
 
 def test_work_counts_once_as_it_is_now(changes: Changes) -> None:
-    tally = WorkTally(changes)
+    tally = WorkTally(changes, Scopes())
     changes.emit("branch-a", None, work("a"))
     changes.emit("branch-a", work("a"), work("a", "False"))
     changes.emit("branch-a", None, work("b", "True"))
@@ -41,19 +42,20 @@ def test_work_counts_once_as_it_is_now(changes: Changes) -> None:
 
 
 def test_few_of_many_failing_are_named(changes: Changes) -> None:
-    tally = WorkTally(changes)
+    tally = WorkTally(changes, Scopes())
     for name in "edcba":
         changes.emit("branch-a", None, work(name, "False"))
     assert tally.of("branch-a") == WorkCounts(failed=5, failing=("a", "b", "c"))
 
 
 def test_changes_of_counts_are_told(changes: Changes) -> None:
-    tally = WorkTally(changes)
+    scopes = Scopes()
+    tally = WorkTally(changes, scopes)
     told: list[str] = []
     tally.changed.subscribe(told.append)
     changes.emit("branch-a", None, work("a"))
     changes.emit("branch-a", work("a"), work("a"))
-    tally.forget("branch-a")
-    tally.forget("branch-a")
+    scopes.end("branch-a")
+    scopes.end("branch-a")
     assert told == ["branch-a"] * 2
     assert tally.of("branch-a") == WorkCounts()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import RetryError
@@ -89,7 +90,7 @@ def judging(host: FakeApiServer) -> None:
 
 async def apply(client: ApiClient, desired: Object, as_user: str = "") -> Applied:
     store: Store[Object] = Store(RawCodec())
-    objects_of_host = HostObjects(client, lambda _: store)
+    objects_of_host = HostObjects(client, lambda _: store, scopes=Scopes())
     outcome = await objects_of_host.apply(BINDING, desired, lambda obj, _: obj, as_user)
     assert isinstance(outcome, Applied)
     return outcome
@@ -243,7 +244,7 @@ async def test_clean_up_that_fails_hides_no_answer_and_is_done_with_the_next_bin
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.fail(500, "InternalError", method="DELETE", path=f"{ROLES}/reader")
-    of_host = HostObjects(client, lambda _: Store(RawCodec()))
+    of_host = HostObjects(client, lambda _: Store(RawCodec()), scopes=Scopes())
     first = await of_host.apply(BINDING, binding(), lambda obj, _: obj)
     assert isinstance(first, Applied)
     assert first.live == host.live(f"{BINDINGS}/to-it")
@@ -267,7 +268,7 @@ async def test_stand_in_that_is_left_is_none_once_a_work_brings_the_role(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.fail(500, "InternalError", method="DELETE", path=f"{ROLES}/reader")
-    of_host = HostObjects(client, lambda _: Store(RawCodec()))
+    of_host = HostObjects(client, lambda _: Store(RawCodec()), scopes=Scopes())
     await of_host.apply(BINDING, binding(), lambda obj, _: obj)
     brought = role()
     brought["metadata"] |= {"labels": dict(MARKS), "annotations": {domain.WORK_ANNOTATION: WORK}}
@@ -386,7 +387,7 @@ async def test_preserved_binding_is_released_though_its_role_is_missing(
     text = f'rolebindings.{GROUP} "reader" not found'
     host.fail(404, "NotFound", method="PUT", path=f"{BINDINGS}/to-it", message=text)
     store: Store[Object] = Store(RawCodec())
-    await HostObjects(client, lambda _: store).release(BINDING, binding())
+    await HostObjects(client, lambda _: store, scopes=Scopes()).release(BINDING, binding())
     assert domain.CLUSTER_LABEL not in host.live(f"{BINDINGS}/to-it")["metadata"]["labels"]
     [stand_in] = made(host, ROLES)
     assert stand_in["metadata"]["labels"] == MARKS

@@ -1,0 +1,61 @@
+"""ClusterConditions: what is not normal is an event and a metric, too, for as long as it lasts."""
+
+import pytest
+
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.runner.conditions import ClusterConditions
+from tests.fakes.world import World, new_world
+
+SERIES = (
+    'virtual_cluster_condition_abnormal{condition="CredentialRenewed",member_cluster="branch-a"}'
+)
+
+
+def is_shown(world: World) -> bool:
+    return SERIES in world.parts.common.metrics.text().decode()
+
+
+@pytest.fixture
+def conditions(world: World) -> ClusterConditions:
+    world.register()
+    world.look()
+    return ClusterConditions(world.parts)
+
+
+async def test_condition_that_is_not_normal_is_a_metric_until_it_is(
+    world: World, conditions: ClusterConditions
+) -> None:
+    world.parts.credential.fail("ReadOnly", "it is")
+    conditions.of(world.vc(), {})
+    assert is_shown(world)
+    world.parts.credential.succeed()
+    conditions.of(world.vc(), {})
+    assert not is_shown(world)
+
+
+async def test_metric_ends_with_its_virtual_cluster(
+    world: World, conditions: ClusterConditions
+) -> None:
+    world.parts.credential.fail("ReadOnly", "it is")
+    conditions.of(world.vc(), {})
+    world.parts.common.scopes.end("branch-a")
+    assert not is_shown(world)
+
+
+async def test_event_is_written_for_each_reason_that_the_cluster_does_not_say_yet() -> None:
+    async with new_world() as world:
+        world.register()
+        world.look()
+        conditions = ClusterConditions(world.parts)
+        live: Object = {}
+        for fails in ("ReadOnly", "ReadOnly", "RequestPending", "", ""):
+            world.parts.credential.fail(fails, fails and "it fails")
+            live = {"conditions": conditions.of(world.vc(), live)}
+        queued = world.parts.works.recorder
+        await queued.drain(1.0)
+        reasons = [
+            request.body["reason"]
+            for request in world.hub.requests
+            if request.method == "POST" and request.path.endswith("/events")
+        ]
+        assert reasons == ["ReadOnly", "RequestPending", "Succeeded"]
