@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
+from e2e.lab import quarantine
 from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_gone
 from e2e.lab.interpret import Interpreter, cached_program
@@ -55,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     """End as on Ctrl-C when told to end: agents are killed and what was made is removed."""
+    quarantine.check(quarantine.QUARANTINED)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -63,6 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S), append=False)
+    quarantine.mark(items, quarantine.QUARANTINED)
 
 
 @pytest.fixture(scope="session")
@@ -196,7 +199,11 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much the suites compared and what was attempted, from what their tests recorded."""
+    """Say what is quarantined, what was compared and what was attempted, as tests recorded it."""
+    if quarantined := quarantine.summary(terminalreporter.stats):
+        terminalreporter.section("quarantined")
+        for line in quarantined:
+            terminalreporter.write_line(line)
     reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
     recorded = [dict(report.user_properties) for report in reports]
     outcomes = {p["attempt"]: p["outcome"] for p in recorded if "attempt" in p}
