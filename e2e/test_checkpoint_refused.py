@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from karmada_vc_agent.lifecycle.hub_start import CHECK_PATIENCE_S
 
 from e2e.lab import objects
 from e2e.lab.agent import Agent
@@ -15,7 +16,6 @@ from e2e.lab.lab import QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.wait import eventually, wait_gone, within
 from e2e.lab.works import condition
-from karmada_vc_agent.runner.hub_start import CHECK_PATIENCE_S
 
 FLAGS = (*QUICK_LEASE, "--cluster-status-update-frequency", "1s")
 ADMISSION = "admissionregistration.k8s.io/v1"

@@ -13,13 +13,7 @@ from typing import Any
 
 import urllib3
 import yaml
-
-from control_planes.pki import Authority, write_private
-from e2e.lab.agent import ROOT, clean_environment, settings_file
-from e2e.lab.api import Api, Object
-from e2e.lab.kubectl import kubectl
-from e2e.lab.wait import eventually
-from karmada_vc_agent.features.gateway.secret import (
+from karmada_vc_agent.access.gateway_secret import (
     KEY_BYTES,
     KINDS,
     SEALING_KEY,
@@ -30,6 +24,12 @@ from karmada_vc_agent.features.gateway.secret import (
     digest,
     secret_name,
 )
+
+from control_planes.pki import Authority, write_private
+from e2e.lab.agent import ROOT, clean_environment, settings_file
+from e2e.lab.api import Api, Object
+from e2e.lab.kubectl import kubectl
+from e2e.lab.wait import eventually
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster

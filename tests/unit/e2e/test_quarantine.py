@@ -1,5 +1,6 @@
 """Quarantined stories do not fail the suite, are reported by name, and are few."""
 
+import os
 import re
 from pathlib import Path
 from subprocess import run
@@ -44,8 +45,11 @@ def test_quarantined_test_is_reported_and_does_not_fail_the_suite(tmp_path: Path
     (tmp_path / "pytest.ini").write_text(
         f"[pytest]\nxfail_strict = true\npythonpath = {ROOT}\n", encoding="utf-8"
     )
-    command = [executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "1"]
-    done = run(command, cwd=tmp_path, check=False, capture_output=True, text=True)  # noqa: S603
+    command = [executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = run(  # noqa: S603
+        command, cwd=tmp_path, check=False, capture_output=True, text=True, env=environment
+    )
     assert done.returncode == 0, done.stdout
     assert re.findall("^> (.*)$", done.stdout, re.MULTILINE) == [
         "test_x.py::test_flaky: failed: a race, since 2026-11-25",
