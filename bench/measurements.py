@@ -7,8 +7,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from karmada_vc_agent.views.works import work_path
-
 from bench import works
 from bench.process import AgentProcess, Memory
 from bench.results import AgentResults, Burst, median
@@ -16,6 +14,7 @@ from bench.watcher import Milestone, Watcher
 from bench.works import Object
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.work.works import work_path
 
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 WRITERS = 24

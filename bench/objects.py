@@ -14,8 +14,6 @@ from itertools import pairwise
 
 import msgspec
 import yaml
-from karmada_vc_agent.objects.object_names import API_VERSION, KIND, PATH
-from karmada_vc_agent.status.conditions import find_condition
 
 from bench import works
 from bench.lab import GROUP_LABEL, ROOT, Lab
@@ -23,6 +21,8 @@ from bench.measurements import Bench, Contestant, idle_cpu_percent, in_turns, me
 from bench.process import AgentProcess
 from bench.results import AgentResults, ObjectsPhase, ObjectsResults, StatusWrites
 from bench.watcher import Watcher
+from karmada_vc_agent.cluster.rules.conditions import find_condition
+from karmada_vc_agent.features.objects.object_names import API_VERSION, KIND, PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import UnreachableError
 

@@ -11,11 +11,11 @@ from contextlib import suppress
 from enum import Enum
 
 import msgspec
-from karmada_vc_agent.views.work_watches import ALL_WORKS_PATH
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
+from karmada_vc_agent.work.work_watches import ALL_WORKS_PATH
 
 Subject = tuple[str, str]
 """Cluster, and the name that a Work and its object share."""

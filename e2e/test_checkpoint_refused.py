@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from karmada_vc_agent.lifecycle.hub_start import CHECK_PATIENCE_S
 
 from e2e.lab import objects
 from e2e.lab.agent import Agent
@@ -16,6 +15,7 @@ from e2e.lab.lab import QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.wait import eventually, wait_gone, within
 from e2e.lab.works import condition
+from karmada_vc_agent.runner.hub_start import CHECK_PATIENCE_S
 
 FLAGS = (*QUICK_LEASE, "--cluster-status-update-frequency", "1s")
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -232,7 +232,9 @@ class Refusal:
         return f"{collection(ADMISSION, kind)}/{name}"
 
     def _is_refused(self, agent: Agent) -> None:
-        secret = secrets_of(self._lab.host, agent)[0]["metadata"]["name"]
+        secrets = secrets_of(self._lab.host, agent)
+        assert secrets
+        secret = secrets[0]["metadata"]["name"]
         path = f"{collection('v1', 'Secret', agent.namespace)}/{secret}"
         told = ""
         try:

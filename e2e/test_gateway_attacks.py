@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 import urllib3
-from karmada_vc_agent.gateway.server.room import LARGE_AT_ONCE
-from karmada_vc_agent.gateway.server.turns import TURN_S
 
 from e2e.lab.dear_requests import dear_requests
 from e2e.lab.lone_gateway import ADMIN, LoneGateway, config_map, lone_gateway
@@ -23,6 +21,8 @@ from e2e.lab.lone_server import lone_api_server
 from e2e.lab.objects import custom_definition
 from e2e.lab.pair import Pair
 from e2e.lab.wait import eventually
+from karmada_vc_agent.features.gateway.server.room import LARGE_AT_ONCE
+from karmada_vc_agent.features.gateway.server.turns import TURN_S
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/edge/networkpolicies"

@@ -6,7 +6,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from karmada_vc_agent.access.gateway_secret import sums_of
 
 from control_planes.directory import Directory
 from e2e.lab import objects
@@ -15,6 +14,7 @@ from e2e.lab.gateway import Gateway, Way
 from e2e.lab.karmadactl import User
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually
+from karmada_vc_agent.features.gateway.secret import sums_of
 
 RBAC = "rbac.authorization.k8s.io"
 TOKENS = "/api/v1/namespaces/karmada-cluster/secrets"

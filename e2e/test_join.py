@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from karmada_vc_agent.commands.bootstrap import public_key_hash
 
 from e2e.lab import objects
 from e2e.lab.access import Kubeconfigs, account_kubeconfig
@@ -21,6 +20,7 @@ from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.lone_server import lone_karmada
 from e2e.lab.wait import eventually
+from karmada_vc_agent.access.bootstrap import public_key_hash
 
 DOMAIN = "virtualcluster.kubeedge.io"
 UNCHANGED = "Nothing to change"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pytest
-from karmada_vc_agent.commands.join_preflight import PreflightError
 
 from e2e.lab import accounts, objects
 from e2e.lab.api import Api, ApiError, Object, collection, path_of
@@ -14,6 +13,7 @@ from e2e.lab.lab import AGENT_LABEL, NODES, Group, Lab
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition
+from karmada_vc_agent.access.join_preflight import PreflightError
 
 DOMAIN = "virtualcluster.kubeedge.io"
 SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"

@@ -61,7 +61,7 @@ def _large(namespace: str, name: str) -> Object:
 def _is_applied(lab: Lab, work: str) -> bool:
     try:
         return bool(condition(lab.hub.get(work), "Applied")["status"] == "True")
-    except LookupError:
+    except AssertionError:
         return False
 
 

@@ -15,10 +15,17 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from karmada_vc_agent.cluster.agent_node import check_apart_from_tenants
+from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.found.start import add_found_sources, seed
+from karmada_vc_agent.features.certificate.hub_certificate import HubCertificate
+from karmada_vc_agent.features.checkpoint.removal import remove_once_there
+from karmada_vc_agent.features.found.start import add_found_sources, seed
+from karmada_vc_agent.features.objects.reading import read_at_start
 from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
@@ -32,35 +39,28 @@ from karmada_vc_agent.kube.leader_election import (
 from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.kube.supervisor import Supervisor
-from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.api_servers import KUBE_SYSTEM_PATH
-from karmada_vc_agent.lifecycle.checkpoint_removal import remove_once_there
-from karmada_vc_agent.lifecycle.ending import until
-from karmada_vc_agent.lifecycle.hub_certificate import HubCertificate
-from karmada_vc_agent.lifecycle.hub_relief import hub_relief
-from karmada_vc_agent.lifecycle.hub_start import HubStart
-from karmada_vc_agent.lifecycle.joined import JoinedClusters, has_rights
-from karmada_vc_agent.lifecycle.lead import Lead
-from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
 from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.objects.reading import read_at_start
-from karmada_vc_agent.parts.clients import Clients, connect, warn_of_few_files
-from karmada_vc_agent.parts.common import Process
-from karmada_vc_agent.service.service import END_S, Service
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.runner.api_servers import KUBE_SYSTEM_PATH
+from karmada_vc_agent.runner.clients import Clients, connect, warn_of_few_files
+from karmada_vc_agent.runner.collector import HOST, HUB
+from karmada_vc_agent.runner.common import Process
+from karmada_vc_agent.runner.ending import until
+from karmada_vc_agent.runner.hub_relief import hub_relief
+from karmada_vc_agent.runner.hub_start import HubStart
+from karmada_vc_agent.runner.joined import JoinedClusters, has_rights
+from karmada_vc_agent.runner.lead import Lead
+from karmada_vc_agent.runner.service import END_S, Service
+from karmada_vc_agent.runner.settings_follower import SettingsFollower
 from karmada_vc_agent.telemetry.build_info import build_info
-from karmada_vc_agent.telemetry.collector import HOST, HUB
 from karmada_vc_agent.telemetry.endpoints import METRICS_PATH
 from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.telemetry.meters import ClientMeter
 from karmada_vc_agent.telemetry.metrics import Metrics, Sample
 from karmada_vc_agent.translation.names import NamespaceTemplate
-from karmada_vc_agent.views.agent_node import check_apart_from_tenants
-from karmada_vc_agent.views.live_settings import LiveSettings
-from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
-from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 
 _log = logging.getLogger(__name__)
 

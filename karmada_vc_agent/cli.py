@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.cluster.agent_node import VARIABLE
 from karmada_vc_agent.commands.shared_options import FilePath
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.config_error import ConfigError
@@ -32,10 +33,10 @@ from karmada_vc_agent.kube.certificate_files import ServingCertificate
 from karmada_vc_agent.kube.connections import limit_tls_buffers
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
-from karmada_vc_agent.lifecycle.agent_state import StateError
-from karmada_vc_agent.lifecycle.ending import call_on, stop_on_signals
-from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower, digest_of
 from karmada_vc_agent.model.durations import Duration
+from karmada_vc_agent.runner.agent_state import StateError
+from karmada_vc_agent.runner.ending import call_on, stop_on_signals
+from karmada_vc_agent.runner.settings_follower import SettingsFollower, digest_of
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
     is_local,
@@ -47,7 +48,6 @@ from karmada_vc_agent.telemetry.logs import start_logging
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.names import NamespaceTemplate
-from karmada_vc_agent.views.agent_node import VARIABLE
 
 _log = logging.getLogger(__name__)
 
@@ -79,12 +79,12 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 
 _OTHER_COMMANDS = {
-    "gateway": "karmada_vc_agent.commands.gateway_options",
-    "kubeconfig": "karmada_vc_agent.commands.kubeconfig_options",
-    "join": "karmada_vc_agent.commands.join_options",
+    "gateway": "karmada_vc_agent.features.gateway.command",
+    "kubeconfig": "karmada_vc_agent.features.gateway.kubeconfig",
+    "join": "karmada_vc_agent.access.join_options",
     "explain": "karmada_vc_agent.commands.explain_options",
     "status": "karmada_vc_agent.commands.status_options",
-    "leave": "karmada_vc_agent.commands.leave_options",
+    "leave": "karmada_vc_agent.access.leave_options",
 }
 """Command -> its module, imported when called: `run` does not pay their memory."""
 

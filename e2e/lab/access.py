@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
-from karmada_vc_agent.commands.described import described_on_host
-from karmada_vc_agent.commands.host_rights import (
+
+from karmada_vc_agent.access import join_steps
+from karmada_vc_agent.access.agent_objects import HostInstall
+from karmada_vc_agent.access.described import described_on_host
+from karmada_vc_agent.access.host_rights import (
     Approvals,
     grant_on_host,
     host_rights,
     read_host,
 )
-
-from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.hub_objects import HubAccess
-from karmada_vc_agent.commands import join_steps
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from karmada_vc_agent.checkpoint import shards
 
 from e2e.lab.step import VARIABLE, Step
 from karmada_vc_agent import cli
+from karmada_vc_agent.features.checkpoint import shards
 from karmada_vc_agent.kube.client import ApiClient
 
 FEW = 8

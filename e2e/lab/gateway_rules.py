@@ -8,7 +8,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from karmada_vc_agent.gateway.mapping.exchange import (
+from e2e.lab.api import Api, Object
+from karmada_vc_agent.features.gateway.mapping.exchange import (
     PAGES_MAX,
     Answer,
     Forward,
@@ -18,9 +19,7 @@ from karmada_vc_agent.gateway.mapping.exchange import (
     Unknown,
     VirtualRequest,
 )
-from karmada_vc_agent.gateway.mapping.plan import plan
-
-from e2e.lab.api import Api, Object
+from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import parse_api_version
 from tests.fakes.gateway_view import Asker, FakeHost, FakeView

@@ -13,7 +13,13 @@ from typing import Any
 
 import urllib3
 import yaml
-from karmada_vc_agent.access.gateway_secret import (
+
+from control_planes.pki import Authority, write_private
+from e2e.lab.agent import ROOT, clean_environment, settings_file
+from e2e.lab.api import Api, Object
+from e2e.lab.kubectl import kubectl
+from e2e.lab.wait import eventually
+from karmada_vc_agent.features.gateway.secret import (
     KEY_BYTES,
     KINDS,
     SEALING_KEY,
@@ -24,12 +30,6 @@ from karmada_vc_agent.access.gateway_secret import (
     digest,
     secret_name,
 )
-
-from control_planes.pki import Authority, write_private
-from e2e.lab.agent import ROOT, clean_environment, settings_file
-from e2e.lab.api import Api, Object
-from e2e.lab.kubectl import kubectl
-from e2e.lab.wait import eventually
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -109,12 +109,15 @@ class LoneGateway:
         self.host.patch(path, {"stringData": texts})
 
     def _assert_serves(self, cluster: str) -> None:
-        answer = self.ask("/api/v1/namespaces", cluster).json()
-        names = {each["metadata"]["name"] for each in answer["items"]}
+        answer = self.ask("/api/v1/namespaces", cluster)
+        assert answer.status == 200, answer.data
+        names = {each["metadata"]["name"] for each in answer.json()["items"]}
         assert names == {*NAMESPACES, "kube-system"}
         for name in NAMESPACES:
             assert self.ask(f"/api/v1/namespaces/{name}/configmaps", cluster).status == 200
-        assert len(self.ask("/api/v1/nodes", cluster).json()["items"]) == 1
+        answer = self.ask("/api/v1/nodes", cluster)
+        assert answer.status == 200, answer.data
+        assert len(answer.json()["items"]) == 1
 
     def claim(self, cluster: str, virtual: str) -> str:
         """Make a claimed namespace with the rights in it; return its name on the host."""

@@ -4,11 +4,11 @@ import uuid
 from typing import Any
 
 import urllib3
-from karmada_vc_agent.access.gateway_secret import TokenKind
 
 from e2e.lab.api import Api
 from e2e.lab.lone_gateway import LoneGateway, config_map, pod
 from e2e.lab.wait import eventually
+from karmada_vc_agent.features.gateway.secret import TokenKind
 
 LETTERS = ("a", "b")
 

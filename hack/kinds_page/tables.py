@@ -10,17 +10,14 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from karmada_vc_agent.apply import bound_roles
-from karmada_vc_agent.apply.strategies import choice
-from karmada_vc_agent.planning import apply_order, orphaned, prune, quota_shares
-from karmada_vc_agent.status import endpoint_slice_work, manifest_status
-
+from karmada_vc_agent.features.adoption import adopted_pods
+from karmada_vc_agent.features.quota import shares as quota_shares
+from karmada_vc_agent.features.service_export import endpoint_slice_work
 from karmada_vc_agent.interpretation import interpreter
 from karmada_vc_agent.model import kinds, tenancy
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
 from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.translation import (
-    adopted_pods,
     controller_kinds,
     dns_texts,
     edge_application,
@@ -41,6 +38,9 @@ from karmada_vc_agent.translation.notices import NoticeCode, shared_name
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import Reference, Treatment
 from karmada_vc_agent.translation.retained import Kept
+from karmada_vc_agent.work.namespaces import bound_roles
+from karmada_vc_agent.work.rules import apply_order, manifest_status, orphaned, prune
+from karmada_vc_agent.work.strategies import choice
 
 
 class Aspect(Enum):

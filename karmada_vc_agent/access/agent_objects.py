@@ -5,15 +5,15 @@ import hashlib
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.access.agent_nodes import OffGroups
-from karmada_vc_agent.access.gateway_objects import (
+from karmada_vc_agent.access.host_roles import HUB_SECRET
+from karmada_vc_agent.access.pod_specs import HEALTH_PORT_NAME, Program, pod_spec
+from karmada_vc_agent.features.gateway.objects import (
     CERTIFICATES,
     GatewayInstall,
     certificates_name,
     gateway_base_objects,
     gateway_workload,
 )
-from karmada_vc_agent.access.host_roles import HUB_SECRET
-from karmada_vc_agent.access.pod_specs import HEALTH_PORT_NAME, Program, pod_spec
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from karmada_vc_agent.commands.changes import Changes, differences, without_fields
+from karmada_vc_agent.access.changes import Changes, differences, without_fields
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError

@@ -22,12 +22,12 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from karmada_vc_agent.access.hub_objects import USER_PREFIX
-from karmada_vc_agent.commands.agent_certificate import (
+from karmada_vc_agent.access.agent_certificate import (
     ClientCertificate,
     forget_request,
     request_certificate,
 )
+from karmada_vc_agent.access.hub_objects import USER_PREFIX
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient

@@ -10,18 +10,33 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
-from karmada_vc_agent.access.gateway_roles import GatewayAccess
+from karmada_vc_agent.access.apply_objects import apply_all, find
+from karmada_vc_agent.access.changes import Changes, differences
+from karmada_vc_agent.access.described import Described
 from karmada_vc_agent.access.host_roles import MANAGED, HostAccess, Kind, host_bindings, host_roles
+from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.known_kinds import NAMESPACED
-from karmada_vc_agent.commands.apply_objects import apply_all, find
-from karmada_vc_agent.commands.changes import Changes, differences
-from karmada_vc_agent.commands.described import Described
-from karmada_vc_agent.commands.gateway_removal import remove_gateway
-from karmada_vc_agent.commands.join_preflight import PreflightError
-from karmada_vc_agent.commands.policy_removal import remove_policies
-from karmada_vc_agent.commands.prune import prune
+from karmada_vc_agent.access.policy_removal import remove_policies
+from karmada_vc_agent.access.prune import prune
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.gateway.removal import remove_gateway
+from karmada_vc_agent.features.gateway.roles import GatewayAccess
+from karmada_vc_agent.features.objects.crd import definition
+from karmada_vc_agent.features.policies.guards import group_labels, renames_of
+from karmada_vc_agent.features.policies.installed_policies import (
+    resource_of,
+    served_versions,
+    wanted_policies,
+)
+from karmada_vc_agent.features.policies.objects import (
+    ANY_CLUSTER,
+    SCHEDULER,
+    VALIDATING,
+    PolicyOwner,
+    owner_of,
+)
+from karmada_vc_agent.features.policies.strict import allowances, cluster_of, holds
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
@@ -34,16 +49,6 @@ from karmada_vc_agent.model.service_accounts import user_of
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.objects.crd import definition
-from karmada_vc_agent.translation.admission_guards import group_labels, renames_of
-from karmada_vc_agent.translation.admission_objects import (
-    ANY_CLUSTER,
-    SCHEDULER,
-    VALIDATING,
-    PolicyOwner,
-    owner_of,
-)
-from karmada_vc_agent.translation.admission_strict import allowances, cluster_of, holds
 from karmada_vc_agent.translation.identities import admin_groups
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_SCOPED,
@@ -53,11 +58,6 @@ from karmada_vc_agent.translation.kind_policy import (
 )
 from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules, cut
 from karmada_vc_agent.translation.tenant_metadata import tenants_patterns
-from karmada_vc_agent.views.installed_policies import (
-    resource_of,
-    served_versions,
-    wanted_policies,
-)
 
 _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _ATTEMPTS = 3

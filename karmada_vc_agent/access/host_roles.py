@@ -13,16 +13,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from karmada_vc_agent.access.gateway_roles import (
+from karmada_vc_agent.access.hub_objects import Reasons
+from karmada_vc_agent.access.known_kinds import NAMESPACED
+from karmada_vc_agent.features.checkpoint.shards import secret_names
+from karmada_vc_agent.features.gateway.roles import (
     GatewayAccess,
     gateway_bindings,
     gateway_reasons,
     gateway_roles,
 )
-from karmada_vc_agent.access.gateway_secret import secret_name
-from karmada_vc_agent.access.hub_objects import Reasons
-from karmada_vc_agent.access.known_kinds import NAMESPACED
-from karmada_vc_agent.checkpoint.shards import secret_names
+from karmada_vc_agent.features.gateway.secret import secret_name
 from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import (

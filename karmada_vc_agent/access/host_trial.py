@@ -2,15 +2,15 @@
 
 from collections.abc import Awaitable, Iterator
 
-from karmada_vc_agent.commands.apply_objects import MANAGER, find, path_of
-from karmada_vc_agent.commands.host_rights import HostRights
-from karmada_vc_agent.commands.join_preflight import PreflightError
+from karmada_vc_agent.access.apply_objects import MANAGER, find, path_of
+from karmada_vc_agent.access.host_rights import HostRights
+from karmada_vc_agent.access.join_preflight import PreflightError
+from karmada_vc_agent.features.policies.installed_policies import resource_of
+from karmada_vc_agent.features.policies.objects import VALIDATING
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.model.objects import Object, key_of
-from karmada_vc_agent.translation.admission_objects import VALIDATING
-from karmada_vc_agent.views.installed_policies import resource_of
 
 _DRY = {"dryRun": "All"}
 _LONGEST = 1000

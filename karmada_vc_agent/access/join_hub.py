@@ -9,16 +9,16 @@ from urllib.parse import urlsplit
 
 import click
 
-from karmada_vc_agent.commands import bootstrap, join_preflight, join_steps
-from karmada_vc_agent.commands.agent_certificate import is_still_good
-from karmada_vc_agent.commands.apply_objects import MANAGER
-from karmada_vc_agent.commands.changes import Changes
-from karmada_vc_agent.commands.join_plan import HOST, HUB, HubOptions, JoinPlan
+from karmada_vc_agent.access import bootstrap, join_preflight, join_steps
+from karmada_vc_agent.access.agent_certificate import is_still_good
+from karmada_vc_agent.access.apply_objects import MANAGER
+from karmada_vc_agent.access.changes import Changes
+from karmada_vc_agent.access.join_plan import HOST, HUB, HubOptions, JoinPlan
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
-from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 
 _GENERATOR = (
     f"A token cannot create Roles: using Karmada's user {bootstrap.GENERATOR}, which has "

@@ -7,10 +7,10 @@ import click
 
 from karmada_vc_agent.access.agent_nodes import off_groups
 from karmada_vc_agent.access.agent_objects import HostInstall
+from karmada_vc_agent.access.bootstrap import BootstrapToken
+from karmada_vc_agent.access.described import Described
+from karmada_vc_agent.access.host_rights import Approvals
 from karmada_vc_agent.access.hub_objects import HubAccess
-from karmada_vc_agent.commands.bootstrap import BootstrapToken
-from karmada_vc_agent.commands.described import Described
-from karmada_vc_agent.commands.host_rights import Approvals
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL
 

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from karmada_vc_agent.access.apply_objects import find
 from karmada_vc_agent.access.hub_objects import HubAccess
-from karmada_vc_agent.commands.apply_objects import find
+from karmada_vc_agent.access.prune import NEEDS as NEEDS_TO_PRUNE
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent_of, cluster_id
+from karmada_vc_agent.cluster.rules.cluster_registration import served_by_another
 from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.commands.prune import NEEDS as NEEDS_TO_PRUNE
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
@@ -14,8 +16,6 @@ from karmada_vc_agent.model.domain import HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, execution_namespace
 from karmada_vc_agent.model.objects import annotations_of, dig
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
-from karmada_vc_agent.status.cluster_registration import served_by_another
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, agent_id, agent_of, cluster_id
 
 CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
 

@@ -3,22 +3,16 @@
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from karmada_vc_agent.commands import (
-    host_trial,
-    join_hub,
-    join_preflight,
-    join_steps,
-    leave_steps,
-)
-from karmada_vc_agent.commands.changes import Changes
-from karmada_vc_agent.commands.host_rights import grant_on_host
-from karmada_vc_agent.commands.join_hub import Hub
-from karmada_vc_agent.commands.join_plan import HOST, HUB, JoinPlan
-from karmada_vc_agent.commands.join_write import rights_for, write
+from karmada_vc_agent.access import host_trial, join_hub, join_preflight, join_steps, leave_steps
+from karmada_vc_agent.access.changes import Changes
+from karmada_vc_agent.access.host_rights import grant_on_host
+from karmada_vc_agent.access.join_hub import Hub
+from karmada_vc_agent.access.join_plan import HOST, HUB, JoinPlan
+from karmada_vc_agent.access.join_write import rights_for, write
+from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.commands.output_files import make_directory
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import find_credentials
-from karmada_vc_agent.views.hub_clusters import host_id
 
 _WORKS_WIDE = (
     "With --works-cluster-wide the agent can read the Works of every Cluster of this hub, "

@@ -8,18 +8,18 @@ import base64
 from contextlib import suppress
 from dataclasses import replace
 
-from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
-from karmada_vc_agent.access.host_roles import HUB_SECRET
-from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
-from karmada_vc_agent.commands.agent_certificate import (
+from karmada_vc_agent.access.agent_certificate import (
     is_still_good,
     kubeconfig_text,
     request_certificate,
 )
-from karmada_vc_agent.commands.apply_objects import IMAGE_FIELDS, apply_all, find
-from karmada_vc_agent.commands.changes import Changes
-from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
-from karmada_vc_agent.commands.prune import prune
+from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
+from karmada_vc_agent.access.apply_objects import IMAGE_FIELDS, apply_all, find
+from karmada_vc_agent.access.changes import Changes
+from karmada_vc_agent.access.host_roles import HUB_SECRET
+from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
+from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.access.prune import prune
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION

@@ -5,20 +5,20 @@ from itertools import chain
 
 import click
 
+from karmada_vc_agent.access import join_hub, join_preflight, join_steps
 from karmada_vc_agent.access.agent_objects import base_objects, workload_objects
+from karmada_vc_agent.access.changes import Changes
+from karmada_vc_agent.access.described import described_on_host
+from karmada_vc_agent.access.host_rights import HostRights, host_rights, read_host
 from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
 from karmada_vc_agent.access.hub_objects import hub_objects, reasons
+from karmada_vc_agent.access.join_hub import Hub
+from karmada_vc_agent.access.join_plan import HUB, JoinPlan
 from karmada_vc_agent.access.manifest_text import manifest_text
-from karmada_vc_agent.commands import join_hub, join_preflight, join_steps
-from karmada_vc_agent.commands.changes import Changes
-from karmada_vc_agent.commands.described import described_on_host
-from karmada_vc_agent.commands.host_rights import HostRights, host_rights, read_host
-from karmada_vc_agent.commands.join_hub import Hub
-from karmada_vc_agent.commands.join_plan import HUB, JoinPlan
 from karmada_vc_agent.commands.output_files import read_file, write_file
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
-from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
+from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 
 KUBECONFIG_FILE = "hub.kubeconfig"
 

@@ -1,14 +1,14 @@
 """Checks before `leave` begins: the Cluster is ours, and the name is known."""
 
+from karmada_vc_agent.access.apply_objects import find
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
-from karmada_vc_agent.commands.apply_objects import find
-from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH, PreflightError
-from karmada_vc_agent.commands.leave_steps import HubFacts, LeaveError, Leaving, known_state
+from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH, PreflightError
+from karmada_vc_agent.access.leave_steps import HubFacts, LeaveError, Leaving, known_state
+from karmada_vc_agent.cluster.claims import claim_of
+from karmada_vc_agent.cluster.hub_clusters import agent_id, agent_of, cluster_id
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, dig
-from karmada_vc_agent.views.claims import claim_of
-from karmada_vc_agent.views.hub_clusters import agent_id, agent_of, cluster_id
 
 
 def check_ours(found: Object | None, leaving: Leaving, host_uid: str) -> None:

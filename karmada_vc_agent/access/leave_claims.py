@@ -9,10 +9,12 @@ docs/adr/0017.
 from collections.abc import Callable
 from contextlib import suppress
 
-from karmada_vc_agent.commands.apply_objects import find
-from karmada_vc_agent.commands.join_preflight import PreflightError
-from karmada_vc_agent.commands.leave_cleaning import NAMESPACES_PATH, claimed_clusters
-from karmada_vc_agent.commands.policy_removal import remove_policies
+from karmada_vc_agent.access.apply_objects import find
+from karmada_vc_agent.access.join_preflight import PreflightError
+from karmada_vc_agent.access.leave_cleaning import NAMESPACES_PATH, claimed_clusters
+from karmada_vc_agent.access.policy_removal import remove_policies
+from karmada_vc_agent.features.policies.objects import GROUP, PolicyOwner
+from karmada_vc_agent.features.policies.policies import protected_user
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
@@ -20,12 +22,10 @@ from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError, NotServedError
 from karmada_vc_agent.kube.identity import need_to_act_as, user_name
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.lifecycle.agent_state import AgentState
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.translation.admission_objects import GROUP, PolicyOwner
-from karmada_vc_agent.translation.admission_policies import protected_user
+from karmada_vc_agent.runner.agent_state import AgentState
 
 _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 _NEEDS = (Need("patch", "", "namespaces"), Need("delete", "", "namespaces"))

@@ -9,9 +9,8 @@ from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from functools import partial
 
-from karmada_vc_agent.apply.bound_roles import BoundRoles
-from karmada_vc_agent.apply.namespace_release import begin_release, delete_namespace, end_release
-from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.cluster.claims import Phase, claim_of, phase_of
+from karmada_vc_agent.cluster.labelled_objects import labelled_objects, objects_in
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -24,19 +23,24 @@ from karmada_vc_agent.model.domain import (
     SHARED_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, labels_of, namespaced_name
-from karmada_vc_agent.planning.metadata import without_claims
-from karmada_vc_agent.planning.orphaned import (
+from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
+from karmada_vc_agent.work.live_objects import LiveObjects
+from karmada_vc_agent.work.namespaces.bound_roles import BoundRoles
+from karmada_vc_agent.work.namespaces.namespace_release import (
+    begin_release,
+    delete_namespace,
+    end_release,
+)
+from karmada_vc_agent.work.rules.metadata import without_claims
+from karmada_vc_agent.work.rules.orphaned import (
     is_foreign,
     is_of_tenants,
     is_orphan,
     is_orphaned_namespace,
     work_of,
 )
-from karmada_vc_agent.planning.share_plan import owners_of
-from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
-from karmada_vc_agent.views.claims import Phase, claim_of, phase_of
-from karmada_vc_agent.views.labelled_objects import labelled_objects, objects_in
-from karmada_vc_agent.views.live_objects import LiveObjects
+from karmada_vc_agent.work.rules.share_plan import owners_of
+from karmada_vc_agent.work.shared_objects import SharedObjects
 
 NAMESPACES_PATH = "/api/v1/namespaces"
 POLL_S = 0.2

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from karmada_vc_agent.access.leave_run import LeavePlan, run_leave, run_prune, run_purge
+from karmada_vc_agent.access.leave_steps import Leaving
 from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import one_line_errors
-from karmada_vc_agent.commands.leave_run import LeavePlan, run_leave, run_prune, run_purge
-from karmada_vc_agent.commands.leave_steps import Leaving
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig
 from karmada_vc_agent.model.durations import parse_duration_s

@@ -6,27 +6,29 @@ namespace with it.
 
 from dataclasses import dataclass
 
+from karmada_vc_agent.access.apply_objects import find
 from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
-from karmada_vc_agent.checkpoint.shards import secret_names
-from karmada_vc_agent.commands.apply_objects import find
-from karmada_vc_agent.commands.gateway_removal import remove_gateway
-from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH, PreflightError
-from karmada_vc_agent.commands.leave_checks import claimants
-from karmada_vc_agent.commands.leave_cleaning import NAMESPACES_PATH, claimed_clusters
-from karmada_vc_agent.commands.leave_steps import (
+from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH, PreflightError
+from karmada_vc_agent.access.leave_checks import claimants
+from karmada_vc_agent.access.leave_cleaning import NAMESPACES_PATH, claimed_clusters
+from karmada_vc_agent.access.leave_steps import (
     SHOWN,
     LeaveError,
     Say,
     delete_found,
     known_state,
 )
-from karmada_vc_agent.commands.policy_removal import remove_policies
-from karmada_vc_agent.commands.prune import BINDINGS, ROLES, labelled, prune
+from karmada_vc_agent.access.policy_removal import remove_policies
+from karmada_vc_agent.access.prune import BINDINGS, ROLES, labelled, prune
+from karmada_vc_agent.cluster.hub_clusters import host_id
+from karmada_vc_agent.cluster.labelled_objects import objects_in
+from karmada_vc_agent.cluster.node_labels import unlabel_nodes
+from karmada_vc_agent.features.checkpoint.shards import secret_names
+from karmada_vc_agent.features.gateway.removal import remove_gateway
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
-from karmada_vc_agent.lifecycle.node_labels import unlabel_nodes
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
@@ -37,9 +39,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_o
 from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.planning.orphaned import is_foreign
-from karmada_vc_agent.views.hub_clusters import host_id
-from karmada_vc_agent.views.labelled_objects import objects_in
+from karmada_vc_agent.work.rules.orphaned import is_foreign
 
 _RBAC_PATH = f"/apis/{RBAC_API}"
 _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))

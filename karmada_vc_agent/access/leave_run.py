@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 
 import click
 
-from karmada_vc_agent.commands import join_steps, leave_claims, leave_purge, leave_steps
-from karmada_vc_agent.commands.apply_objects import find
-from karmada_vc_agent.commands.leave_checks import check_known, check_ours
-from karmada_vc_agent.commands.leave_cleaning import HostCleaner, claimed_clusters, describe
-from karmada_vc_agent.commands.leave_purge import InstalledAgent
-from karmada_vc_agent.commands.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
+from karmada_vc_agent.access import join_steps, leave_claims, leave_purge, leave_steps
+from karmada_vc_agent.access.apply_objects import find
+from karmada_vc_agent.access.leave_checks import check_known, check_ours
+from karmada_vc_agent.access.leave_cleaning import HostCleaner, claimed_clusters, describe
+from karmada_vc_agent.access.leave_purge import InstalledAgent
+from karmada_vc_agent.access.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotServedError, UnreachableError
-from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
-from karmada_vc_agent.planning.orphaned import is_orphan, namespaces_needed
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
+from karmada_vc_agent.work.rules.orphaned import is_orphan, namespaces_needed
 
 PROBE_S = 10.0
 _HAD_LEFT = "had left before; nothing was left to remove"

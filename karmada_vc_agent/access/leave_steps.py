@@ -15,21 +15,21 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from karmada_vc_agent.access.gateway_secret import KINDS, hub_secret_name
+from karmada_vc_agent.access.apply_objects import find
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
-from karmada_vc_agent.commands.apply_objects import find
+from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.access.leave_cleaning import HostCleaner
+from karmada_vc_agent.access.prune import prune
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.commands.gateway_removal import revoke
-from karmada_vc_agent.commands.join_preflight import CLUSTER_ROLES_PATH
-from karmada_vc_agent.commands.leave_checkpoint import forget_saved
-from karmada_vc_agent.commands.leave_cleaning import HostCleaner
-from karmada_vc_agent.commands.prune import prune
 from karmada_vc_agent.commands.waiting import waiting
-from karmada_vc_agent.controllers.cluster_lease import LEASES_PATH
+from karmada_vc_agent.features.checkpoint.leaving import forget_saved
+from karmada_vc_agent.features.gateway.removal import revoke
+from karmada_vc_agent.features.gateway.secret import KINDS, hub_secret_name
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
-from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.model.domain import (
     CHECKPOINT_ANNOTATION,
     LEASE_HOLDER_ANNOTATION,
@@ -43,8 +43,8 @@ from karmada_vc_agent.model.karmada import (
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, namespaced_name
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.views.works import work_path
+from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.work.works import work_path
 
 POLL_S = 1.0
 LEAD_WITHIN_S = 25.0

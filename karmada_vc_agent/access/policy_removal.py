@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from karmada_vc_agent.features.policies.objects import GROUP, VERSIONS
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind
-from karmada_vc_agent.translation.admission_objects import GROUP, VERSIONS
 
 
 async def remove_policies(

@@ -6,24 +6,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from karmada_vc_agent.cluster.agent_condition import AgentCondition
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.judgements import LEASE
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
 from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.lifecycle.lead import Lead
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, uid_of
 from karmada_vc_agent.model.switches import CLUSTER_STATUS
-from karmada_vc_agent.parts.clients import LEASE_LANES
-from karmada_vc_agent.parts.keys import itself
-from karmada_vc_agent.parts.leases import Reconcile
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.telemetry.collector import HUB
-from karmada_vc_agent.views.agent_condition import AgentCondition
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.judgements import LEASE
+from karmada_vc_agent.runner.clients import LEASE_LANES
+from karmada_vc_agent.runner.collector import HUB
+from karmada_vc_agent.runner.keys import itself
+from karmada_vc_agent.runner.lead import Lead
+from karmada_vc_agent.runner.leases import Reconcile
+from karmada_vc_agent.runner.parts import Parts
 
 _log = logging.getLogger(__name__)
 

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 
+from karmada_vc_agent.cluster.hub_clusters import agent_of
+from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec
@@ -14,11 +16,9 @@ from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.keys import itself
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.queues import FEW_WORKERS
-from karmada_vc_agent.views.hub_clusters import agent_of
-from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.runner.keys import itself
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
 
 _log = logging.getLogger(__name__)
 

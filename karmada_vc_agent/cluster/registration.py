@@ -8,28 +8,28 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from functools import partial
 
+from karmada_vc_agent.cluster.hub_clusters import (
+    CLUSTERS_PATH,
+    HubClusters,
+    version_of,
+)
+from karmada_vc_agent.cluster.registrations import Registrations, settings_digest
+from karmada_vc_agent.cluster.rules.cluster_registration import (
+    cluster_changes,
+    new_cluster,
+    served_by_another,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, KubeError, NotFoundError
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.lifecycle.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.lifecycle.registrations import Registrations, settings_digest
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.keys import same
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.queues import FEW_WORKERS
-from karmada_vc_agent.status.cluster_registration import (
-    cluster_changes,
-    new_cluster,
-    served_by_another,
-)
-from karmada_vc_agent.views.hub_clusters import (
-    CLUSTERS_PATH,
-    HubClusters,
-    version_of,
-)
+from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.runner.keys import same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
 
 _log = logging.getLogger(__name__)
 

@@ -7,6 +7,30 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
+from karmada_vc_agent.cluster.group_trust import group_trust
+from karmada_vc_agent.cluster.host_status import HostStatus, HostView
+from karmada_vc_agent.cluster.hub_clusters import (
+    CLUSTERS_PATH,
+    HubClusters,
+    digest,
+    version_of,
+)
+from karmada_vc_agent.cluster.judgements import STATUS, HubContact, Judgements
+from karmada_vc_agent.cluster.named_nodes import NamedNodes
+from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
+from karmada_vc_agent.cluster.rules import cluster_report as rules
+from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
+from karmada_vc_agent.cluster.rules.nodes_reachable import ready_with
+from karmada_vc_agent.cluster.rules.readiness import (
+    READY,
+    Observation,
+    Thresholds,
+    damp,
+    is_online,
+    observed_ready,
+)
+from karmada_vc_agent.features.found.group_present import GROUP_PRESENT, group_present
+from karmada_vc_agent.features.quota.quota_condition import QuotaCondition
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -19,34 +43,10 @@ from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.switches import CLUSTER_RESOURCE_MODELING, CLUSTER_STATUS
 from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.common import Clock
-from karmada_vc_agent.parts.keys import first_of, itself, same
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.status import cluster_report as rules
-from karmada_vc_agent.status.conditions import Condition, find_condition
-from karmada_vc_agent.status.group_present import GROUP_PRESENT, group_present
-from karmada_vc_agent.status.nodes_reachable import ready_with
-from karmada_vc_agent.status.readiness import (
-    READY,
-    Observation,
-    Thresholds,
-    damp,
-    is_online,
-    observed_ready,
-)
-from karmada_vc_agent.telemetry.collector import StatusMeter
-from karmada_vc_agent.views.group_trust import group_trust
-from karmada_vc_agent.views.host_status import HostStatus, HostView
-from karmada_vc_agent.views.hub_clusters import (
-    CLUSTERS_PATH,
-    HubClusters,
-    digest,
-    version_of,
-)
-from karmada_vc_agent.views.judgements import STATUS, HubContact, Judgements
-from karmada_vc_agent.views.named_nodes import NamedNodes
-from karmada_vc_agent.views.quota_condition import QuotaCondition
-from karmada_vc_agent.views.reachable_nodes import ReachableNodes
+from karmada_vc_agent.runner.collector import StatusMeter
+from karmada_vc_agent.runner.common import Clock
+from karmada_vc_agent.runner.keys import first_of, itself, same
+from karmada_vc_agent.runner.parts import Parts
 
 _log = logging.getLogger(__name__)
 

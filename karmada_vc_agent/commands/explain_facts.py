@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.labelled_objects import listed_resources
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.features.windows.held_namespaces import hold_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError
@@ -25,10 +28,7 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     maps_at,
 )
-from karmada_vc_agent.views.held_namespaces import hold_of
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.views.labelled_objects import listed_resources
-from karmada_vc_agent.views.works import manifests_of, work_path
+from karmada_vc_agent.work.works import manifests_of, work_path
 
 MANAGER = "karmada-vc-agent"
 

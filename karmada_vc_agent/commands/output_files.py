@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from karmada_vc_agent.commands.join_preflight import PreflightError
+from karmada_vc_agent.access.join_preflight import PreflightError
 
 _PRIVATE = 0o600
 """host.yaml and hub.kubeconfig hold the agent's private key."""

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from karmada_vc_agent.config.declared import settings_of
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.config.naming import camel
+from karmada_vc_agent.features.gateway.settings import GatewaySettings
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.name_template import GROUP_NAME, LABEL_VALUE

@@ -28,7 +28,7 @@ START_S = 30.0
 """How long a helper process may take to start Python, on a slow machine."""
 ANSWER_BYTES = 32 * 2**20
 _LENGTH = struct.Struct(">I")
-_HELPER = "karmada_vc_agent.script_helper"
+_HELPER = "karmada_vc_agent.interpretation.script_helper"
 _ROOT = str(Path(__file__).resolve().parents[1])
 
 

@@ -2,12 +2,12 @@
 
 import logging
 
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, NotServedError
 from karmada_vc_agent.kube.listing import check_listed
 from karmada_vc_agent.kube.retries import retry_on
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
 
 _log = logging.getLogger(__name__)
 

@@ -5,16 +5,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from karmada_vc_agent.apply.held_changes import HeldChanges
+from karmada_vc_agent.cluster.agent_node import AgentNode
+from karmada_vc_agent.cluster.judgements import HubContact, Judgements
+from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.registrations import Registrations
+from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSource
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.certificate.hub_certificate import is_agents_own
+from karmada_vc_agent.features.checkpoint.reader import Checkpoint
+from karmada_vc_agent.features.found.origins import Origins
+from karmada_vc_agent.features.quota.divisions import Divisions
+from karmada_vc_agent.features.windows.held_namespaces import HeldNamespaces
+from karmada_vc_agent.features.windows.openings import Openings
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.supervisor import Supervisor
-from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint
-from karmada_vc_agent.lifecycle.hub_certificate import is_agents_own
-from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
-from karmada_vc_agent.lifecycle.lead import Lead
-from karmada_vc_agent.lifecycle.registrations import Registrations
 from karmada_vc_agent.model.objects import GroupVersionKind
 from karmada_vc_agent.model.switches import (
     CERT_ROTATION,
@@ -23,22 +28,17 @@ from karmada_vc_agent.model.switches import (
     feature_gates,
 )
 from karmada_vc_agent.model.timestamps import timestamp
-from karmada_vc_agent.parts.clients import Clients
-from karmada_vc_agent.parts.queues import Queues
-from karmada_vc_agent.parts.signals import Signals
-from karmada_vc_agent.parts.stores import Stores
-from karmada_vc_agent.parts.translation_contexts import translation_settings
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.runner.clients import Clients
+from karmada_vc_agent.runner.hub_identity import HubIdentity
+from karmada_vc_agent.runner.lead import Lead
+from karmada_vc_agent.runner.queues import Queues
+from karmada_vc_agent.runner.signals import Signals
+from karmada_vc_agent.runner.stores import Stores
+from karmada_vc_agent.runner.translation_contexts import translation_settings
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation.context import TranslationSettings
-from karmada_vc_agent.views.agent_node import AgentNode
-from karmada_vc_agent.views.divisions import Divisions
-from karmada_vc_agent.views.held_namespaces import HeldNamespaces
-from karmada_vc_agent.views.judgements import HubContact, Judgements
-from karmada_vc_agent.views.live_settings import LiveSettings
-from karmada_vc_agent.views.openings import Openings
-from karmada_vc_agent.views.origins import Origins
-from karmada_vc_agent.views.virtual_cluster_sources import FoundSources, VirtualClusterSource
-from karmada_vc_agent.views.virtual_clusters import VirtualClusters
+from karmada_vc_agent.work.held_changes import HeldChanges
 
 UNKNOWN_ON_HUB_FOR_S = 30.0
 """It only says more of kinds that the host does not serve, and it is far away."""

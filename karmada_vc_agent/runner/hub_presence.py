@@ -4,15 +4,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import KubeError, PageError, UnreachableError, UnreadableError
 from karmada_vc_agent.kube.first_lists import not_listed
 from karmada_vc_agent.kube.listing import check_listed
 from karmada_vc_agent.kube.retries import retry_until_done
-from karmada_vc_agent.lifecycle.api_servers import check_apart, check_karmada
-from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
+from karmada_vc_agent.runner.hub_identity import HubIdentity
 
 ASK_S = 10.0
 """How often a standby, who has nothing else to say to the hub, asks whether it is there."""

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 
 from karmada_vc_agent.kube.hand_over import HandOver
-from karmada_vc_agent.lifecycle.hub_presence import ASK_S, HubPresence
 from karmada_vc_agent.model.domain import LACKS_HUB_ANNOTATION, OFFERS_HUB_ANNOTATION
+from karmada_vc_agent.runner.hub_presence import ASK_S, HubPresence
 
 AWAY_S = 10.0
 """How long the leader lacks the hub before it says so: less than the 40 s after which Karmada takes

@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Hashable
 
 from karmada_vc_agent.interpretation.interpreter import Interpreter
+from karmada_vc_agent.interpretation.script_runner import ScriptRunner
 from karmada_vc_agent.kube.webhook_client import WebhookClient
-from karmada_vc_agent.parts.clients import connection_shares
-from karmada_vc_agent.parts.common import Common
-from karmada_vc_agent.script_runner import ScriptRunner
-from karmada_vc_agent.views.hook_probes import HookProbes
-from karmada_vc_agent.views.interpreter_rules import InterpreterRules
+from karmada_vc_agent.runner.clients import connection_shares
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.work.hook_probes import HookProbes
+from karmada_vc_agent.work.interpreter_rules import InterpreterRules
 
 
 class Interpreting:

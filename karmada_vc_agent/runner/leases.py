@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
+from karmada_vc_agent.cluster.progress import Progress
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.signal import Signal
-from karmada_vc_agent.lifecycle.progress import Progress
 
 Reconcile = Callable[[str], Awaitable[Requeue | None]]
 

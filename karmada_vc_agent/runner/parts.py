@@ -4,28 +4,31 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from karmada_vc_agent.cluster.agent_condition import AgentCondition
+from karmada_vc_agent.cluster.missing_rights import MissingRights
+from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
+from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
+from karmada_vc_agent.cluster.rules.readiness import Thresholds
+from karmada_vc_agent.features.adoption.adoption_complete import (
+    ADOPTION_COMPLETE,
+    adoption_complete,
+)
+from karmada_vc_agent.features.checkpoint.parts import checkpoint_parts, is_of_checkpoint
+from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods
+from karmada_vc_agent.features.gateway.parts import GatewayParts
+from karmada_vc_agent.features.policies.placement_enforced import with_kept
+from karmada_vc_agent.features.policies.placement_state import PlacementState
+from karmada_vc_agent.features.windows.namespaces_held import NAMESPACES_HELD, namespaces_held
+from karmada_vc_agent.features.windows.takes_changes import TAKES_CHANGES, takes_changes
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.checkpoint_parts import checkpoint_parts, is_of_checkpoint
-from karmada_vc_agent.parts.common import Common, Process
-from karmada_vc_agent.parts.gateway_parts import GatewayParts
-from karmada_vc_agent.parts.leases import Leases
-from karmada_vc_agent.parts.work_parts import WorkParts
-from karmada_vc_agent.status.adoption_complete import ADOPTION_COMPLETE, adoption_complete
-from karmada_vc_agent.status.conditions import Condition, find_condition
-from karmada_vc_agent.status.namespaces_held import NAMESPACES_HELD, namespaces_held
-from karmada_vc_agent.status.objects_orphaned import OBJECTS_ORPHANED, objects_orphaned
-from karmada_vc_agent.status.placement_enforced import with_kept
-from karmada_vc_agent.status.readiness import Thresholds
-from karmada_vc_agent.status.takes_changes import TAKES_CHANGES, takes_changes
-from karmada_vc_agent.telemetry.collector import MetricsCollector, Sources
-from karmada_vc_agent.views.agent_condition import AgentCondition
-from karmada_vc_agent.views.escaped_pods import EscapedPods
-from karmada_vc_agent.views.missing_rights import MissingRights
-from karmada_vc_agent.views.orphaned_objects import OrphanedObjects
-from karmada_vc_agent.views.placement_state import PlacementState
-from karmada_vc_agent.views.reachable_nodes import ReachableNodes
+from karmada_vc_agent.runner.collector import MetricsCollector, Sources
+from karmada_vc_agent.runner.common import Common, Process
+from karmada_vc_agent.runner.leases import Leases
+from karmada_vc_agent.runner.work_parts import WorkParts
+from karmada_vc_agent.work.orphaned_objects import OrphanedObjects
+from karmada_vc_agent.work.rules.objects_orphaned import OBJECTS_ORPHANED, objects_orphaned
 
 
 class Parts:

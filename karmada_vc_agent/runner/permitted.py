@@ -1,11 +1,11 @@
 """Whether hub and host let the agent serve a virtual cluster that was not known at `join`."""
 
+from karmada_vc_agent.cluster.agent_node import check_apart_from_tenants
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.lifecycle.joined import has_rights
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.common import Common
-from karmada_vc_agent.views.agent_node import check_apart_from_tenants
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.joined import has_rights
 
 
 async def check_permitted(common: Common, vc: VirtualCluster) -> None:

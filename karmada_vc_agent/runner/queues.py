@@ -3,9 +3,9 @@
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.work_queue import WorkQueue
-from karmada_vc_agent.views.virtual_clusters import VirtualClusters
 
 K = TypeVar("K", bound=Hashable)
 

@@ -1,7 +1,7 @@
 """Puts together what takes virtual clusters from hub and host."""
 
-from karmada_vc_agent.lifecycle.removal import Belongings, Removal
-from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.removal import Belongings, Removal
 
 
 def removal_of(parts: Parts) -> Removal:

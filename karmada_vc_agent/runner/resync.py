@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from karmada_vc_agent.views.works import WorkKey, Works
+from karmada_vc_agent.work.works import WorkKey, Works
 
 
 async def resync(

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from karmada_vc_agent.apply.affected_works import released_clusters
 from karmada_vc_agent.kube.sources import Retries
-from karmada_vc_agent.parts.keys import itself
-from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.runner.keys import itself
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.affected_works import released_clusters
 
 
 def retries(parts: Parts) -> tuple[Retries[Any], ...]:

@@ -6,22 +6,22 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from karmada_vc_agent.cluster.progress import vital_checks
+from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.checkpoint.offline_serving import OfflineServing
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.first_lists import not_listed, unlisted, wait_all_synced
-from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
-from karmada_vc_agent.lifecycle.progress import vital_checks
-from karmada_vc_agent.lifecycle.resync import resync
 from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.clients import warn_of_few_files
-from karmada_vc_agent.parts.common import Process
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.service.controllers import all_controllers
-from karmada_vc_agent.service.waiting_writes import WaitingWrites
-from karmada_vc_agent.telemetry.collector import HUB
+from karmada_vc_agent.runner.clients import warn_of_few_files
+from karmada_vc_agent.runner.collector import HUB
+from karmada_vc_agent.runner.common import Process
+from karmada_vc_agent.runner.controllers import all_controllers
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.resync import resync
+from karmada_vc_agent.runner.waiting_writes import WaitingWrites
 from karmada_vc_agent.telemetry.health import Remark
-from karmada_vc_agent.views.virtual_clusters import name_of_change
 
 _log = logging.getLogger(__name__)
 

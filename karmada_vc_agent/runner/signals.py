@@ -3,12 +3,12 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from karmada_vc_agent.apply.grounds import Ground
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.views.interpreter_rules import Concerns
-from karmada_vc_agent.views.works import WorkKey
+from karmada_vc_agent.work.grounds import Ground
+from karmada_vc_agent.work.interpreter_rules import Concerns
+from karmada_vc_agent.work.works import WorkKey
 
 Change = Signal[[Object | None, Object | None]]
 """old and new object; None = was or is not there"""

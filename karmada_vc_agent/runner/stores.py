@@ -4,7 +4,23 @@ import os
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
+from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX, labelled_cluster
+from karmada_vc_agent.cluster.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
+from karmada_vc_agent.cluster.host_pods import pod_indexes
+from karmada_vc_agent.cluster.hub_clusters import (
+    CLUSTERS_PATH,
+    HubClusters,
+    agent_id,
+    cluster_store,
+)
+from karmada_vc_agent.cluster.judgements import Judgements
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.node_trust import NodeTrust
+from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.escapes.left_pods import LeftPods
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.first_lists import Lists
@@ -13,24 +29,8 @@ from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.parts.clients import Clients
-from karmada_vc_agent.views.claims import Claims
-from karmada_vc_agent.views.cluster_index import CLUSTER_INDEX, labelled_cluster
-from karmada_vc_agent.views.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
-from karmada_vc_agent.views.host_pods import pod_indexes
-from karmada_vc_agent.views.hub_clusters import (
-    CLUSTERS_PATH,
-    HubClusters,
-    agent_id,
-    cluster_store,
-)
-from karmada_vc_agent.views.judgements import Judgements
-from karmada_vc_agent.views.kept_objects import HostCodec, KeptObjects
-from karmada_vc_agent.views.left_pods import LeftPods
-from karmada_vc_agent.views.membership import Membership
-from karmada_vc_agent.views.node_trust import NodeTrust
-from karmada_vc_agent.views.tolerated_taints import NodeTaints
-from karmada_vc_agent.views.virtual_clusters import VirtualClusters
+from karmada_vc_agent.runner.clients import Clients
+from karmada_vc_agent.work.kept_objects import HostCodec, KeptObjects
 
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 """Where a pod finds the address of the Service `kubernetes`."""

@@ -4,6 +4,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
+from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.host_addresses import HostAddresses
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.node_groups import NodeGroups
+from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
+from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
@@ -17,12 +23,6 @@ from karmada_vc_agent.translation.namespace_defaults import GatewayBinding
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
-from karmada_vc_agent.views.claims import Claims
-from karmada_vc_agent.views.host_addresses import HostAddresses
-from karmada_vc_agent.views.membership import Membership
-from karmada_vc_agent.views.node_groups import NodeGroups
-from karmada_vc_agent.views.tolerated_taints import NodeTaints
-from karmada_vc_agent.views.virtual_clusters import former_names
 
 
 def translation_settings(config: AgentConfig) -> TranslationSettings:

@@ -8,11 +8,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.judgements import Judgements
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.judgements import Judgements
-from karmada_vc_agent.views.works import WorkKey, Works
+from karmada_vc_agent.work.works import WorkKey, Works
 
 _log = logging.getLogger(__name__)
 

@@ -2,23 +2,23 @@
 
 from collections.abc import Awaitable, Callable
 
-from karmada_vc_agent.apply.affected_works import AffectedWorks
-from karmada_vc_agent.apply.ground_changes import GroundChanges
-from karmada_vc_agent.apply.reflection import owning_work
-from karmada_vc_agent.apply.work_memory import WorkMemory
-from karmada_vc_agent.apply.work_reports import WorkReports
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of
-from karmada_vc_agent.parts.common import Common
-from karmada_vc_agent.parts.interpreting import Interpreting
-from karmada_vc_agent.parts.queues import first
-from karmada_vc_agent.parts.work_readers import WorkReaders
-from karmada_vc_agent.parts.work_writers import WorkWriters
-from karmada_vc_agent.views.registered_clusters import RegisteredClusters
-from karmada_vc_agent.views.works import WorkKey
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.interpreting import Interpreting
+from karmada_vc_agent.runner.queues import first
+from karmada_vc_agent.runner.work_readers import WorkReaders
+from karmada_vc_agent.runner.work_writers import WorkWriters
+from karmada_vc_agent.work.affected_works import AffectedWorks
+from karmada_vc_agent.work.ground_changes import GroundChanges
+from karmada_vc_agent.work.reflection import owning_work
+from karmada_vc_agent.work.registered_clusters import RegisteredClusters
+from karmada_vc_agent.work.work_memory import WorkMemory
+from karmada_vc_agent.work.work_reports import WorkReports
+from karmada_vc_agent.work.works import WorkKey
 
 BUSY_WORKS = 16
 """Works that only a worker is missing for; events are held back while there are more."""

@@ -2,24 +2,24 @@
 
 from collections.abc import Awaitable, Callable
 
-from karmada_vc_agent.apply.namespace_writer import NAMESPACES
-from karmada_vc_agent.apply.shared_names import NAME_INDEX
+from karmada_vc_agent.cluster.node_groups import NodeGroups
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.informers import IDLE_S, InformerSet
 from karmada_vc_agent.kube.namespaced_watches import WatchScope
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.parts.common import Common
-from karmada_vc_agent.parts.stores import HOST_OBJECT_INDEXES
-from karmada_vc_agent.parts.translation_contexts import TranslationContexts
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.stores import HOST_OBJECT_INDEXES
+from karmada_vc_agent.runner.translation_contexts import TranslationContexts
 from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
-from karmada_vc_agent.views.node_groups import NodeGroups
-from karmada_vc_agent.views.served_kinds import ServedKinds
-from karmada_vc_agent.views.work_bounds import WorkBounds
-from karmada_vc_agent.views.work_watches import WorkWatches
-from karmada_vc_agent.views.works import binding_namespace, is_of_cluster
+from karmada_vc_agent.work.namespaces.namespace_writer import NAMESPACES
+from karmada_vc_agent.work.served_kinds import ServedKinds
+from karmada_vc_agent.work.shared_names import NAME_INDEX
+from karmada_vc_agent.work.work_bounds import WorkBounds
+from karmada_vc_agent.work.work_watches import WorkWatches
+from karmada_vc_agent.work.works import binding_namespace, is_of_cluster
 
 
 class WorkReaders:

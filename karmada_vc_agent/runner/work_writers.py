@@ -3,20 +3,10 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from karmada_vc_agent.apply.adoptions import Adoptions
-from karmada_vc_agent.apply.default_objects import DefaultObjects
-from karmada_vc_agent.apply.host_objects import HostObjects
-from karmada_vc_agent.apply.hub_works import HubWorks
-from karmada_vc_agent.apply.manifests import Manifests
-from karmada_vc_agent.apply.namespace_rights import NamespaceRights
-from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
-from karmada_vc_agent.apply.reflection import WorkStatus
-from karmada_vc_agent.apply.shared_names import NameHolders, SharedNames
-from karmada_vc_agent.apply.shared_objects import SharedObjects
-from karmada_vc_agent.apply.windows import Windows
-from karmada_vc_agent.apply.work_events import WorkEvents
-from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
+from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.config.presets import WARNINGS
+from karmada_vc_agent.features.adoption.adoptions import Adoptions
+from karmada_vc_agent.features.windows.windows import Windows
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
@@ -27,11 +17,21 @@ from karmada_vc_agent.model.domain import SHARED_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.switches import WORK_STATUS
 from karmada_vc_agent.model.tenancy import SHARED, Guard
-from karmada_vc_agent.parts.common import Common
-from karmada_vc_agent.parts.work_readers import WorkReaders
-from karmada_vc_agent.views.noted_objects import NotedObjects
-from karmada_vc_agent.views.virtual_clusters import former_names
-from karmada_vc_agent.views.works import WorkKey
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.work_readers import WorkReaders
+from karmada_vc_agent.work.host_objects import HostObjects
+from karmada_vc_agent.work.hub_works import HubWorks
+from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.namespaces.default_objects import DefaultObjects
+from karmada_vc_agent.work.namespaces.namespace_rights import NamespaceRights
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.noted_objects import NotedObjects
+from karmada_vc_agent.work.reflection import WorkStatus
+from karmada_vc_agent.work.shared_names import NameHolders, SharedNames
+from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.work_finalizer import WorkFinalizer
+from karmada_vc_agent.work.works import WorkKey
 
 
 class WorkWriters:

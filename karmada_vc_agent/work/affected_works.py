@@ -6,14 +6,14 @@ were refused are in `work_memory.py`, by what they depend on.
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 
-from karmada_vc_agent.apply import causes
+from karmada_vc_agent.cluster.claims import Claim, claim_of, claims_in
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
 from karmada_vc_agent.model.objects import Object, gvk_of
-from karmada_vc_agent.views.claims import Claim, claim_of, claims_in
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.interpreter_rules import Concerns
-from karmada_vc_agent.views.works import WorkKey, Works, namespaces_used
+from karmada_vc_agent.work import causes
+from karmada_vc_agent.work.interpreter_rules import Concerns
+from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
 
 class AffectedWorks:

@@ -10,22 +10,22 @@ as long as it has namespaces.
 import logging
 from collections.abc import Callable, Mapping
 
-from karmada_vc_agent.apply.shared_objects import SharedObjects
+from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.hub_clusters import HubClusters, find_cluster
+from karmada_vc_agent.cluster.labelled_objects import labelled_objects
+from karmada_vc_agent.cluster.node_labels import unlabel_nodes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.history import doubt_of
-from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.node_labels import unlabel_nodes
 from karmada_vc_agent.model.domain import SHARED_LABEL
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.keys import same
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.planning.share_plan import owners_of
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.runner.keys import same
+from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy, policy_for
-from karmada_vc_agent.views.claims import Claims
-from karmada_vc_agent.views.hub_clusters import HubClusters, find_cluster
-from karmada_vc_agent.views.labelled_objects import labelled_objects
+from karmada_vc_agent.work.rules.share_plan import owners_of
+from karmada_vc_agent.work.shared_objects import SharedObjects
 
 _log = logging.getLogger(__name__)
 

@@ -14,22 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from karmada_vc_agent.apply import causes
-from karmada_vc_agent.apply.affected_works import healed_by_kinds, healed_by_object
-from karmada_vc_agent.apply.bugs import Bugs
-from karmada_vc_agent.apply.causes import READY, Cause
-from karmada_vc_agent.apply.grounds import Dependency, Ground
-from karmada_vc_agent.apply.held_changes import HeldChanges
-from karmada_vc_agent.apply.hub_works import HubWorks
-from karmada_vc_agent.apply.manifests import Manifests
-from karmada_vc_agent.apply.outcome_events import OutcomeEvents
-from karmada_vc_agent.apply.reflection import WorkStatus
-from karmada_vc_agent.apply.work_applier import WorkApplier
-from karmada_vc_agent.apply.work_events import WorkEvents
-from karmada_vc_agent.apply.work_finalizer import WorkFinalizer
-from karmada_vc_agent.apply.work_memory import WorkMemory
-from karmada_vc_agent.apply.work_outcome import WorkOutcome
-from karmada_vc_agent.apply.work_reports import WorkReports
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
 from karmada_vc_agent.kube.sources import Enqueues, Heals, Source
@@ -37,16 +23,30 @@ from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.keys import itself
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.retry_sources import retries
-from karmada_vc_agent.status import work_conditions
-from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.work_status import applied_condition, applied_of
+from karmada_vc_agent.runner.keys import itself
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.retry_sources import retries
 from karmada_vc_agent.translation.refusal import Refusal
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.work_bounds import WorkBounds
-from karmada_vc_agent.views.works import (
+from karmada_vc_agent.work import causes
+from karmada_vc_agent.work.affected_works import healed_by_kinds, healed_by_object
+from karmada_vc_agent.work.bugs import Bugs
+from karmada_vc_agent.work.causes import READY, Cause
+from karmada_vc_agent.work.grounds import Dependency, Ground
+from karmada_vc_agent.work.held_changes import HeldChanges
+from karmada_vc_agent.work.hub_works import HubWorks
+from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.outcome_events import OutcomeEvents
+from karmada_vc_agent.work.reflection import WorkStatus
+from karmada_vc_agent.work.rules import work_conditions
+from karmada_vc_agent.work.rules.work_status import applied_condition, applied_of
+from karmada_vc_agent.work.work_applier import WorkApplier
+from karmada_vc_agent.work.work_bounds import WorkBounds
+from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.work_finalizer import WorkFinalizer
+from karmada_vc_agent.work.work_memory import WorkMemory
+from karmada_vc_agent.work.work_outcome import WorkOutcome
+from karmada_vc_agent.work.work_reports import WorkReports
+from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
     id_of_work,

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from karmada_vc_agent.apply import causes
-from karmada_vc_agent.apply.causes import Cause
-from karmada_vc_agent.apply.grounds import Dependency, depending_on
 from karmada_vc_agent.model.objects import Object, key_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.planning.ownership import conflict_text
 from karmada_vc_agent.translation.refusal import Code, Refusal
+from karmada_vc_agent.work import causes
+from karmada_vc_agent.work.causes import Cause
+from karmada_vc_agent.work.grounds import Dependency, depending_on
+from karmada_vc_agent.work.rules.ownership import conflict_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Container, Mapping
 
-from karmada_vc_agent.apply.grounds import Ground
+from karmada_vc_agent.cluster.claims import claim_of, claims_in
+from karmada_vc_agent.cluster.node_groups import NODE_GROUP
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
@@ -11,8 +12,7 @@ from karmada_vc_agent.model.objects import (
     dig,
     labels_of,
 )
-from karmada_vc_agent.views.claims import claim_of, claims_in
-from karmada_vc_agent.views.node_groups import NODE_GROUP
+from karmada_vc_agent.work.grounds import Ground
 
 Tell = Callable[[Ground, str | None], None]
 """Is given what changed, and which one of its kind; None = any of them."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.views.works import WorkKey
+from karmada_vc_agent.work.works import WorkKey
 
 _OF_EACH_WRITE = frozenset(("resourceVersion", "managedFields"))
 _Version = tuple[str, str]

@@ -15,8 +15,8 @@ from functools import partial
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.apply.adoptions import Adoptions
-from karmada_vc_agent.apply.bound_roles import BoundRoles
+from karmada_vc_agent.cluster.hub_clusters import digest
+from karmada_vc_agent.features.adoption.adoptions import Adoptions
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
@@ -42,8 +42,11 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     uid_of,
 )
-from karmada_vc_agent.planning import apply_plan
-from karmada_vc_agent.planning.apply_plan import (
+from karmada_vc_agent.translation.notices import Notice
+from karmada_vc_agent.work.live_objects import LiveObjects, StoreOf
+from karmada_vc_agent.work.namespaces.bound_roles import BoundRoles
+from karmada_vc_agent.work.rules import apply_plan
+from karmada_vc_agent.work.rules.apply_plan import (
     Create,
     Foreign,
     Keep,
@@ -51,10 +54,7 @@ from karmada_vc_agent.planning.apply_plan import (
     needs_update,
     version_of,
 )
-from karmada_vc_agent.planning.ownership import may_delete
-from karmada_vc_agent.translation.notices import Notice
-from karmada_vc_agent.views.hub_clusters import digest
-from karmada_vc_agent.views.live_objects import LiveObjects, StoreOf
+from karmada_vc_agent.work.rules.ownership import may_delete
 
 REMEMBERED = 50_000
 """Writes of one virtual cluster, 590 bytes each: as many as its default bounds let it have

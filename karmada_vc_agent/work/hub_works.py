@@ -4,18 +4,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from karmada_vc_agent.apply.held_changes import HeldChanges
-from karmada_vc_agent.apply.work_reports import Report
-from karmada_vc_agent.apply.work_statuses import put_status
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.status.work_status import compose_work_status
-from karmada_vc_agent.views.work_bounds import WorkBounds
-from karmada_vc_agent.views.works import Works, is_trimmed, key_of_work, manifests_of, work_path
+from karmada_vc_agent.work.held_changes import HeldChanges
+from karmada_vc_agent.work.rules.work_status import compose_work_status
+from karmada_vc_agent.work.work_bounds import WorkBounds
+from karmada_vc_agent.work.work_reports import Report
+from karmada_vc_agent.work.work_statuses import put_status
+from karmada_vc_agent.work.works import Works, is_trimmed, key_of_work, manifests_of, work_path
 
 
 class HubWorks:

@@ -10,18 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from karmada_vc_agent.apply import causes
-from karmada_vc_agent.apply.causes import Cause
-from karmada_vc_agent.apply.contested import Contested
-from karmada_vc_agent.apply.failure import Failure, conflict, refused
-from karmada_vc_agent.apply.host_objects import Applied, HostObjects, RecreationError
-from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
-from karmada_vc_agent.apply.shared_names import SharedNames
-from karmada_vc_agent.apply.shared_objects import SharedObjects
-from karmada_vc_agent.apply.strategies.choice import Strategies
-from karmada_vc_agent.apply.target import Target, WorkManifest
-from karmada_vc_agent.apply.translator import ContextFor, Translator
-from karmada_vc_agent.apply.windows import Waiting, Windows
+from karmada_vc_agent.features.adoption.adoption_complete import owners_of
+from karmada_vc_agent.features.windows.windows import Waiting, Windows
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -35,12 +25,22 @@ from karmada_vc_agent.kube.errors import (
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, key_of
 from karmada_vc_agent.model.windows import Opening
-from karmada_vc_agent.planning.apply_plan import Foreign
-from karmada_vc_agent.status.adoption_complete import owners_of
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.translate import HostObject
-from karmada_vc_agent.views.noted_objects import NotedObjects
+from karmada_vc_agent.work import causes
+from karmada_vc_agent.work.causes import Cause
+from karmada_vc_agent.work.contested import Contested
+from karmada_vc_agent.work.failure import Failure, conflict, refused
+from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.noted_objects import NotedObjects
+from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.shared_names import SharedNames
+from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.strategies.choice import Strategies
+from karmada_vc_agent.work.target import Target, WorkManifest
+from karmada_vc_agent.work.translator import ContextFor, Translator
 
 R = TypeVar("R")
 _Apply = Callable[[Target, WorkManifest], Awaitable[R]]

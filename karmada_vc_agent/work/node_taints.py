@@ -3,12 +3,12 @@
 import logging
 from collections.abc import Callable
 
+from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.parts.keys import itself, same
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.views.tolerated_taints import NodeTaints
-from karmada_vc_agent.views.works import Works
+from karmada_vc_agent.runner.keys import itself, same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.works import Works
 
 _log = logging.getLogger(__name__)
 

@@ -2,25 +2,25 @@
 
 They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them. What a
 start from an old checkpoint made, or a restored host brings back, is among them. Only an
-empty role that the agent made for a moment, and could not remove then, goes (apply/bound_roles.py).
+empty role that the agent made for a moment, and could not remove then, goes (bound_roles.py).
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
-from karmada_vc_agent.apply.bound_roles import BOUND, remove_stand_in
+from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.labelled_objects import labelled_objects
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, STAND_IN_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, namespaced_name
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.planning.orphaned import work_of
-from karmada_vc_agent.views.claims import Claims
-from karmada_vc_agent.views.labelled_objects import labelled_objects
-from karmada_vc_agent.views.works import Works
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.namespaces.bound_roles import BOUND, remove_stand_in
+from karmada_vc_agent.work.rules.orphaned import work_of
+from karmada_vc_agent.work.works import Works
 
 _log = logging.getLogger(__name__)
 

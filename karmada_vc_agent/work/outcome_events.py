@@ -1,14 +1,14 @@
 """Which events the sync of a Work is worth, as with Karmada's agent (contract 5.7)."""
 
-from karmada_vc_agent.apply.failure import Failure
-from karmada_vc_agent.apply.host_objects import Applied
-from karmada_vc_agent.apply.windows import Waiting
-from karmada_vc_agent.apply.work_events import WorkEvents
-from karmada_vc_agent.apply.work_outcome import WorkOutcome, is_recreation
+from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.features.windows.windows import Waiting
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.status import work_conditions
-from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.work_status import applied_of, dispatching_of
+from karmada_vc_agent.work.failure import Failure
+from karmada_vc_agent.work.host_objects import Applied
+from karmada_vc_agent.work.rules import work_conditions
+from karmada_vc_agent.work.rules.work_status import applied_of, dispatching_of
+from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.work_outcome import WorkOutcome, is_recreation
 
 
 class OutcomeEvents:

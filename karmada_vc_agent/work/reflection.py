@@ -6,9 +6,6 @@ reconciles that Work: it repairs drift, and calls `reflect` for the entries it w
 
 from collections.abc import Callable
 
-from karmada_vc_agent.apply import causes
-from karmada_vc_agent.apply.bound_roles import is_stand_in
-from karmada_vc_agent.apply.work_events import WorkEvents
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.store import is_echo
@@ -16,7 +13,6 @@ from karmada_vc_agent.model.depth import size_of
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, gvk_of, maps_at
-from karmada_vc_agent.status.manifest_status import Reflection, manifest_status
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import (
     names_of,
@@ -25,7 +21,11 @@ from karmada_vc_agent.translation.restore import (
     restore_texts,
 )
 from karmada_vc_agent.translation.shape import MAX_LEVELS
-from karmada_vc_agent.views.works import WorkKey
+from karmada_vc_agent.work import causes
+from karmada_vc_agent.work.namespaces.bound_roles import is_stand_in
+from karmada_vc_agent.work.rules.manifest_status import Reflection, manifest_status
+from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.works import WorkKey
 
 UNKNOWN = "Unknown"
 _TOO_DEEP = f"it is nested deeper than {MAX_LEVELS} levels"

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, HubClusters, find_cluster
+from karmada_vc_agent.cluster.node_labels import unlabel_nodes
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import (
     ConflictError,
@@ -18,15 +22,11 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.history import doubt_of
-from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.node_labels import unlabel_nodes
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
-from karmada_vc_agent.views.claims import Claims
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, HubClusters, find_cluster
-from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
-from karmada_vc_agent.views.works import Works, is_preserved, work_path
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.work.works import Works, is_preserved, work_path
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from urllib.parse import quote
 
-from karmada_vc_agent.apply.host_objects import Applied, Check
+from karmada_vc_agent.cluster.rules.conditions import find_condition
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
@@ -20,8 +20,12 @@ from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
-from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
-from karmada_vc_agent.planning.share_plan import (
+from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS
+from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.work.host_objects import Applied, Check
+from karmada_vc_agent.work.live_objects import LiveObjects, StoreOf
+from karmada_vc_agent.work.rules.apply_plan import Create, Keep, Replace
+from karmada_vc_agent.work.rules.share_plan import (
     Change,
     Differs,
     Remove,
@@ -32,10 +36,6 @@ from karmada_vc_agent.planning.share_plan import (
     plan_share,
     with_owners,
 )
-from karmada_vc_agent.status.conditions import find_condition
-from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS
-from karmada_vc_agent.translation.refusal import Code, RefusedError
-from karmada_vc_agent.views.live_objects import LiveObjects, StoreOf
 
 
 class SharedObjects:

@@ -5,13 +5,13 @@ decide  whether the hub has it
 write   one status
 """
 
-from karmada_vc_agent.apply.held_changes import HeldChanges
-from karmada_vc_agent.apply.hub_works import HubWorks
-from karmada_vc_agent.apply.work_reports import WorkReports
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.model.switches import EXECUTION
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.views.works import WorkKey, Works
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.held_changes import HeldChanges
+from karmada_vc_agent.work.hub_works import HubWorks
+from karmada_vc_agent.work.work_reports import WorkReports
+from karmada_vc_agent.work.works import WorkKey, Works
 
 
 class WorkStatusController:

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from karmada_vc_agent.apply.failure import Failure
-from karmada_vc_agent.apply.host_objects import Applied, Check
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.refusal import Refusal, RefusedError
 from karmada_vc_agent.translation.retained import assert_placement
 from karmada_vc_agent.translation.translate import HostObject, Skipped
+from karmada_vc_agent.work.failure import Failure
+from karmada_vc_agent.work.host_objects import Applied, Check
+from karmada_vc_agent.work.rules.apply_plan import Foreign
 
 
 class Strategy(Protocol):
@@ -95,7 +95,7 @@ class WorkManifest:
     work: `<execution namespace>/<work>`. ordinal: of the first manifest in it for the same object.
     is_known: whether the hub has that all of this generation of the Work was applied.
     translation: its result or the reason why there is none, None before the only translation
-    (apply/translator.py).
+    (work/translator.py).
     """
 
     vc: VirtualCluster

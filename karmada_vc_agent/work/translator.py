@@ -3,10 +3,6 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from karmada_vc_agent.apply import causes
-from karmada_vc_agent.apply.causes import Cause
-from karmada_vc_agent.apply.failure import Failure, refused
-from karmada_vc_agent.apply.target import Strategy, Target, WorkManifest
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -16,6 +12,10 @@ from karmada_vc_agent.translation.refusal import Code, Refusal
 from karmada_vc_agent.translation.restore import names_of, restore_text
 from karmada_vc_agent.translation.shape import malformed_frame
 from karmada_vc_agent.translation.translate import Converted, HostObject, Skipped, translate
+from karmada_vc_agent.work import causes
+from karmada_vc_agent.work.causes import Cause
+from karmada_vc_agent.work.failure import Failure, refused
+from karmada_vc_agent.work.target import Strategy, Target, WorkManifest
 
 FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
 ContextFor = Callable[[VirtualCluster, str], TranslationContext]

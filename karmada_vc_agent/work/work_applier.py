@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 from functools import partial
 
-from karmada_vc_agent.apply.bugs import Bugs
-from karmada_vc_agent.apply.failure import Failure, refused
-from karmada_vc_agent.apply.held_changes import HeldChanges
-from karmada_vc_agent.apply.host_objects import Applied
-from karmada_vc_agent.apply.manifests import Manifests
-from karmada_vc_agent.apply.reflection import WorkStatus
-from karmada_vc_agent.apply.side_by_side import run_side_by_side
-from karmada_vc_agent.apply.target import WorkManifest
-from karmada_vc_agent.apply.windows import Waiting
-from karmada_vc_agent.apply.work_events import WorkEvents
-from karmada_vc_agent.apply.work_outcome import WorkOutcome
+from karmada_vc_agent.features.windows.windows import Waiting
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.planning import apply_order
-from karmada_vc_agent.status.manifest_status import Reflection, ordinals
-from karmada_vc_agent.status.work_status import is_dispatched
-from karmada_vc_agent.views.work_bounds import WorkBounds
-from karmada_vc_agent.views.works import id_of_work, key_of_work, manifests_of
+from karmada_vc_agent.work.bugs import Bugs
+from karmada_vc_agent.work.failure import Failure, refused
+from karmada_vc_agent.work.held_changes import HeldChanges
+from karmada_vc_agent.work.host_objects import Applied
+from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.reflection import WorkStatus
+from karmada_vc_agent.work.rules import apply_order
+from karmada_vc_agent.work.rules.manifest_status import Reflection, ordinals
+from karmada_vc_agent.work.rules.work_status import is_dispatched
+from karmada_vc_agent.work.side_by_side import run_side_by_side
+from karmada_vc_agent.work.target import WorkManifest
+from karmada_vc_agent.work.work_bounds import WorkBounds
+from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.work_outcome import WorkOutcome
+from karmada_vc_agent.work.works import id_of_work, key_of_work, manifests_of
 
 
 class WorkApplier:

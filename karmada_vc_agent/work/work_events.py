@@ -1,9 +1,9 @@
 """Events of the agent in Karmada's words, on the Work and on its template (contract 5.7)."""
 
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.kube.events import EventRecorder, Series
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, key_of, namespaced_name
-from karmada_vc_agent.status.conditions import Condition
 from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.refusal import Code
 

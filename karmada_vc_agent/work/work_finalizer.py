@@ -18,11 +18,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from karmada_vc_agent.apply.bugs import Bugs
-from karmada_vc_agent.apply.contested import is_about
-from karmada_vc_agent.apply.failure import Failure
-from karmada_vc_agent.apply.manifests import Manifests
-from karmada_vc_agent.apply.target import WorkManifest
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.features.service_export.endpoint_slice_work import is_report
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
@@ -32,11 +29,14 @@ from karmada_vc_agent.kube.permissions import need_of
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, execution_namespace
 from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.status.endpoint_slice_work import is_report
-from karmada_vc_agent.status.work_conditions import aggregate
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.works import (
+from karmada_vc_agent.work.bugs import Bugs
+from karmada_vc_agent.work.contested import is_about
+from karmada_vc_agent.work.failure import Failure
+from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.rules.work_conditions import aggregate
+from karmada_vc_agent.work.target import WorkManifest
+from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
     id_of_work,

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from karmada_vc_agent.apply.grounds import Dependency, Ground
 from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.views.works import WorkKey, key_of_work
+from karmada_vc_agent.work.grounds import Dependency, Ground
+from karmada_vc_agent.work.works import WorkKey, key_of_work
 
 _NOT_DONE = -1
 """No generation: the Work is new still once the rest of it is applied."""

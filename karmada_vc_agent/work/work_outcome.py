@@ -3,13 +3,13 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from karmada_vc_agent.apply.failure import Failure
-from karmada_vc_agent.apply.grounds import Dependency
-from karmada_vc_agent.apply.host_objects import Applied
-from karmada_vc_agent.apply.windows import Waiting
+from karmada_vc_agent.features.windows.windows import Waiting
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.status.manifest_status import ManifestStatus, Reflection
+from karmada_vc_agent.work.failure import Failure
+from karmada_vc_agent.work.grounds import Dependency
+from karmada_vc_agent.work.host_objects import Applied
+from karmada_vc_agent.work.rules.manifest_status import ManifestStatus, Reflection
 
 
 @dataclass(slots=True)

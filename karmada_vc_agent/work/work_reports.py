@@ -1,17 +1,17 @@
 """What the hub is to be told of each Work: the newest status, until it is written (ADR 49).
 
-Execution says what holds and goes on; a queue of its own writes it (controllers/work_status.py).
+Execution says what holds and goes on; a queue of its own writes it (work/status_controller.py).
 So no repair waits for a hub that does not answer.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.manifest_status import ManifestStatus, merge_entries
-from karmada_vc_agent.status.work_status import compose_work_status
-from karmada_vc_agent.views.works import WorkKey, Works, key_of_work, manifests_of
+from karmada_vc_agent.work.rules.manifest_status import ManifestStatus, merge_entries
+from karmada_vc_agent.work.rules.work_status import compose_work_status
+from karmada_vc_agent.work.works import WorkKey, Works, key_of_work, manifests_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, InvalidError, UnwritableError
 from karmada_vc_agent.model.objects import Object, maps_at
-from karmada_vc_agent.views.works import work_path
+from karmada_vc_agent.work.works import work_path
 
 _TOO_LARGE = "too large"
 """Messages of an API server, and of etcd, that reject a body."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.model.well_known import EDGE_LABEL
-from karmada_vc_agent.status.conditions import Condition
 
 AGENT_APART = "AgentApart"
 

@@ -1,9 +1,9 @@
 """The numbers of a Cluster status that karmada-agent exposes as metrics (contract 9.6)."""
 
+from karmada_vc_agent.cluster.rules.conditions import find_condition
+from karmada_vc_agent.cluster.rules.readiness import READY
 from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.objects import Object, dig
-from karmada_vc_agent.status.conditions import find_condition
-from karmada_vc_agent.status.readiness import READY
 
 _NANO = 1e9
 _RESOURCES = {

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from karmada_vc_agent.cluster.rules import resource_models as models
+from karmada_vc_agent.cluster.rules.conditions import Condition, set_condition
+from karmada_vc_agent.cluster.rules.resource_summary import summarize_resources, within_quota
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
-from karmada_vc_agent.status import resource_models as models
-from karmada_vc_agent.status.conditions import Condition, set_condition
-from karmada_vc_agent.status.resource_summary import summarize_resources, within_quota
 
 NETWORK_ISOLATION = "NetworkIsolation"
 COMPLETE_API_ENABLEMENTS = "CompleteAPIEnablements"

@@ -1,8 +1,8 @@
 """The condition GroupTrusted: whether a node can join a group by itself (rewriting-rules 3.1)."""
 
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.status.conditions import Condition
 
 GROUP_TRUSTED = "GroupTrusted"
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"

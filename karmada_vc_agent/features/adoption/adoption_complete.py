@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.model.objects import Object, maps_at
-from karmada_vc_agent.status.conditions import Condition
 
 ADOPTION_COMPLETE = "AdoptionComplete"
 NAMED = 10

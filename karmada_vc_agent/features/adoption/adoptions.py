@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from karmada_vc_agent.features.adoption import adopted_pods
 from karmada_vc_agent.kube.answers import check_version
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import StructCodec
@@ -12,8 +13,7 @@ from karmada_vc_agent.kube.errors import InvalidError, UnreadableError
 from karmada_vc_agent.model.core import Pod
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, key_of, labels_of
-from karmada_vc_agent.translation import adopted_pods
-from karmada_vc_agent.views.noted_objects import NotedObjects
+from karmada_vc_agent.work.noted_objects import NotedObjects
 
 _DRY_RUN = {"dryRun": "All"}
 PODS_OF_PAGE, PAGES_AT_MOST = 20, 200

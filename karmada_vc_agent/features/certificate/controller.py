@@ -16,6 +16,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from karmada_vc_agent.cluster.agent_condition import AgentCondition
+from karmada_vc_agent.features.certificate.hub_kubeconfig import (
+    FileStore,
+    KubeconfigStore,
+    SecretStore,
+)
 from karmada_vc_agent.kube.certificates import (
     REQUESTS_PATH,
     Certificate,
@@ -35,12 +41,10 @@ from karmada_vc_agent.kube.kubeconfig import (
     with_client_certificate,
 )
 from karmada_vc_agent.kube.log_once import LogOnce
-from karmada_vc_agent.lifecycle.hub_kubeconfig import FileStore, KubeconfigStore, SecretStore
 from karmada_vc_agent.model.generated_names import random_suffix
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.switches import CERT_ROTATION
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.views.agent_condition import AgentCondition
+from karmada_vc_agent.runner.parts import Parts
 
 _log = logging.getLogger(__name__)
 

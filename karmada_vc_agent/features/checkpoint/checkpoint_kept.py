@@ -1,6 +1,6 @@
 """The condition CheckpointKept: whether a start without the hub would find all there is."""
 
-from karmada_vc_agent.status.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition
 
 CHECKPOINT_KEPT = "CheckpointKept"
 

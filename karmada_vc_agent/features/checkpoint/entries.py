@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 import orjson
 
-from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.refused import Reason, RefusedError
 from karmada_vc_agent.model.objects import Object
 
 FORMAT = 1

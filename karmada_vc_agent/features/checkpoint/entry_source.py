@@ -8,14 +8,21 @@ from dataclasses import dataclass
 import msgspec
 import orjson
 
-from karmada_vc_agent.checkpoint import entries
-from karmada_vc_agent.checkpoint.entries import CLUSTER, CONTACT, FORMAT, RULES, WORKS, Header
-from karmada_vc_agent.checkpoint.kept import encoded, mark
-from karmada_vc_agent.checkpoint.shards import part_of, works_key
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.features.checkpoint import entries
+from karmada_vc_agent.features.checkpoint.entries import (
+    CLUSTER,
+    CONTACT,
+    FORMAT,
+    RULES,
+    WORKS,
+    Header,
+)
+from karmada_vc_agent.features.checkpoint.kept import encoded, mark
+from karmada_vc_agent.features.checkpoint.shards import part_of, works_key
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.works import Works, is_trimmed
+from karmada_vc_agent.work.works import Works, is_trimmed
 
 InThread = Callable[[Callable[[Header, list[bytes]], bytes], Header, list[bytes]], Awaitable[bytes]]
 TURN_BYTES = 2**20

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Callable
 
-from karmada_vc_agent.checkpoint.shards import cluster_of_key
+from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
+from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
+from karmada_vc_agent.features.checkpoint.shards import cluster_of_key
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError
-from karmada_vc_agent.lifecycle.checkpoint_removal import remove_checkpoint
-from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 
 
 async def forget_saved(

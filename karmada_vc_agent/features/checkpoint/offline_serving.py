@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from karmada_vc_agent.checkpoint.entries import Header
-from karmada_vc_agent.checkpoint.refused import Reason, RefusedError
-from karmada_vc_agent.checkpoint.saved import Saved, another_hub, is_another_hub
+from karmada_vc_agent.features.checkpoint.entries import Header
+from karmada_vc_agent.features.checkpoint.reader import log_refusal
+from karmada_vc_agent.features.checkpoint.refused import Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.saved import Saved, another_hub, is_another_hub
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.lifecycle.checkpoint_reader import log_refusal
-from karmada_vc_agent.lifecycle.hub_presence import PATIENCE_S
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.texts import listed
-from karmada_vc_agent.views.works import Works
+from karmada_vc_agent.runner.hub_presence import PATIENCE_S
+from karmada_vc_agent.work.works import Works
 
 _log = logging.getLogger(__name__)
 

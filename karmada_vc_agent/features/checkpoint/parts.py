@@ -3,20 +3,20 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from karmada_vc_agent.checkpoint.shards import secret_names
+from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.checkpoint.checkpoint_kept import CHECKPOINT_KEPT, checkpoint_kept
+from karmada_vc_agent.features.checkpoint.entry_source import Knowledge
+from karmada_vc_agent.features.checkpoint.offline_serving import OfflineServing
+from karmada_vc_agent.features.checkpoint.reader import Checkpoint
+from karmada_vc_agent.features.checkpoint.shards import secret_names
+from karmada_vc_agent.features.checkpoint.writer import CONTACT_S, CheckpointWriter
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.lifecycle.checkpoint_entries import Knowledge
-from karmada_vc_agent.lifecycle.checkpoint_reader import Checkpoint
-from karmada_vc_agent.lifecycle.checkpoint_writer import CONTACT_S, CheckpointWriter
-from karmada_vc_agent.lifecycle.offline_serving import OfflineServing
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.common import Common
-from karmada_vc_agent.parts.work_parts import WorkParts
-from karmada_vc_agent.status.checkpoint_kept import CHECKPOINT_KEPT, checkpoint_kept
-from karmada_vc_agent.status.conditions import Condition, find_condition
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.telemetry.metrics import Sample
 

@@ -5,17 +5,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from karmada_vc_agent.checkpoint.refused import RefusedError
-from karmada_vc_agent.checkpoint.saved import Expected, Saved, read, usable_times
-from karmada_vc_agent.checkpoint.shards import CONTACT_KEY, RULES_KEY
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
+from karmada_vc_agent.features.checkpoint.refused import RefusedError
+from karmada_vc_agent.features.checkpoint.saved import Expected, Saved, read, usable_times
+from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
+from karmada_vc_agent.features.checkpoint.shards import CONTACT_KEY, RULES_KEY
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
-from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.checkpoint_outdated import EVERYTHING, Outdated
-from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
-from karmada_vc_agent.lifecycle.hub_identity import HubIdentity
 from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.runner.hub_identity import HubIdentity
 
 _log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from karmada_vc_agent.checkpoint.shards import secret_names
+from karmada_vc_agent.features.checkpoint.shards import secret_names
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.retries import retry_until_done

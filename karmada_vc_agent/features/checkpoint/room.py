@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 
-from karmada_vc_agent.checkpoint.shards import cluster_of_key, has_room, left_out
-from karmada_vc_agent.lifecycle.checkpoint_secrets import Changes, CheckpointSecrets
+from karmada_vc_agent.features.checkpoint.secrets import Changes, CheckpointSecrets
+from karmada_vc_agent.features.checkpoint.shards import cluster_of_key, has_room, left_out
 
 
 class CheckpointRoom:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 
-from karmada_vc_agent.checkpoint.entries import (
+from karmada_vc_agent.features.checkpoint.entries import (
     CLUSTER,
     CONTACT,
     RULES,
@@ -18,8 +18,8 @@ from karmada_vc_agent.checkpoint.entries import (
     header_of,
     verified,
 )
-from karmada_vc_agent.checkpoint.refused import DAMAGED, Reason, RefusedError
-from karmada_vc_agent.checkpoint.shards import (
+from karmada_vc_agent.features.checkpoint.refused import DAMAGED, Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.shards import (
     CONTACT_KEY,
     RULES_KEY,
     cluster_of_key,

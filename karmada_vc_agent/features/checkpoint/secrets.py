@@ -11,8 +11,9 @@ import binascii
 import logging
 from collections.abc import Iterator, Mapping
 
-from karmada_vc_agent.checkpoint.entries import identity
-from karmada_vc_agent.checkpoint.shards import secret_names
+from karmada_vc_agent.features.checkpoint.entries import identity
+from karmada_vc_agent.features.checkpoint.failures import Failures
+from karmada_vc_agent.features.checkpoint.shards import secret_names
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -27,7 +28,6 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
 )
 from karmada_vc_agent.kube.retries import retry_on
-from karmada_vc_agent.lifecycle.checkpoint_failures import Failures
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object, is_map_of_texts
 

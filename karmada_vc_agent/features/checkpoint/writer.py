@@ -16,8 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from karmada_vc_agent.checkpoint.kept import mark
-from karmada_vc_agent.checkpoint.shards import (
+from karmada_vc_agent.features.checkpoint.entry_source import EntryMaker, Knowledge, Part
+from karmada_vc_agent.features.checkpoint.failures import Failures
+from karmada_vc_agent.features.checkpoint.kept import mark
+from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
+from karmada_vc_agent.features.checkpoint.room import CheckpointRoom
+from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
+from karmada_vc_agent.features.checkpoint.shards import (
     CONTACT_KEY,
     LARGEST_RULES,
     RULES_KEY,
@@ -33,11 +38,6 @@ from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, KubeError, UnreachableError
 from karmada_vc_agent.kube.flows import SharedLock
 from karmada_vc_agent.kube.log_once import LogOnce
-from karmada_vc_agent.lifecycle.checkpoint_entries import EntryMaker, Knowledge, Part
-from karmada_vc_agent.lifecycle.checkpoint_failures import Failures
-from karmada_vc_agent.lifecycle.checkpoint_outdated import EVERYTHING, Outdated
-from karmada_vc_agent.lifecycle.checkpoint_room import CheckpointRoom
-from karmada_vc_agent.lifecycle.checkpoint_secrets import CheckpointSecrets
 from karmada_vc_agent.model.objects import Object, uid_of
 
 _log = logging.getLogger(__name__)

@@ -9,22 +9,22 @@ import logging
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from karmada_vc_agent.apply.work_events import WorkEvents
+from karmada_vc_agent.cluster.claims import Claim, Claims, claim_of
+from karmada_vc_agent.cluster.host_pods import PODS_BY_NODE
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.features.escapes.escaped_pods import Escape, EscapedPods, PodKey
+from karmada_vc_agent.features.escapes.left_pods import LeftPods
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.queues import FEW_WORKERS
-from karmada_vc_agent.views.claims import Claim, Claims, claim_of
-from karmada_vc_agent.views.escaped_pods import Escape, EscapedPods, PodKey
-from karmada_vc_agent.views.host_pods import PODS_BY_NODE
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.left_pods import LeftPods
-from karmada_vc_agent.views.membership import Membership
-from karmada_vc_agent.views.owners import Owners, Place, manifest_of
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+from karmada_vc_agent.work.owners import Owners, Place, manifest_of
+from karmada_vc_agent.work.work_events import WorkEvents
 
 _log = logging.getLogger(__name__)
 

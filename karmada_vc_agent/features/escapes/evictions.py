@@ -8,7 +8,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from karmada_vc_agent.apply.work_events import WorkEvents
+from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.features.escapes.escaped_pods import PodKey
+from karmada_vc_agent.features.escapes.left_pods import LeftPods
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.discovery import Resource
@@ -18,12 +21,9 @@ from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.core import Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.queues import FEW_WORKERS
-from karmada_vc_agent.views.claims import Claims
-from karmada_vc_agent.views.escaped_pods import PodKey
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.left_pods import LeftPods
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+from karmada_vc_agent.work.work_events import WorkEvents
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from karmada_vc_agent.config.completing import completed, field_of
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, FoundSettings
+from karmada_vc_agent.features.found.found_records import MOST_NODES, FoundRecord
 from karmada_vc_agent.kube.signal import Signal
-from karmada_vc_agent.lifecycle.found_records import MOST_NODES, FoundRecord
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement

@@ -11,18 +11,18 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.found.finding import Finder, Found, Making, record_of
+from karmada_vc_agent.features.found.finding import Finder, Found, Making, record_of
+from karmada_vc_agent.features.found.found_records import FoundRecord, FoundRecords
+from karmada_vc_agent.features.found.origins import Origin, Origins
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.lifecycle.found_records import FoundRecord, FoundRecords
-from karmada_vc_agent.lifecycle.removal import Removal
 from karmada_vc_agent.model.durations import format_duration
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.views.origins import Origin, Origins
-from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
+from karmada_vc_agent.work.removal import Removal
 
 _log = logging.getLogger(__name__)
 

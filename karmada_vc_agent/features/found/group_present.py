@@ -1,6 +1,6 @@
 """The condition GroupPresent: whether what a virtual cluster was found by is still there."""
 
-from karmada_vc_agent.status.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition
 
 GROUP_PRESENT = "GroupPresent"
 

@@ -5,8 +5,9 @@ import logging
 from collections import Counter
 from collections.abc import Container, Iterable
 
+from karmada_vc_agent.cluster.node_groups import NODE_GROUP
 from karmada_vc_agent.config.settings import NodeGroupSettings
-from karmada_vc_agent.found.finding import Found
+from karmada_vc_agent.features.found.finding import Found
 from karmada_vc_agent.kube.absence import items_unless_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
@@ -17,7 +18,6 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.name_template import GROUP_NAME, name_from
 from karmada_vc_agent.model.objects import Object, dig, labels_of
 from karmada_vc_agent.model.well_known import NAME_FIELD
-from karmada_vc_agent.views.node_groups import NODE_GROUP
 
 _log = logging.getLogger(__name__)
 

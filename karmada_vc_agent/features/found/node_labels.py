@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from karmada_vc_agent.config.settings import DiscoverSettings
-from karmada_vc_agent.found.finding import Found
+from karmada_vc_agent.features.found.finding import Found
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.store import Store

@@ -3,23 +3,23 @@
 from collections.abc import Iterable
 from functools import partial
 
-from karmada_vc_agent.found.finding import Finder, making_of_groups, making_of_labels
-from karmada_vc_agent.found.follower import Follower, Surroundings
-from karmada_vc_agent.found.node_groups import NodeGroupFinder
-from karmada_vc_agent.found.node_labels import NodeLabelFinder
-from karmada_vc_agent.found.start import DISCOVER, NODE_GROUPS
+from karmada_vc_agent.cluster.virtual_clusters import name_of_change
+from karmada_vc_agent.features.found.finding import Finder, making_of_groups, making_of_labels
+from karmada_vc_agent.features.found.follower import Follower, Surroundings
+from karmada_vc_agent.features.found.found_records import FoundRecords
+from karmada_vc_agent.features.found.node_groups import NodeGroupFinder
+from karmada_vc_agent.features.found.node_labels import NodeLabelFinder
+from karmada_vc_agent.features.found.start import DISCOVER, NODE_GROUPS
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.events import WARNING, EventRecorder
 from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.lifecycle.found_records import FoundRecords
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.keys import itself, same
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.permitted import check_permitted
-from karmada_vc_agent.parts.queues import FEW_WORKERS
-from karmada_vc_agent.parts.removal import removal_of
-from karmada_vc_agent.views.virtual_clusters import name_of_change
+from karmada_vc_agent.runner.keys import itself, same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.permitted import check_permitted
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+from karmada_vc_agent.runner.removal import removal_of
 
 SETTLES_S = 0.2
 """A NodeGroup that is made anew, and a label that moves, are two changes."""

@@ -3,14 +3,19 @@
 import logging
 from collections.abc import Iterable
 
-from karmada_vc_agent.found.finding import Found, Making, making_of_groups, making_of_labels
-from karmada_vc_agent.found.node_groups import groups_of_host
+from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSources
+from karmada_vc_agent.features.found.finding import (
+    Found,
+    Making,
+    making_of_groups,
+    making_of_labels,
+)
+from karmada_vc_agent.features.found.found_records import FoundRecords
+from karmada_vc_agent.features.found.node_groups import groups_of_host
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.lifecycle.agent_state import AgentState
-from karmada_vc_agent.lifecycle.found_records import FoundRecords
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.views.live_settings import LiveSettings
-from karmada_vc_agent.views.virtual_cluster_sources import FoundSources, VirtualClusterSources
+from karmada_vc_agent.runner.agent_state import AgentState
 
 _log = logging.getLogger(__name__)
 

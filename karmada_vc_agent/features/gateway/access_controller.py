@@ -5,27 +5,27 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
 
 from karmada_vc_agent.access.hub_objects import HubAccess
-from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
-from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.kube.log_once import LogOnce
-from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.lifecycle.cluster_access import (
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, HubClusters, version_of
+from karmada_vc_agent.features.gateway.cluster_access import (
     ClusterAccess,
     changes,
     is_marked,
     withdrawal,
 )
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.log_once import LogOnce
+from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object, dig, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.parts.keys import same
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.queues import FEW_WORKERS
+from karmada_vc_agent.runner.keys import same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.translation.refusal import RefusedError
-from karmada_vc_agent.views.hub_clusters import CLUSTERS_PATH, HubClusters, version_of
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from karmada_vc_agent.model.objects import Object, labels_of, maps_at
 from karmada_vc_agent.model.rbac_rule import BUILT_INS, NAMESPACE_ADMIN
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.translation.rbac_rules import admin_rules, cut
 
 _log = logging.getLogger(__name__)

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from karmada_vc_agent.access.gateway_secret import hub_secret_name
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
+from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint, probe
+from karmada_vc_agent.features.gateway.secret import hub_secret_name
+from karmada_vc_agent.features.gateway.settings import GatewaySettings
+from karmada_vc_agent.features.gateway.tokens import GatewayTokens
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
-from karmada_vc_agent.lifecycle.endpoint_probe import ProbedEndpoint, probe
-from karmada_vc_agent.lifecycle.gateway_tokens import GatewayTokens
 from karmada_vc_agent.model.domain import GATEWAY_LABEL
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of

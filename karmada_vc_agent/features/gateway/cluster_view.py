@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from karmada_vc_agent.gateway.host_state import HostState
-from karmada_vc_agent.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.gateway.mapping.exchange import KindInfo, Unknown
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Unknown
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.generated_names import random_suffix

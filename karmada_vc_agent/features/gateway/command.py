@@ -16,12 +16,12 @@ from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.naming import camel
 from karmada_vc_agent.config.reloading import Reloaded, reload
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.gateway.process import GatewayProcess
+from karmada_vc_agent.features.gateway.process import GatewayProcess
 from karmada_vc_agent.kube.connections import limit_tls_buffers
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
-from karmada_vc_agent.lifecycle.ending import call_on, stop_on_signals
-from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower, digest_of
+from karmada_vc_agent.runner.ending import call_on, stop_on_signals
+from karmada_vc_agent.runner.settings_follower import SettingsFollower, digest_of
 from karmada_vc_agent.telemetry.logs import start_logging
 from karmada_vc_agent.translation.names import NamespaceTemplate
 

@@ -1,6 +1,6 @@
 """What the gateway knows of the host: caches that all virtual clusters share, none of the hub.
 
-Which tokens count is told by one Secret of the agent (access/gateway_secret.py), and so is which
+Which tokens count is told by one Secret of the agent (features/gateway/secret.py), and so is which
 virtual clusters there are that do not stand in the settings file.
 """
 
@@ -13,14 +13,21 @@ from urllib.parse import quote, urlsplit
 
 from cachetools import TTLCache
 
-from karmada_vc_agent.access.gateway_secret import (
+from karmada_vc_agent.cluster.claims import Claim, Claims, claim_of
+from karmada_vc_agent.cluster.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.node_groups import NodeGroups
+from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.gateway.secret import (
     TokenSum,
     clusters_of,
     sealing_key_of,
     secret_name,
     sums_of,
 )
-from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -34,16 +41,9 @@ from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.translation_contexts import TranslationContexts, translation_settings
+from karmada_vc_agent.runner.translation_contexts import TranslationContexts, translation_settings
 from karmada_vc_agent.translation.identities import absorbed_name
-from karmada_vc_agent.views.claims import Claim, Claims, claim_of
-from karmada_vc_agent.views.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
-from karmada_vc_agent.views.membership import Membership
-from karmada_vc_agent.views.node_groups import NodeGroups
-from karmada_vc_agent.views.served_kinds import ServedKinds
-from karmada_vc_agent.views.tolerated_taints import NodeTaints
-from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSources
-from karmada_vc_agent.views.virtual_clusters import VirtualClusters
+from karmada_vc_agent.work.served_kinds import ServedKinds
 
 _log = logging.getLogger(__name__)
 

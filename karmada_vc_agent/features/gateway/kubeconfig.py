@@ -15,8 +15,8 @@ import yaml
 from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import CommandError, one_line_errors
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
-from karmada_vc_agent.gateway.identity import AUDIENCE
+from karmada_vc_agent.features.gateway.identity import AUDIENCE
+from karmada_vc_agent.features.gateway.settings import GatewaySettings
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials, make_ssl_context
 from karmada_vc_agent.kube.errors import AlreadyExistsError

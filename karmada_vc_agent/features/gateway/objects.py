@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from karmada_vc_agent.access.agent_nodes import OffGroups
-from karmada_vc_agent.access.gateway_secret import secret_name
 from karmada_vc_agent.access.pod_specs import HEALTH_PORT_NAME, Program, pod_spec
+from karmada_vc_agent.features.gateway.secret import secret_name
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import gateway_account

@@ -1,17 +1,17 @@
 """What makes virtual clusters reachable through the gateway."""
 
+from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess, Steps
+from karmada_vc_agent.features.gateway.tokens import GatewayTokens, TokenOwner
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.lifecycle.cluster_access import ClusterAccess, Steps
-from karmada_vc_agent.lifecycle.gateway_tokens import GatewayTokens, TokenOwner
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_GROUP
-from karmada_vc_agent.parts.common import Common
-from karmada_vc_agent.parts.work_parts import WorkParts
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.translation.identities import Callers, absorbed_name
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, Names
-from karmada_vc_agent.views.live_objects import LiveObjects
+from karmada_vc_agent.work.live_objects import LiveObjects
 
 ROLES = Resource(
     GroupVersionKind(RBAC_GROUP, "v1", "ClusterRole"),

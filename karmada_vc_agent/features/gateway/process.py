@@ -14,18 +14,18 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.config.naming import camel
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.gateway.host_state import HostState
-from karmada_vc_agent.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
-from karmada_vc_agent.gateway.server.audit import Audit, nowhere
-from karmada_vc_agent.gateway.server.gateway import Gateway
-from karmada_vc_agent.gateway.server.host_requests import HostRequests
-from karmada_vc_agent.gateway.server.limits import Limits
-from karmada_vc_agent.gateway.server.listener import Listener
-from karmada_vc_agent.gateway.server.meter import GatewayMeter
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.server.audit import Audit, nowhere
+from karmada_vc_agent.features.gateway.server.gateway import Gateway
+from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
+from karmada_vc_agent.features.gateway.server.limits import Limits
+from karmada_vc_agent.features.gateway.server.listener import Listener
+from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
+from karmada_vc_agent.features.gateway.settings import GatewaySettings
 from karmada_vc_agent.kube import open_files
 from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.certificate_files import ServingCertificate
@@ -34,9 +34,9 @@ from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
 from karmada_vc_agent.kube.errors import ApiError, KubeError
 from karmada_vc_agent.kube.supervisor import Supervisor
-from karmada_vc_agent.lifecycle.settings_follower import SettingsFollower
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.clients import REVIEWS_BURST, REVIEWS_QPS, URGENT
+from karmada_vc_agent.runner.clients import REVIEWS_BURST, REVIEWS_QPS, URGENT
+from karmada_vc_agent.runner.settings_follower import SettingsFollower
 from karmada_vc_agent.telemetry.build_info import build_info
 from karmada_vc_agent.telemetry.endpoints import (
     METRICS_PATH,

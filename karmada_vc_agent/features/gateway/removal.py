@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 
 from karmada_vc_agent.access.agent_nodes import OffGroups
-from karmada_vc_agent.access.gateway_objects import (
+from karmada_vc_agent.access.apply_objects import find, path_of
+from karmada_vc_agent.features.gateway.objects import (
     GatewayInstall,
     gateway_base_objects,
     gateway_workload,
 )
-from karmada_vc_agent.access.gateway_roles import GatewayAccess
-from karmada_vc_agent.access.gateway_secret import definition_key, keys_of, secret_name
-from karmada_vc_agent.commands.apply_objects import find, path_of
+from karmada_vc_agent.features.gateway.roles import GatewayAccess
+from karmada_vc_agent.features.gateway.secret import definition_key, keys_of, secret_name
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, GATEWAY_LABEL

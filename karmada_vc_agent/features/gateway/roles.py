@@ -16,8 +16,8 @@ listed: who has the gateway's token is no administrator of the host.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from karmada_vc_agent.access.gateway_secret import secret_name
 from karmada_vc_agent.access.hub_objects import Reasons
+from karmada_vc_agent.features.gateway.secret import secret_name
 from karmada_vc_agent.model.domain import AGENT_LABEL, GATEWAY_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import (

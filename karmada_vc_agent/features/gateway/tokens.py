@@ -7,7 +7,7 @@ from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from karmada_vc_agent.access.gateway_secret import (
+from karmada_vc_agent.features.gateway.secret import (
     KEY_BYTES,
     KINDS,
     SEALING_KEY,

@@ -15,8 +15,25 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.apply.event_tallies import Tallies, series_name
-from karmada_vc_agent.apply.work_events import WorkEvents
+from karmada_vc_agent.cluster.claims import Claim, Claims
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.features.host_events.event import HostEvent
+from karmada_vc_agent.features.host_events.event_tallies import Tallies, series_name
+from karmada_vc_agent.features.host_events.events import (
+    EVENTS_PATH,
+    WARNINGS,
+    PassingStore,
+    WantedCodec,
+)
+from karmada_vc_agent.features.host_events.foreign_names import ForeignNames
+from karmada_vc_agent.features.host_events.texts import (
+    Surroundings,
+    cause_of,
+    hub_text,
+    is_over_quota,
+    is_reason,
+)
+from karmada_vc_agent.features.quota.quota_condition import QuotaCondition
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import Series
@@ -24,7 +41,6 @@ from karmada_vc_agent.kube.permissions import FORBIDDEN_S
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.model.host_event import HostEvent
 from karmada_vc_agent.model.karmada import TEMPLATE_UID_ANNOTATION
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
@@ -36,25 +52,14 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.switches import HOST_EVENTS
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.common import Clock
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.queues import FEW_WORKERS, first
+from karmada_vc_agent.runner.common import Clock
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS, first
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.host_events import (
-    Surroundings,
-    cause_of,
-    hub_text,
-    is_over_quota,
-    is_reason,
-)
 from karmada_vc_agent.translation.restore import names_of
-from karmada_vc_agent.views.claims import Claim, Claims
-from karmada_vc_agent.views.foreign_names import ForeignNames
-from karmada_vc_agent.views.host_events import EVENTS_PATH, WARNINGS, PassingStore, WantedCodec
-from karmada_vc_agent.views.membership import Membership
-from karmada_vc_agent.views.owners import Origin, Owners, Place, manifest_of
-from karmada_vc_agent.views.quota_condition import QuotaCondition
-from karmada_vc_agent.views.works import Works, id_of_work
+from karmada_vc_agent.work.owners import Origin, Owners, Place, manifest_of
+from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.works import Works, id_of_work
 
 SETTLES_S = 0.5
 """What says the same of several pods comes in bursts."""

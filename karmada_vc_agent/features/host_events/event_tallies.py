@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from cachetools import LRUCache
 
+from karmada_vc_agent.features.host_events.event import COUNT_AT_MOST, HostEvent
 from karmada_vc_agent.kube.events import Series
-from karmada_vc_agent.model.host_event import COUNT_AT_MOST, HostEvent
 
 WAITING_OF_ONE = 500
 SERIES_OF_ONE = 500

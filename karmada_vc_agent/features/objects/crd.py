@@ -1,11 +1,17 @@
 """The CustomResourceDefinition of VirtualCluster objects."""
 
+from karmada_vc_agent.features.objects.object_names import (
+    DELETION_POLICIES,
+    KIND,
+    OBJECTS,
+    PHASES,
+    VERSION,
+)
+from karmada_vc_agent.features.objects.schema import schema_of
+from karmada_vc_agent.features.objects.schema_rules import NAME_RULES
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.objects.object_names import DELETION_POLICIES, KIND, OBJECTS, PHASES, VERSION
-from karmada_vc_agent.objects.schema import schema_of
-from karmada_vc_agent.objects.schema_rules import NAME_RULES
 
 _OF_OBJECTS: Object = {
     "deletionPolicy": {

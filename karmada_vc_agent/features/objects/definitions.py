@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from cachetools import LRUCache
 
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
 from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.features.objects.reading import Definition, Reader
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.objects.reading import Definition, Reader
-from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
 
 _log = logging.getLogger(__name__)
 

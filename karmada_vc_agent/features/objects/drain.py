@@ -1,16 +1,16 @@
-"""A VirtualCluster object that is deleted: what it described goes (lifecycle/removal.py), then it.
+"""A VirtualCluster object that is deleted: what it described goes (work/removal.py), then it.
 
 What is waited for becomes a condition of the object.
 """
 
 import logging
 
+from karmada_vc_agent.features.objects.definitions import Definitions
+from karmada_vc_agent.features.objects.object_names import PATH
+from karmada_vc_agent.features.objects.reading import Definition
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError, UnreachableError
-from karmada_vc_agent.lifecycle.removal import Removal
-from karmada_vc_agent.objects.definitions import Definitions
-from karmada_vc_agent.objects.object_names import PATH
-from karmada_vc_agent.objects.reading import Definition
+from karmada_vc_agent.work.removal import Removal
 
 _log = logging.getLogger(__name__)
 

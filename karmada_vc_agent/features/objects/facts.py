@@ -4,21 +4,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.judgements import HubContact, Judgements
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
+from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.node_overlap import node_overlap
+from karmada_vc_agent.cluster.rules.nodes_reachable import count_nodes, ready_with
+from karmada_vc_agent.features.objects import virtual_cluster_status as rules
+from karmada_vc_agent.features.objects.definitions import Definitions
+from karmada_vc_agent.features.objects.object_names import Phase
+from karmada_vc_agent.features.objects.reading import Definition
+from karmada_vc_agent.features.objects.work_tally import WorkTally
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.objects.definitions import Definitions
-from karmada_vc_agent.objects.object_names import Phase
-from karmada_vc_agent.objects.reading import Definition
-from karmada_vc_agent.status import virtual_cluster_status as rules
-from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.status.node_overlap import node_overlap
-from karmada_vc_agent.status.nodes_reachable import count_nodes, ready_with
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.judgements import HubContact, Judgements
-from karmada_vc_agent.views.membership import Membership
-from karmada_vc_agent.views.reachable_nodes import ReachableNodes
-from karmada_vc_agent.views.work_tally import WorkTally
 
 Tell = Callable[[VirtualCluster, Object], list[Condition]]
 """Returns conditions for a virtual cluster and the live status of its object."""

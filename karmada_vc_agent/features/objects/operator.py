@@ -17,12 +17,12 @@ from typing import Any, TypeVar, cast
 import aiohttp
 import kopf
 
+from karmada_vc_agent.features.objects.object_names import OBJECTS, VERSION, finalizer, is_for
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.connections import keepalive_socket
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.objects.object_names import OBJECTS, VERSION, finalizer, is_for
 
 _log = logging.getLogger(__name__)
 # They tell of each event that was handled, and of OS signals, which are not for a thread.

@@ -4,24 +4,24 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.config.completing import completed, field_of
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import settings_of
 from karmada_vc_agent.config.decoding import decode
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.kube.absence import items_unless_absent
-from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.model.bounds import Bounds
-from karmada_vc_agent.model.objects import Object, dig, uid_of
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.objects.object_names import (
+from karmada_vc_agent.features.objects.object_names import (
     DELETION_POLICIES,
     PATH,
     PRESERVE,
     DeletionPolicy,
     is_for,
 )
-from karmada_vc_agent.views.live_settings import LiveSettings
+from karmada_vc_agent.kube.absence import items_unless_absent
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.model.bounds import Bounds
+from karmada_vc_agent.model.objects import Object, dig, uid_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _log = logging.getLogger(__name__)
 

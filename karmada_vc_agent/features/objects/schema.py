@@ -11,10 +11,10 @@ from typing import Any, get_origin
 import msgspec
 
 from karmada_vc_agent.config.declared import REQUIRED, Setting, part_of, settings_of, struct_of
+from karmada_vc_agent.features.objects.schema_rules import EXTRA, ITEMS, NOT_NEGATIVE
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import QuantityText, Size
-from karmada_vc_agent.objects.schema_rules import EXTRA, ITEMS, NOT_NEGATIVE
 
 MOST_ITEMS = 64
 MOST_KEYS = 64

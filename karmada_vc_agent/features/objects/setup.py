@@ -3,28 +3,28 @@
 from collections.abc import Iterable
 from functools import partial
 
+from karmada_vc_agent.cluster.group_trust import group_trust
+from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
+from karmada_vc_agent.features.objects.definitions import Definitions
+from karmada_vc_agent.features.objects.drain import Drain
+from karmada_vc_agent.features.objects.facts import Facts, Seen
+from karmada_vc_agent.features.objects.object_names import is_for
+from karmada_vc_agent.features.objects.operator import Operator
+from karmada_vc_agent.features.objects.reading import Reader
+from karmada_vc_agent.features.objects.status_writer import StatusWriter
+from karmada_vc_agent.features.objects.work_tally import WorkTally
+from karmada_vc_agent.features.quota.quota_condition import QuotaCondition
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.first_lists import wait_all_synced
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.objects.definitions import Definitions
-from karmada_vc_agent.objects.drain import Drain
-from karmada_vc_agent.objects.facts import Facts, Seen
-from karmada_vc_agent.objects.object_names import is_for
-from karmada_vc_agent.objects.operator import Operator
-from karmada_vc_agent.objects.reading import Reader
-from karmada_vc_agent.objects.status_writer import StatusWriter
-from karmada_vc_agent.parts.keys import first_of, itself, same
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.permitted import check_permitted
-from karmada_vc_agent.parts.queues import FEW_WORKERS
-from karmada_vc_agent.parts.removal import removal_of
-from karmada_vc_agent.status.conditions import Condition
-from karmada_vc_agent.views.group_trust import group_trust
-from karmada_vc_agent.views.quota_condition import QuotaCondition
-from karmada_vc_agent.views.virtual_cluster_sources import VirtualClusterSource
-from karmada_vc_agent.views.work_tally import WorkTally
+from karmada_vc_agent.runner.keys import first_of, itself, same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.permitted import check_permitted
+from karmada_vc_agent.runner.queues import FEW_WORKERS
+from karmada_vc_agent.runner.removal import removal_of
 
 SETTLES_S = 0.2
 """What changes comes in groups; one write is enough for those of this time."""

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable
 
+from karmada_vc_agent.features.objects.definitions import Definitions
+from karmada_vc_agent.features.objects.object_names import PATH
+from karmada_vc_agent.features.objects.reading import Definition
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.merge_patch import merge_patch
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.objects.definitions import Definitions
-from karmada_vc_agent.objects.object_names import PATH
-from karmada_vc_agent.objects.reading import Definition
 
 PAUSE_S = 5.0
 """Between two writes of one object: what changes meanwhile is in the next."""

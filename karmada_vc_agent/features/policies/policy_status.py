@@ -1,7 +1,7 @@
 """Reads the admission policies, and reports whether they are in effect (rewriting-rules 3.5).
 
     read    what the host serves, our user name there, the policies that `join` installed
-    probe   dry runs (views/policy_probes.py): whether the server enforces them, and whether
+    probe   dry runs (policy_probes.py): whether the server enforces them, and whether
             PodNodeSelector is enabled
 
 The agent must not write the policies that confine itself: an administrator does. There is a
@@ -15,6 +15,30 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from karmada_vc_agent.cluster.claims import Claims, claim_of
+from karmada_vc_agent.features.policies.guards import is_about_placement
+from karmada_vc_agent.features.policies.installed_policies import (
+    resource_of,
+    served_versions,
+    unknown_to,
+    wanted_policies,
+)
+from karmada_vc_agent.features.policies.objects import (
+    GROUP,
+    VALIDATING,
+    PolicyOwner,
+    is_as_wanted,
+    owner_of,
+)
+from karmada_vc_agent.features.policies.placement_enforced import (
+    POD_NODE_SELECTOR,
+    Enforcement,
+    PolicyProblem,
+    placement_enforced,
+)
+from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
+from karmada_vc_agent.features.policies.policy_probes import PolicyProbes
+from karmada_vc_agent.features.policies.rights_confined import rights_confined
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
@@ -29,31 +53,7 @@ from karmada_vc_agent.model.rbac_rule import Rule
 from karmada_vc_agent.model.tenancy import SHARED
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.status.placement_enforced import (
-    POD_NODE_SELECTOR,
-    Enforcement,
-    PolicyProblem,
-    placement_enforced,
-)
-from karmada_vc_agent.status.rights_confined import rights_confined
-from karmada_vc_agent.translation.admission_guards import is_about_placement
-from karmada_vc_agent.translation.admission_objects import (
-    GROUP,
-    VALIDATING,
-    PolicyOwner,
-    is_as_wanted,
-    owner_of,
-)
-from karmada_vc_agent.views.claims import Claims, claim_of
-from karmada_vc_agent.views.installed_policies import (
-    resource_of,
-    served_versions,
-    unknown_to,
-    wanted_policies,
-)
-from karmada_vc_agent.views.placement_state import IN_EFFECT_WITHIN_S, PlacementState
-from karmada_vc_agent.views.policy_probes import PolicyProbes
+from karmada_vc_agent.runner.parts import Parts
 
 _log = logging.getLogger(__name__)
 

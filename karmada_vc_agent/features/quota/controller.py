@@ -10,22 +10,11 @@ import logging
 from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
 
-from karmada_vc_agent.apply.default_objects import QUOTAS
-from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
-from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import KubeError, NotFoundError
-from karmada_vc_agent.kube.for_each import for_each
-from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.kinds import plural
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.parts.keys import same
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.queues import FEW_WORKERS
-from karmada_vc_agent.planning.quota_shares import (
+from karmada_vc_agent.cluster.claims import Claims, Phase, claims_in
+from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX
+from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.features.quota.divisions import STALLED_AFTER_S, Divisions
+from karmada_vc_agent.features.quota.shares import (
     POD_COUNTS,
     Pending,
     Share,
@@ -38,12 +27,23 @@ from karmada_vc_agent.planning.quota_shares import (
     share_of,
     wanted_by,
 )
+from karmada_vc_agent.features.windows.held_namespaces import hold_of
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.for_each import for_each
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.kinds import plural
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.keys import same
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
-from karmada_vc_agent.views.claims import Claims, Phase, claims_in
-from karmada_vc_agent.views.cluster_index import CLUSTER_INDEX
-from karmada_vc_agent.views.divisions import STALLED_AFTER_S, Divisions
-from karmada_vc_agent.views.held_namespaces import hold_of
-from karmada_vc_agent.views.membership import Membership
+from karmada_vc_agent.work.namespaces.default_objects import QUOTAS
 
 _log = logging.getLogger(__name__)
 

@@ -14,6 +14,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from karmada_vc_agent.cluster.claims import Claims, claim_of, claims_in
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.features.service_export import endpoint_slice_work as rules
+from karmada_vc_agent.features.service_export.endpoint_slice_work import (
+    SERVICE_NAME_LABEL,
+    Reporter,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
 from karmada_vc_agent.kube.discovery import Resource
@@ -31,17 +38,13 @@ from karmada_vc_agent.model.switches import (
 from karmada_vc_agent.model.switches import SERVICE_EXPORT as SERVICE_EXPORT_SWITCH
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.well_known import SLICE_MANAGED_BY_LABEL
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.queues import FEW_WORKERS, first
-from karmada_vc_agent.parts.retry_sources import retries
-from karmada_vc_agent.planning.prune import prune
-from karmada_vc_agent.status import endpoint_slice_work as rules
-from karmada_vc_agent.status.endpoint_slice_work import SERVICE_NAME_LABEL, Reporter
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS, first
+from karmada_vc_agent.runner.retry_sources import retries
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import restore
-from karmada_vc_agent.views.claims import Claims, claim_of, claims_in
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.works import Works, is_applied, is_trimmed, work_path
+from karmada_vc_agent.work.rules.prune import prune
+from karmada_vc_agent.work.works import Works, is_applied, is_trimmed, work_path
 
 ServiceKey = tuple[str, VirtualNamespace, str]
 """Virtual cluster, virtual namespace and name of a Service."""

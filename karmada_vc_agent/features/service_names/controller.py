@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
 from functools import partial
 
+from karmada_vc_agent.cluster.claims import Claims, claims_in
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
@@ -20,9 +21,8 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
     VirtualNamespace,
 )
-from karmada_vc_agent.parts.parts import Parts
+from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.translation.dns_rewrites import rewrite_rules
-from karmada_vc_agent.views.claims import Claims, claims_in
 
 _log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.model.texts import listed
-from karmada_vc_agent.status.conditions import Condition
 
 NAMESPACES_HELD = "NamespacesHeld"
 _NAMED = 10

@@ -8,17 +8,17 @@ applied; one of which that is not known is left alone until the window opens.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from karmada_vc_agent.apply.failure import Failure
-from karmada_vc_agent.apply.host_objects import Applied, HostObjects
-from karmada_vc_agent.apply.target import Target, WorkManifest
+from karmada_vc_agent.cluster.hub_clusters import digest
+from karmada_vc_agent.features.windows.openings import Openings
 from karmada_vc_agent.model.domain import APPLIED_ANNOTATION
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.kind_patterns import matches_any
 from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, gvk_of, key_of
 from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.translation.translate import HostObject
-from karmada_vc_agent.views.hub_clusters import digest
-from karmada_vc_agent.views.openings import Openings
+from karmada_vc_agent.work.failure import Failure
+from karmada_vc_agent.work.host_objects import Applied, HostObjects
+from karmada_vc_agent.work.target import Target, WorkManifest
 
 
 @dataclass(frozen=True, slots=True)

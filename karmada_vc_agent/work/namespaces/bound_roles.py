@@ -4,7 +4,7 @@ Works come in no order, and an API server refuses a RoleBinding to a role that i
 whoever has no right to `bind` it. The agent has none, so that the server goes on judging each
 role that is there: no binding gives more than the agent may do. Instead an empty role stands
 there while the binding is written. Where it cannot be removed again, that is tried with the next
-binding and by the look for orphans (controllers/orphans.py). Why: docs/adr/0024.
+binding and by the look for orphans (work/orphans_controller.py). Why: docs/adr/0024.
 """
 
 import logging

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 
-from karmada_vc_agent.apply.default_objects import RESOURCES
-from karmada_vc_agent.apply.namespace_writer import NamespaceWriter, Pair
+from karmada_vc_agent.cluster.claims import Claims, claims_in
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.kube.controller import ControllerSpec, RetryError
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
@@ -14,12 +15,11 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
     VirtualNamespace,
 )
-from karmada_vc_agent.parts.parts import Parts
-from karmada_vc_agent.parts.queues import FEW_WORKERS, first
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.queues import FEW_WORKERS, first
 from karmada_vc_agent.translation.refusal import RefusedError
-from karmada_vc_agent.views.claims import Claims, claims_in
-from karmada_vc_agent.views.hub_clusters import HubClusters
-from karmada_vc_agent.views.virtual_clusters import former_names
+from karmada_vc_agent.work.namespaces.default_objects import RESOURCES
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter, Pair
 
 DEFAULT_NAMESPACE = VirtualNamespace("default")
 """Karmada never sends a Work for it (contract 10.1), so the agent creates it itself."""

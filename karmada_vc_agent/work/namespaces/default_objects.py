@@ -15,7 +15,7 @@ from karmada_vc_agent.translation.namespace_defaults import (
     empty_quota,
     namespace_defaults,
 )
-from karmada_vc_agent.views.live_objects import LiveObjects, StoreOf
+from karmada_vc_agent.work.live_objects import LiveObjects, StoreOf
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ in claimed namespaces only. The mark of the phase is first, so that no writer ad
 import logging
 from contextlib import suppress
 
-from karmada_vc_agent.apply import default_objects
-from karmada_vc_agent.apply.namespace_rights import BINDINGS, own_bindings
+from karmada_vc_agent.cluster.claims import Phase, phase_of, unclaim
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import (
     ConflictError,
@@ -22,7 +21,8 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL, RELEASING_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
-from karmada_vc_agent.views.claims import Phase, phase_of, unclaim
+from karmada_vc_agent.work.namespaces import default_objects
+from karmada_vc_agent.work.namespaces.namespace_rights import BINDINGS, own_bindings
 
 _log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from karmada_vc_agent.model.service_accounts import account_of
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
-from karmada_vc_agent.views.live_objects import StoreOf
+from karmada_vc_agent.work.live_objects import StoreOf
 
 _log = logging.getLogger(__name__)
 

@@ -11,10 +11,8 @@ from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.apply.default_objects import DefaultObjects
-from karmada_vc_agent.apply.host_objects import Applied, Check, HostObjects
-from karmada_vc_agent.apply.namespace_release import begin_release, delete_namespace, end_release
-from karmada_vc_agent.apply.namespace_rights import NamespaceRights
+from karmada_vc_agent.cluster.claims import Claims, Phase, claim_of
+from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -39,13 +37,19 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent, pod_security_changes
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.translate import claimed_namespace
-from karmada_vc_agent.views.claims import Claims, Phase, claim_of
-from karmada_vc_agent.views.virtual_clusters import former_names
+from karmada_vc_agent.work.host_objects import Applied, Check, HostObjects
+from karmada_vc_agent.work.namespaces.default_objects import DefaultObjects
+from karmada_vc_agent.work.namespaces.namespace_release import (
+    begin_release,
+    delete_namespace,
+    end_release,
+)
+from karmada_vc_agent.work.namespaces.namespace_rights import NamespaceRights
+from karmada_vc_agent.work.rules.apply_plan import Foreign
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +67,7 @@ Pair = tuple[str, VirtualNamespace]
 class NamespaceWriter:
     """Claims host namespaces, corrects the claimed ones, and releases them.
 
-    Each acts by the phase of the namespace (views/claims.py), one at a time for each namespace.
+    Each acts by the phase of the namespace (cluster/claims.py), one at a time for each namespace.
     """
 
     def __init__(

@@ -15,9 +15,9 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from karmada_vc_agent.model.objects import Object, dig, labels_of
-from karmada_vc_agent.planning import metadata, ownership, written_mark
-from karmada_vc_agent.planning.prune import prune
-from karmada_vc_agent.planning.server_defaults import completed
+from karmada_vc_agent.work.rules import metadata, ownership, written_mark
+from karmada_vc_agent.work.rules.prune import prune
+from karmada_vc_agent.work.rules.server_defaults import completed
 
 _GENERATION_PREFIX = "gen:"
 _RESOURCE_VERSION_PREFIX = "rv:"

@@ -13,8 +13,8 @@ from typing import Any
 
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, put
-from karmada_vc_agent.planning import metadata
-from karmada_vc_agent.planning.apply_plan import Create, Keep, Replace
+from karmada_vc_agent.work.rules import metadata
+from karmada_vc_agent.work.rules.apply_plan import Create, Keep, Replace
 
 
 @dataclass(frozen=True, slots=True)

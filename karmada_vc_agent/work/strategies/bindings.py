@@ -3,14 +3,14 @@
 from functools import partial
 from typing import ClassVar
 
-from karmada_vc_agent.apply.host_objects import Applied, HostObjects
-from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
-from karmada_vc_agent.apply.target import Target
 from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace
-from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.translate import HostObject
+from karmada_vc_agent.work.host_objects import Applied, HostObjects
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.target import Target
 
 
 class Bindings:

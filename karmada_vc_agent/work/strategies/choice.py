@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Mapping
 
-from karmada_vc_agent.apply.host_objects import HostObjects
-from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
-from karmada_vc_agent.apply.preconditions import Preconditions
-from karmada_vc_agent.apply.shared_names import SharedNames
-from karmada_vc_agent.apply.shared_objects import SharedObjects
-from karmada_vc_agent.apply.strategies.bindings import Bindings
-from karmada_vc_agent.apply.strategies.namespace import Namespace
-from karmada_vc_agent.apply.strategies.own_object import OwnObject
-from karmada_vc_agent.apply.strategies.plain import Plain
-from karmada_vc_agent.apply.strategies.service_ports import Service
-from karmada_vc_agent.apply.strategies.shared import Shared
-from karmada_vc_agent.apply.target import Strategy
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind
 from karmada_vc_agent.translation.translate import Converted, HostObject
+from karmada_vc_agent.work.host_objects import HostObjects
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.preconditions import Preconditions
+from karmada_vc_agent.work.shared_names import SharedNames
+from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.strategies.bindings import Bindings
+from karmada_vc_agent.work.strategies.namespace import Namespace
+from karmada_vc_agent.work.strategies.own_object import OwnObject
+from karmada_vc_agent.work.strategies.plain import Plain
+from karmada_vc_agent.work.strategies.service_ports import Service
+from karmada_vc_agent.work.strategies.shared import Shared
+from karmada_vc_agent.work.target import Strategy
 
 OF_KIND: Mapping[GroupKind, type[OwnObject]] = {
     kinds.NAMESPACE: Namespace,

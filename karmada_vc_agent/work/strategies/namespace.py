@@ -2,11 +2,11 @@
 
 from typing import ClassVar
 
-from karmada_vc_agent.apply.host_objects import Applied, HostObjects
-from karmada_vc_agent.apply.namespace_writer import NamespaceWriter
-from karmada_vc_agent.apply.strategies.own_object import OwnObject
-from karmada_vc_agent.apply.target import Target
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.work.host_objects import Applied, HostObjects
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.strategies.own_object import OwnObject
+from karmada_vc_agent.work.target import Target
 
 
 class Namespace(OwnObject):

@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from karmada_vc_agent.apply.host_objects import HostObjects
-from karmada_vc_agent.apply.target import Target
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.work.host_objects import HostObjects
+from karmada_vc_agent.work.target import Target
 
 
 class OwnObject:

@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from karmada_vc_agent.apply.host_objects import Applied, HostObjects
-from karmada_vc_agent.apply.preconditions import Preconditions
-from karmada_vc_agent.apply.shared_names import SharedNames
-from karmada_vc_agent.apply.strategies.own_object import OwnObject
-from karmada_vc_agent.apply.target import Target
 from karmada_vc_agent.kube.errors import InvalidError
-from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.host_wide_names import holds_names
 from karmada_vc_agent.translation.immutable import explain_immutable
 from karmada_vc_agent.translation.notices import shared_name
 from karmada_vc_agent.translation.refusal import RefusedError
+from karmada_vc_agent.work.host_objects import Applied, HostObjects
+from karmada_vc_agent.work.preconditions import Preconditions
+from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.shared_names import SharedNames
+from karmada_vc_agent.work.strategies.own_object import OwnObject
+from karmada_vc_agent.work.target import Target
 
 
 class Plain(OwnObject):

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from karmada_vc_agent.apply.host_objects import Applied, HostObjects
-from karmada_vc_agent.apply.preconditions import Preconditions
-from karmada_vc_agent.apply.strategies.own_object import OwnObject
-from karmada_vc_agent.apply.target import Target
 from karmada_vc_agent.kube.errors import InvalidError
-from karmada_vc_agent.planning import node_ports
-from karmada_vc_agent.planning.apply_plan import Foreign
 from karmada_vc_agent.translation.notices import node_port_reassigned
+from karmada_vc_agent.work.host_objects import Applied, HostObjects
+from karmada_vc_agent.work.preconditions import Preconditions
+from karmada_vc_agent.work.rules import node_ports
+from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.strategies.own_object import OwnObject
+from karmada_vc_agent.work.target import Target
 
 
 class Service(OwnObject):

@@ -2,11 +2,11 @@
 
 from typing import ClassVar
 
-from karmada_vc_agent.apply.host_objects import Applied
-from karmada_vc_agent.apply.preconditions import Preconditions
-from karmada_vc_agent.apply.shared_objects import SharedObjects
-from karmada_vc_agent.apply.target import Target
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.host_objects import Applied
+from karmada_vc_agent.work.preconditions import Preconditions
+from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.target import Target
 
 
 class Shared:

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass, replace
 
-from karmada_vc_agent.gateway.mapping import media_types, namespaces, queries, refusals
-from karmada_vc_agent.gateway.mapping.continue_tokens import Place, Scope, TokenError
-from karmada_vc_agent.gateway.mapping.exchange import (
+from karmada_vc_agent.features.gateway.mapping import media_types, namespaces, queries, refusals
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import Place, Scope, TokenError
+from karmada_vc_agent.features.gateway.mapping.exchange import (
     Attributes,
     Forward,
     Identity,
@@ -15,11 +15,11 @@ from karmada_vc_agent.gateway.mapping.exchange import (
     View,
     VirtualRequest,
 )
-from karmada_vc_agent.gateway.mapping.membership import Membership
-from karmada_vc_agent.gateway.mapping.paths import ResourcePath
-from karmada_vc_agent.gateway.mapping.queries import MapName, Query
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.gateway.mapping.responses import OfResource
+from karmada_vc_agent.features.gateway.mapping.membership import Membership
+from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
+from karmada_vc_agent.features.gateway.mapping.queries import MapName, Query
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.responses import OfResource
 
 _OF_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_OBJECT = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 import yaml
 
-from karmada_vc_agent.gateway.mapping import media_types, protobuf, refusals
-from karmada_vc_agent.gateway.mapping.exchange import KindInfo, View
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping import media_types, protobuf, refusals
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,

@@ -5,13 +5,19 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from karmada_vc_agent.gateway.mapping import asked as asking
-from karmada_vc_agent.gateway.mapping import bodies, media_types, namespace_writes, refusals, writes
-from karmada_vc_agent.gateway.mapping import namespaces as spaces
-from karmada_vc_agent.gateway.mapping.asked import Asked
-from karmada_vc_agent.gateway.mapping.bodies import Target
-from karmada_vc_agent.gateway.mapping.exchange import Answer, Attributes, Forward
-from karmada_vc_agent.gateway.mapping.membership import (
+from karmada_vc_agent.features.gateway.mapping import asked as asking
+from karmada_vc_agent.features.gateway.mapping import (
+    bodies,
+    media_types,
+    namespace_writes,
+    refusals,
+    writes,
+)
+from karmada_vc_agent.features.gateway.mapping import namespaces as spaces
+from karmada_vc_agent.features.gateway.mapping.asked import Asked
+from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.exchange import Answer, Attributes, Forward
+from karmada_vc_agent.features.gateway.mapping.membership import (
     Bindings,
     Labelled,
     Membership,
@@ -23,19 +29,23 @@ from karmada_vc_agent.gateway.mapping.membership import (
     Volumes,
     WrittenNamespace,
 )
-from karmada_vc_agent.gateway.mapping.namespaced_plans import filtered
-from karmada_vc_agent.gateway.mapping.paths import ResourcePath
-from karmada_vc_agent.gateway.mapping.queries import (
+from karmada_vc_agent.features.gateway.mapping.namespaced_plans import filtered
+from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
+from karmada_vc_agent.features.gateway.mapping.queries import (
     NAME_FIELD,
     FieldTerm,
     Query,
     QueryError,
     field_terms,
 )
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.gateway.mapping.responses import OfBindings, OfNamespaceWrite, OfVolumes
-from karmada_vc_agent.gateway.mapping.review_plans import plan_review, plan_self_review
-from karmada_vc_agent.gateway.mapping.scopes import Scope, allows
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.responses import (
+    OfBindings,
+    OfNamespaceWrite,
+    OfVolumes,
+)
+from karmada_vc_agent.features.gateway.mapping.review_plans import plan_review, plan_self_review
+from karmada_vc_agent.features.gateway.mapping.scopes import Scope, allows
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX

@@ -1,8 +1,8 @@
 """Discovery: what the host serves, without what a virtual cluster never sees (5.1, 5.5)."""
 
-from karmada_vc_agent.gateway.mapping import refusals, scopes
-from karmada_vc_agent.gateway.mapping.exchange import KindInfo, Refused, ResponseKind, View
-from karmada_vc_agent.gateway.mapping.responses import Opaque, is_status
+from karmada_vc_agent.features.gateway.mapping import refusals, scopes
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Refused, ResponseKind, View
+from karmada_vc_agent.features.gateway.mapping.responses import Opaque, is_status
 from karmada_vc_agent.model.objects import Object, dig, maps_at, parse_api_version, text_at
 
 

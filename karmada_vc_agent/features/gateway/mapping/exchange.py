@@ -9,8 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from karmada_vc_agent.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.gateway.mapping.sieves import Sieve
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
+from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.context import TranslationContext
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from karmada_vc_agent.gateway.mapping import bodies, refusals
-from karmada_vc_agent.gateway.mapping.bodies import Target
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping import bodies, refusals
+from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain, kinds
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation import pod_templates, reference_table

@@ -7,10 +7,10 @@ claim, by a RoleBinding in the anchor. Each maps what belongs, in place, and dro
 from dataclasses import dataclass
 from typing import Protocol
 
-from karmada_vc_agent.gateway.mapping.exchange import Unknown, View
-from karmada_vc_agent.gateway.mapping.namespaces import KUBE_SYSTEM, virtual_name
-from karmada_vc_agent.gateway.mapping.queries import FieldTerm
-from karmada_vc_agent.gateway.mapping.reading import Reader
+from karmada_vc_agent.features.gateway.mapping.exchange import Unknown, View
+from karmada_vc_agent.features.gateway.mapping.namespaces import KUBE_SYSTEM, virtual_name
+from karmada_vc_agent.features.gateway.mapping.queries import FieldTerm
+from karmada_vc_agent.features.gateway.mapping.reading import Reader
 from karmada_vc_agent.model.domain import (
     CLUSTER_LABEL,
     GATEWAY_LABEL,
@@ -18,8 +18,8 @@ from karmada_vc_agent.model.domain import (
     SHARED_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, text_at
-from karmada_vc_agent.planning.share_plan import owners_of
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
+from karmada_vc_agent.work.rules.share_plan import owners_of
 
 
 class Membership(Protocol):

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from karmada_vc_agent.gateway.mapping import bodies, json_patches, refusals
-from karmada_vc_agent.gateway.mapping.bodies import Target
-from karmada_vc_agent.gateway.mapping.exchange import Attributes
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping import bodies, json_patches, refusals
+from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.exchange import Attributes
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.dns_label import DNS_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, dig

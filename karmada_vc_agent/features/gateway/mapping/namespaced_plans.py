@@ -2,18 +2,18 @@
 
 from msgspec import structs
 
-from karmada_vc_agent.gateway.mapping import asked as asking
-from karmada_vc_agent.gateway.mapping import namespaces, refusals, scopes
-from karmada_vc_agent.gateway.mapping.asked import Asked
-from karmada_vc_agent.gateway.mapping.bodies import Target
-from karmada_vc_agent.gateway.mapping.exchange import Forward
-from karmada_vc_agent.gateway.mapping.membership import InNamespaces, Membership
-from karmada_vc_agent.gateway.mapping.namespaces import KUBE_SYSTEM, NOWHERE
-from karmada_vc_agent.gateway.mapping.pages import JoinedPages
-from karmada_vc_agent.gateway.mapping.paths import ResourcePath
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.gateway.mapping.responses import OfResource, Opaque
-from karmada_vc_agent.gateway.mapping.writes import body_for
+from karmada_vc_agent.features.gateway.mapping import asked as asking
+from karmada_vc_agent.features.gateway.mapping import namespaces, refusals, scopes
+from karmada_vc_agent.features.gateway.mapping.asked import Asked
+from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.exchange import Forward
+from karmada_vc_agent.features.gateway.mapping.membership import InNamespaces, Membership
+from karmada_vc_agent.features.gateway.mapping.namespaces import KUBE_SYSTEM, NOWHERE
+from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
+from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.responses import OfResource, Opaque
+from karmada_vc_agent.features.gateway.mapping.writes import body_for
 
 _STREAMS = frozenset({("pods", each) for each in ("exec", "attach", "portforward", "log")})
 _PROXIES = frozenset({("pods", "proxy"), ("services", "proxy")})

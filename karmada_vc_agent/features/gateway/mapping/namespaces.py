@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 
-from karmada_vc_agent.gateway.mapping.exchange import Unknown, View
+from karmada_vc_agent.features.gateway.mapping.exchange import Unknown, View
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.refusal import RefusedError
 

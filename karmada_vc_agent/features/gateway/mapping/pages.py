@@ -5,13 +5,13 @@ would have shown of this virtual cluster. A page that yields more than the clien
 again from its beginning: its place is sealed with the number of entries that were given already.
 """
 
-from karmada_vc_agent.gateway.mapping.continue_tokens import Place
-from karmada_vc_agent.gateway.mapping.exchange import Unknown, View
-from karmada_vc_agent.gateway.mapping.membership import Membership, unknown_namespaces
-from karmada_vc_agent.gateway.mapping.queries import Query
-from karmada_vc_agent.gateway.mapping.reading import Reader
-from karmada_vc_agent.gateway.mapping.responses import OfResource, entries_of
-from karmada_vc_agent.gateway.mapping.tables import is_table
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import Place
+from karmada_vc_agent.features.gateway.mapping.exchange import Unknown, View
+from karmada_vc_agent.features.gateway.mapping.membership import Membership, unknown_namespaces
+from karmada_vc_agent.features.gateway.mapping.queries import Query
+from karmada_vc_agent.features.gateway.mapping.reading import Reader
+from karmada_vc_agent.features.gateway.mapping.responses import OfResource, entries_of
+from karmada_vc_agent.features.gateway.mapping.tables import is_table
 from karmada_vc_agent.model.objects import Object, text_at
 
 PAGE_ENTRIES = 500

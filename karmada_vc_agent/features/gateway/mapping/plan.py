@@ -4,12 +4,12 @@ The path is parsed, the scope of its kind decides the rule: namespaced_plans.py 
 cluster_plans.py (5.3), and here what leads to no resource (5.1).
 """
 
-from karmada_vc_agent.gateway.mapping import asked as asking
-from karmada_vc_agent.gateway.mapping import discovery, refusals
-from karmada_vc_agent.gateway.mapping.asked import Asked
-from karmada_vc_agent.gateway.mapping.cluster_plans import plan_cluster_scoped
-from karmada_vc_agent.gateway.mapping.discovery import Discovery
-from karmada_vc_agent.gateway.mapping.exchange import (
+from karmada_vc_agent.features.gateway.mapping import asked as asking
+from karmada_vc_agent.features.gateway.mapping import discovery, refusals
+from karmada_vc_agent.features.gateway.mapping.asked import Asked
+from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped
+from karmada_vc_agent.features.gateway.mapping.discovery import Discovery
+from karmada_vc_agent.features.gateway.mapping.exchange import (
     Answer,
     Forward,
     Identity,
@@ -19,17 +19,22 @@ from karmada_vc_agent.gateway.mapping.exchange import (
     View,
     VirtualRequest,
 )
-from karmada_vc_agent.gateway.mapping.namespaced_plans import (
+from karmada_vc_agent.features.gateway.mapping.namespaced_plans import (
     is_connection,
     is_proxy,
     plan_namespaced,
 )
-from karmada_vc_agent.gateway.mapping.paths import OtherPath, PathError, ResourcePath, parse
-from karmada_vc_agent.gateway.mapping.queries import Query, QueryError
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.gateway.mapping.responses import Opaque
-from karmada_vc_agent.gateway.mapping.review_plans import plan_review
-from karmada_vc_agent.gateway.mapping.scopes import Scope, scope_of
+from karmada_vc_agent.features.gateway.mapping.paths import (
+    OtherPath,
+    PathError,
+    ResourcePath,
+    parse,
+)
+from karmada_vc_agent.features.gateway.mapping.queries import Query, QueryError
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.responses import Opaque
+from karmada_vc_agent.features.gateway.mapping.review_plans import plan_review
+from karmada_vc_agent.features.gateway.mapping.scopes import Scope, scope_of
 
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _DISCOVERY_DEPTH = {"api": 2, "apis": 3}

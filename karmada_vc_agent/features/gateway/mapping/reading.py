@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from karmada_vc_agent.gateway.mapping.exchange import KindInfo, Unknown, View
-from karmada_vc_agent.gateway.mapping.namespaces import virtual_name
-from karmada_vc_agent.gateway.mapping.texts import Texts, claims_with_anchor
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.namespaces import virtual_name
+from karmada_vc_agent.features.gateway.mapping.texts import Texts, claims_with_anchor
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object
 from karmada_vc_agent.translation.reach import Reach, reach
 from karmada_vc_agent.translation.restore import Restorer

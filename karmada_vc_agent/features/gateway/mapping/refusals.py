@@ -1,7 +1,7 @@
 """The failures that the gateway itself answers, in the words of an API server."""
 
-from karmada_vc_agent.gateway.mapping.exchange import KindInfo, Refused
-from karmada_vc_agent.gateway.mapping.media_types import JSON, PROTOBUF, YAML
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Refused
+from karmada_vc_agent.features.gateway.mapping.media_types import JSON, PROTOBUF, YAML
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.refusal import Code, Refusal
 

@@ -2,20 +2,20 @@
 
 from dataclasses import replace
 
-from karmada_vc_agent.gateway.mapping import refusals
-from karmada_vc_agent.gateway.mapping.continue_tokens import Place, Scope
-from karmada_vc_agent.gateway.mapping.exchange import (
+from karmada_vc_agent.features.gateway.mapping import refusals
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import Place, Scope
+from karmada_vc_agent.features.gateway.mapping.exchange import (
     KindInfo,
     Refused,
     ResponseKind,
     Unknown,
     View,
 )
-from karmada_vc_agent.gateway.mapping.membership import Membership, unknown_namespaces
-from karmada_vc_agent.gateway.mapping.reading import Reader, is_readable, reach_of
-from karmada_vc_agent.gateway.mapping.sieves import Sieve
-from karmada_vc_agent.gateway.mapping.tables import Tables, is_table, objects_of
-from karmada_vc_agent.gateway.mapping.texts import Texts, claims_with_anchor
+from karmada_vc_agent.features.gateway.mapping.membership import Membership, unknown_namespaces
+from karmada_vc_agent.features.gateway.mapping.reading import Reader, is_readable, reach_of
+from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
+from karmada_vc_agent.features.gateway.mapping.tables import Tables, is_table, objects_of
+from karmada_vc_agent.features.gateway.mapping.texts import Texts, claims_with_anchor
 from karmada_vc_agent.model.objects import Object, maps_at, text_at
 
 _BOOKMARK, _ERROR = "BOOKMARK", "ERROR"

@@ -2,13 +2,19 @@
 
 from msgspec import structs
 
-from karmada_vc_agent.gateway.mapping import asked as asking
-from karmada_vc_agent.gateway.mapping import bodies, media_types, namespaces, refusals, reviews
-from karmada_vc_agent.gateway.mapping.asked import Asked
-from karmada_vc_agent.gateway.mapping.bodies import Target
-from karmada_vc_agent.gateway.mapping.exchange import Answer, Forward, ResponseKind, View
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.gateway.mapping.responses import Opaque, is_status, texts_of
+from karmada_vc_agent.features.gateway.mapping import asked as asking
+from karmada_vc_agent.features.gateway.mapping import (
+    bodies,
+    media_types,
+    namespaces,
+    refusals,
+    reviews,
+)
+from karmada_vc_agent.features.gateway.mapping.asked import Asked
+from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.exchange import Answer, Forward, ResponseKind, View
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.responses import Opaque, is_status, texts_of
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.translation.rbac_rules import restore_written
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from karmada_vc_agent.gateway.mapping import bodies, namespaces, refusals
-from karmada_vc_agent.gateway.mapping.bodies import Target
-from karmada_vc_agent.gateway.mapping.exchange import Identity, KindInfo, View
-from karmada_vc_agent.gateway.mapping.namespace_writes import right
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping import bodies, namespaces, refusals
+from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.exchange import Identity, KindInfo, View
+from karmada_vc_agent.features.gateway.mapping.namespace_writes import right
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
 from karmada_vc_agent.translation.identities import Callers
 from karmada_vc_agent.translation.refusal import RefusedError

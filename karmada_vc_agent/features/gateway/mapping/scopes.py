@@ -7,7 +7,7 @@ discovery shows, rest on one list (translation/kind_policy.py).
 from collections.abc import Mapping
 from enum import Enum
 
-from karmada_vc_agent.gateway.mapping.exchange import KindInfo, View
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw
 
-from karmada_vc_agent.gateway.mapping.flattening import Flattening, with_deep_parts
+from karmada_vc_agent.features.gateway.mapping.flattening import Flattening, with_deep_parts
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.reach import ALL, Reach, looks_everywhere
 

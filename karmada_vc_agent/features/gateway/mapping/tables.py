@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from karmada_vc_agent.gateway.mapping.exchange import KindInfo
-from karmada_vc_agent.gateway.mapping.membership import Membership
-from karmada_vc_agent.gateway.mapping.reading import Reader, is_readable
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo
+from karmada_vc_agent.features.gateway.mapping.membership import Membership
+from karmada_vc_agent.features.gateway.mapping.reading import Reader, is_readable
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind, Object, dig
 from karmada_vc_agent.model.rbac_rule import BUILT_INS

@@ -2,8 +2,8 @@
 
 import re
 
-from karmada_vc_agent.gateway.mapping.exchange import View
-from karmada_vc_agent.gateway.mapping.namespaces import KUBE_SYSTEM
+from karmada_vc_agent.features.gateway.mapping.exchange import View
+from karmada_vc_agent.features.gateway.mapping.namespaces import KUBE_SYSTEM
 from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace

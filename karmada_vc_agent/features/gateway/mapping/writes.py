@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from karmada_vc_agent.gateway.mapping import bodies, json_patches, media_types, refusals
-from karmada_vc_agent.gateway.mapping.asked import Asked
-from karmada_vc_agent.gateway.mapping.bodies import Target
-from karmada_vc_agent.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping import bodies, json_patches, media_types, refusals
+from karmada_vc_agent.features.gateway.mapping.asked import Asked
+from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model.objects import Object, dig
 
 APPLY = "application/apply-patch+yaml"

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from cachetools import TTLCache
 
-from karmada_vc_agent.gateway.identity import Identity
-from karmada_vc_agent.gateway.mapping.exchange import Attributes
-from karmada_vc_agent.gateway.server.authentication import Ask
-from karmada_vc_agent.gateway.server.statuses import RefusalError
+from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.mapping.exchange import Attributes
+from karmada_vc_agent.features.gateway.server.authentication import Ask
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError
 from karmada_vc_agent.kube.access_review import verdict
 from karmada_vc_agent.kube.bearer_review import ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import KubeError

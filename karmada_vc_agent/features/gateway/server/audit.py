@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 import orjson
 
-from karmada_vc_agent.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.identity import Identity
 
 
 class Record(msgspec.Struct):

@@ -11,10 +11,9 @@ from typing import Any
 import orjson
 from cachetools import TTLCache
 
-from karmada_vc_agent.access.gateway_secret import digest, matching
-from karmada_vc_agent.gateway import identity
-from karmada_vc_agent.gateway.host_state import HostState
-from karmada_vc_agent.gateway.identity import (
+from karmada_vc_agent.features.gateway import identity
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.identity import (
     ACCESS_KIND,
     AUDIENCE,
     IMPERSONATOR_KIND,
@@ -22,8 +21,9 @@ from karmada_vc_agent.gateway.identity import (
     Identity,
     Impersonation,
 )
-from karmada_vc_agent.gateway.server.heads import Head, impersonation_of
-from karmada_vc_agent.gateway.server.statuses import RefusalError, unauthorized
+from karmada_vc_agent.features.gateway.secret import digest, matching
+from karmada_vc_agent.features.gateway.server.heads import Head, impersonation_of
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError, unauthorized
 from karmada_vc_agent.kube.access_review import verdict
 from karmada_vc_agent.kube.bearer_review import TOKEN_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, KubeError

@@ -8,11 +8,11 @@ from email.utils import formatdate
 
 import h11
 
-from karmada_vc_agent.gateway.server.heads import Head, head_of
-from karmada_vc_agent.gateway.server.http_messages import MessageStream
-from karmada_vc_agent.gateway.server.room import LARGE_BYTES
-from karmada_vc_agent.gateway.server.statuses import RefusalError, headers_of, status_body
-from karmada_vc_agent.gateway.server.turns import Turns
+from karmada_vc_agent.features.gateway.server.heads import Head, head_of
+from karmada_vc_agent.features.gateway.server.http_messages import MessageStream
+from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError, headers_of, status_body
+from karmada_vc_agent.features.gateway.server.turns import Turns
 
 IDLE_S = 90.0
 """How long a connection may wait for its next request."""

@@ -16,11 +16,11 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.gateway.cluster_view import ClusterView, ServedResources
-from karmada_vc_agent.gateway.host_state import HostState
-from karmada_vc_agent.gateway.identity import Identity
-from karmada_vc_agent.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.gateway.mapping.exchange import (
+from karmada_vc_agent.features.gateway.cluster_view import ClusterView, ServedResources
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
+from karmada_vc_agent.features.gateway.mapping.exchange import (
     Answer,
     Forward,
     Plan,
@@ -28,29 +28,37 @@ from karmada_vc_agent.gateway.mapping.exchange import (
     ResponseKind,
     VirtualRequest,
 )
-from karmada_vc_agent.gateway.mapping.plan import plan
-from karmada_vc_agent.gateway.server.access_reviews import AccessReviews
-from karmada_vc_agent.gateway.server.audit import Audit, Record
-from karmada_vc_agent.gateway.server.authentication import Ask, Authentication, until_refused
-from karmada_vc_agent.gateway.server.connection import ClientGoneError, Exchange
-from karmada_vc_agent.gateway.server.heads import Head
-from karmada_vc_agent.gateway.server.host_headers import to_host
-from karmada_vc_agent.gateway.server.host_requests import HostAnswer, HostRequest, HostRequests
-from karmada_vc_agent.gateway.server.joined_answers import JoinedAnswer
-from karmada_vc_agent.gateway.server.limits import SHORT, Limits
-from karmada_vc_agent.gateway.server.mapped_answers import (
+from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.server.access_reviews import AccessReviews
+from karmada_vc_agent.features.gateway.server.audit import Audit, Record
+from karmada_vc_agent.features.gateway.server.authentication import (
+    Ask,
+    Authentication,
+    until_refused,
+)
+from karmada_vc_agent.features.gateway.server.connection import ClientGoneError, Exchange
+from karmada_vc_agent.features.gateway.server.heads import Head
+from karmada_vc_agent.features.gateway.server.host_headers import to_host
+from karmada_vc_agent.features.gateway.server.host_requests import (
+    HostAnswer,
+    HostRequest,
+    HostRequests,
+)
+from karmada_vc_agent.features.gateway.server.joined_answers import JoinedAnswer
+from karmada_vc_agent.features.gateway.server.limits import SHORT, Limits
+from karmada_vc_agent.features.gateway.server.mapped_answers import (
     EXPIRED,
     MappedAnswer,
     first_of,
     refusal_of,
 )
-from karmada_vc_agent.gateway.server.meter import GatewayMeter
-from karmada_vc_agent.gateway.server.new_namespaces import NewNamespaces
-from karmada_vc_agent.gateway.server.offline_nodes import OfflineNodes
-from karmada_vc_agent.gateway.server.room import Place, Room, held_bytes
-from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError, unauthorized
-from karmada_vc_agent.gateway.server.turns import FairTurns, Turns
-from karmada_vc_agent.gateway.server.upgrade import tunnel
+from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
+from karmada_vc_agent.features.gateway.server.new_namespaces import NewNamespaces
+from karmada_vc_agent.features.gateway.server.offline_nodes import OfflineNodes
+from karmada_vc_agent.features.gateway.server.room import Place, Room, held_bytes
+from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError, unauthorized
+from karmada_vc_agent.features.gateway.server.turns import FairTurns, Turns
+from karmada_vc_agent.features.gateway.server.upgrade import tunnel
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.answers import decoded
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import h11
 import msgspec
 
-from karmada_vc_agent.gateway.identity import Impersonation
-from karmada_vc_agent.gateway.server.http_messages import HEAD_BYTES
-from karmada_vc_agent.gateway.server.statuses import RefusalError
+from karmada_vc_agent.features.gateway.identity import Impersonation
+from karmada_vc_agent.features.gateway.server.http_messages import HEAD_BYTES
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError
 
 Headers = list[tuple[bytes, bytes]]
 """Lower-case name -> value, in the order of the message."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from karmada_vc_agent.gateway.identity import Identity
-from karmada_vc_agent.gateway.mapping.exchange import Forward, ResponseKind
-from karmada_vc_agent.gateway.server.heads import PASSED_ON, UPGRADE_HEADERS, Head, Headers
-from karmada_vc_agent.gateway.server.statuses import JSON
+from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.mapping.exchange import Forward, ResponseKind
+from karmada_vc_agent.features.gateway.server.heads import PASSED_ON, UPGRADE_HEADERS, Head, Headers
+from karmada_vc_agent.features.gateway.server.statuses import JSON
 
 _CONDITIONAL = frozenset({b"if-none-match", b"if-modified-since", b"range"})
 """What depends on the bytes of the host: passed on where those are untouched."""

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import h11
 import msgspec
 
-from karmada_vc_agent.gateway.server.heads import Headers
-from karmada_vc_agent.gateway.server.http_messages import STREAM_BYTES, MessageStream
-from karmada_vc_agent.gateway.server.room import LARGE_BYTES
-from karmada_vc_agent.gateway.server.statuses import RefusalError
+from karmada_vc_agent.features.gateway.server.heads import Headers
+from karmada_vc_agent.features.gateway.server.http_messages import STREAM_BYTES, MessageStream
+from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError
 from karmada_vc_agent.kube.connections import keep_alive
 from karmada_vc_agent.kube.credentials import Credentials
 

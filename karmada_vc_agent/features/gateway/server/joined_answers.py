@@ -10,10 +10,10 @@ from contextlib import AbstractAsyncContextManager
 
 from msgspec import Raw
 
-from karmada_vc_agent.gateway.mapping.exchange import PAGES_MAX, PAGES_MAX_S, Pages
-from karmada_vc_agent.gateway.server.host_requests import HostAnswer, TooLargeError
-from karmada_vc_agent.gateway.server.mapped_answers import MappedAnswer
-from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError
+from karmada_vc_agent.features.gateway.mapping.exchange import PAGES_MAX, PAGES_MAX_S, Pages
+from karmada_vc_agent.features.gateway.server.host_requests import HostAnswer, TooLargeError
+from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
+from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
 from karmada_vc_agent.model.objects import Object
 
 PAGE_BYTES = 8 * 2**20

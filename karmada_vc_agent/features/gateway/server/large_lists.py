@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import orjson
 from msgspec import Raw
 
-from karmada_vc_agent.gateway.mapping.sieves import Sieve
-from karmada_vc_agent.gateway.server.turns import Turns
+from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
+from karmada_vc_agent.features.gateway.server.turns import Turns
 from karmada_vc_agent.model.objects import Object
 
 PART_ITEMS = 50

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from karmada_vc_agent.gateway.server.statuses import RefusalError
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError
 from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.kube.open_files import ENDPOINTS, RESERVED, WANTED, endpoint_connections
 

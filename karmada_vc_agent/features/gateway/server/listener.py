@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import h11
 
-from karmada_vc_agent.gateway.server.connection import Connection, Handle
-from karmada_vc_agent.gateway.server.http_messages import STREAM_BYTES, MessageStream
+from karmada_vc_agent.features.gateway.server.connection import Connection, Handle
+from karmada_vc_agent.features.gateway.server.http_messages import STREAM_BYTES, MessageStream
 from karmada_vc_agent.kube.connections import keep_alive
 from karmada_vc_agent.telemetry.bounded_site import Door
 from karmada_vc_agent.telemetry.handshakes import Handshakes

@@ -9,17 +9,22 @@ from typing import Any, TypeVar
 
 import orjson
 
-from karmada_vc_agent.gateway.cluster_view import ClusterView
-from karmada_vc_agent.gateway.mapping.exchange import Forward, Refused, ResponseKind, Unknown
-from karmada_vc_agent.gateway.mapping.sieves import Sieve, TooDeepError
-from karmada_vc_agent.gateway.server.connection import Exchange
-from karmada_vc_agent.gateway.server.heads import Head
-from karmada_vc_agent.gateway.server.host_headers import length_of, to_client
-from karmada_vc_agent.gateway.server.host_requests import BODY_BYTES, HostAnswer
-from karmada_vc_agent.gateway.server.large_lists import mapped_in_parts
-from karmada_vc_agent.gateway.server.room import LARGE_BYTES, Place
-from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError
-from karmada_vc_agent.gateway.server.turns import Turns
+from karmada_vc_agent.features.gateway.cluster_view import ClusterView
+from karmada_vc_agent.features.gateway.mapping.exchange import (
+    Forward,
+    Refused,
+    ResponseKind,
+    Unknown,
+)
+from karmada_vc_agent.features.gateway.mapping.sieves import Sieve, TooDeepError
+from karmada_vc_agent.features.gateway.server.connection import Exchange
+from karmada_vc_agent.features.gateway.server.heads import Head
+from karmada_vc_agent.features.gateway.server.host_headers import length_of, to_client
+from karmada_vc_agent.features.gateway.server.host_requests import BODY_BYTES, HostAnswer
+from karmada_vc_agent.features.gateway.server.large_lists import mapped_in_parts
+from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES, Place
+from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
+from karmada_vc_agent.features.gateway.server.turns import Turns
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, dig
 

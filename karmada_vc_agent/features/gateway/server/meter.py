@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from karmada_vc_agent.gateway.server.audit import Record
-from karmada_vc_agent.gateway.server.limits import Limits
+from karmada_vc_agent.features.gateway.server.audit import Record
+from karmada_vc_agent.features.gateway.server.limits import Limits
 from karmada_vc_agent.telemetry.families import CLUSTER
 from karmada_vc_agent.telemetry.metrics import Metrics, Sample
 

@@ -6,12 +6,12 @@ from contextlib import AbstractAsyncContextManager
 
 import orjson
 
-from karmada_vc_agent.gateway.host_state import HostState
-from karmada_vc_agent.gateway.identity import Identity
-from karmada_vc_agent.gateway.server.heads import Headers
-from karmada_vc_agent.gateway.server.host_headers import impersonating
-from karmada_vc_agent.gateway.server.host_requests import HostAnswer, HostRequest
-from karmada_vc_agent.gateway.server.statuses import JSON, RefusalError
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.server.heads import Headers
+from karmada_vc_agent.features.gateway.server.host_headers import impersonating
+from karmada_vc_agent.features.gateway.server.host_requests import HostAnswer, HostRequest
+from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import text_at
 

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from karmada_vc_agent.gateway.server.statuses import RefusalError
+from karmada_vc_agent.features.gateway.server.statuses import RefusalError
 
 LARGE_BYTES = 256 * 1024
 LARGE_AT_ONCE = 3

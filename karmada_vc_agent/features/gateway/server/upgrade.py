@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import h11
 
-from karmada_vc_agent.gateway.server.connection import ClientGoneError, Exchange
-from karmada_vc_agent.gateway.server.host_requests import HostAnswer
-from karmada_vc_agent.gateway.server.http_messages import READ_BYTES
+from karmada_vc_agent.features.gateway.server.connection import ClientGoneError, Exchange
+from karmada_vc_agent.features.gateway.server.host_requests import HostAnswer
+from karmada_vc_agent.features.gateway.server.http_messages import READ_BYTES
 
 LINGER_S = 5.0
 """How long one direction may go on after the other one ended (G-61)."""
