@@ -14,7 +14,7 @@ from e2e.lab import quarantine
 from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_gone
 from e2e.lab.interpret import Interpreter, cached_program
-from e2e.lab.lab import Lab
+from e2e.lab.lab import Lab, SharedLab
 from e2e.lab.node_groups import NodeGroups, serve_node_groups
 from e2e.lab.proxy import Proxy
 
@@ -117,7 +117,26 @@ def lab(
     finished_labs: list[Lab],
     request: pytest.FixtureRequest,
 ) -> Iterator[Lab]:
+    """Return a lab of the test's own, or that of its file where this is marked `shared_agent`."""
+    marks = [mark.name for mark in request.node.iter_markers()]
+    if "shared_agent" in marks and "own_agent" not in marks:
+        yield request.getfixturevalue("lab_of_the_file")
+        return
     with _lab(Lab(hub, host, tmp_path), finished_labs, request) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lab_of_the_file(
+    hub: Api,
+    host: Api,
+    tmp_path_factory: pytest.TempPathFactory,
+    finished_labs: list[Lab],
+    request: pytest.FixtureRequest,
+) -> Iterator[Lab]:
+    """Make one lab, with one agent, for all tests of a file that need nothing else."""
+    made = SharedLab(hub, host, tmp_path_factory.mktemp("lab"))
+    with _lab(made, finished_labs, request):
         yield made
 
 

@@ -95,6 +95,7 @@ def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
     assert "Traceback" not in agent.log()
 
 
+@pytest.mark.smoke
 def test_what_is_promoted_is_taken_over_and_there_is_no_second_copy(
     lab: Lab, kubectl_karmada: Path
 ) -> None:

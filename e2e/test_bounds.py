@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.interpreting import events_of
@@ -11,6 +13,7 @@ from e2e.lab.wait import eventually, wait_gone
 REFUSED = "BoundExceeded"
 
 
+@pytest.mark.smoke
 def test_works_over_a_bound_are_refused_by_age_and_come_in_when_there_is_room(lab: Lab) -> None:
     one, other = lab.group("a", nodes=0), lab.group("b", nodes=0)
     namespace = lab.namespace()

@@ -3,6 +3,7 @@
 import base64
 from pathlib import Path
 
+import pytest
 import yaml
 from cryptography import x509
 
@@ -22,6 +23,7 @@ SOON = (
 )
 
 
+@pytest.mark.smoke
 def test_certificate_is_renewed_in_the_file_and_used_at_once(lab: Lab) -> None:
     group = lab.group("a")
     agent = _agent(lab, group)

@@ -97,6 +97,7 @@ def test_a_standby_that_takes_over_without_the_hub_serves(
     standby.terminate()
 
 
+@pytest.mark.smoke
 def test_what_the_hub_changed_meanwhile_counts_once_it_is_back(lab: Lab, hub_wire: Proxy) -> None:
     group, agent = _served(lab, hub_wire)
     namespace = lab.namespace()

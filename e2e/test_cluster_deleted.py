@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, path_of
@@ -14,6 +16,7 @@ CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
 LEFT_DELETED = "Not registering a Cluster that was deleted on the hub"
 
 
+@pytest.mark.smoke
 def test_a_deleted_cluster_takes_its_host_objects_with_it_and_the_others_stay(lab: Lab) -> None:
     kept, deleted = lab.group("kept"), lab.group("deleted")
     agent, template = _serve_application(lab, kept, deleted)

@@ -83,6 +83,7 @@ def volume(lab: Lab) -> Object:
     return _object("v1", "PersistentVolume", f"{lab.id}-data", spec=spec)
 
 
+@pytest.mark.smoke
 def test_each_virtual_cluster_has_its_own_roles_and_volumes_and_loses_only_them(
     kinds: Lab,
 ) -> None:

@@ -1,5 +1,7 @@
 """The agent is killed in the middle of a burst and started again."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
@@ -12,6 +14,7 @@ SLOW_HOST = ("--cluster-api-qps", "40", "--cluster-api-burst", "10")
 """So that the burst lasts long enough to be cut in the middle."""
 
 
+@pytest.mark.smoke
 def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab) -> None:
     group = lab.group("a", nodes=2)
     agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE, *SLOW_HOST))

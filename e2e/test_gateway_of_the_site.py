@@ -89,6 +89,7 @@ def live(lab: Lab) -> Iterator[Site]:
         site.close()
 
 
+@pytest.mark.smoke
 def test_operators_see_their_virtual_cluster_while_the_hub_is_away(site: Site) -> None:
     site.agent.kill()  # the hub is not asked: neither by the gateway nor by the command
     site.serve()

@@ -1,5 +1,7 @@
 """Two agents of one name: one serves, the other takes over."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection
@@ -12,6 +14,7 @@ LONG_LEASE = ("--leader-elect-lease-duration", "1h")
 """A lead that nobody gives back is not taken over before the test is long over."""
 
 
+@pytest.mark.smoke
 def test_a_standby_takes_over_when_the_leader_is_killed(lab: Lab) -> None:
     group = lab.group("a")
     leader = lab.serve(group, flags=(*FAST, *QUICK_LEASE))

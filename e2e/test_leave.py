@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from e2e.lab import accounts, objects
@@ -56,6 +57,7 @@ def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) ->
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.smoke
 def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
     """Though policies let only the agent give namespaces up; they go with the last one."""
     first, last = lab.group("first"), lab.group("last")

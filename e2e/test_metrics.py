@@ -52,6 +52,7 @@ def _group(lab: Lab, letter: str) -> Group:
     return group
 
 
+@pytest.mark.smoke
 def test_metrics_say_what_hub_and_host_have(lab: Lab) -> None:
     groups = [_group(lab, "a"), _group(lab, "b")]
     agent, endpoints = _start(lab, *groups)

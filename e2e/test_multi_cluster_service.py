@@ -33,6 +33,7 @@ def finalised_reports(lab: Lab) -> Iterator[None]:
             _finalise(lab, report)
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("finalised_reports")
 def test_slices_are_collected_for_as_long_as_the_hub_asks(lab: Lab) -> None:
     group = lab.group("a")

@@ -59,6 +59,7 @@ def event_about(lab: Lab, kind: str, name: str, text: str) -> None:
     assert kind in kinds
 
 
+@pytest.mark.smoke
 def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None:
     agent = follow(lab, node_groups, gracePeriod="2s", drain=True, settings={"region": "south"})
     group = of_group(lab, "x" + lab.id[4:], nodes=2)

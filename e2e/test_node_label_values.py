@@ -28,6 +28,7 @@ def relabel(lab: Lab, group: Group, value: str | None) -> None:
         lab.host.patch(f"{NODES}/{node}", {"metadata": {"labels": {lab.label: value}}})
 
 
+@pytest.mark.smoke
 def test_value_comes_waits_for_its_last_node_and_goes(lab: Lab) -> None:
     agent = discover(lab, gracePeriod=f"{GRACE_S:g}s", drain=True)
     group = lab.group("a", nodes=2)

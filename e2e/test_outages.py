@@ -98,6 +98,7 @@ def test_works_made_while_the_hub_was_away_are_applied_soon_after(
     agent.terminate()
 
 
+@pytest.mark.smoke
 def test_the_host_is_kept_right_while_the_hub_is_away(lab: Lab, hub_wire: Proxy) -> None:
     group = lab.group("a")
     agent = lab.new_agent(group, flags=SHORT, hub=hub_wire.kubeconfig).start()

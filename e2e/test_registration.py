@@ -2,13 +2,18 @@
 
 import uuid
 
+import pytest
+
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import CLUSTERS, Lab
 from e2e.lab.wait import eventually
 
+pytestmark = pytest.mark.shared_agent
+
 LEASES = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
 
 
+@pytest.mark.own_agent
 def test_several_clusters_are_ready_at_once(lab: Lab) -> None:
     groups = [lab.group("a", nodes=2), lab.group("b"), lab.group("c")]
     agent = lab.serve(*groups)
@@ -28,6 +33,7 @@ def test_each_cluster_has_an_id_of_its_own_made_from_the_host_and_its_name(lab: 
         assert lab.cluster(group.name)["spec"]["id"] == expected
 
 
+@pytest.mark.own_agent
 def test_each_cluster_has_a_lease_that_is_renewed(lab: Lab) -> None:
     groups = [lab.group("a"), lab.group("b")]
     lab.serve(*groups, flags=("--cluster-lease-renew-interval-fraction", "0.05"))
@@ -41,6 +47,7 @@ def test_each_cluster_has_a_lease_that_is_renewed(lab: Lab) -> None:
         eventually(_is_later, lab, lease)
 
 
+@pytest.mark.smoke
 def test_a_cluster_reports_its_own_nodes_only(lab: Lab) -> None:
     large, small = lab.group("large", nodes=3, cpu="8"), lab.group("small", nodes=1, cpu="2")
     lab.serve(large, small)
@@ -83,6 +90,7 @@ def test_a_cluster_has_no_resource_models_by_default(lab: Lab) -> None:
     eventually(lambda: _has_no_models(lab.cluster(group.name)))
 
 
+@pytest.mark.own_agent
 def test_a_cluster_carries_what_the_settings_say_of_it(lab: Lab) -> None:
     group = lab.group("a")
     taint = {"key": "edge", "value": "far", "effect": "NoSchedule"}
@@ -102,6 +110,7 @@ def test_a_cluster_carries_what_the_settings_say_of_it(lab: Lab) -> None:
     assert taint.items() <= cluster["spec"]["taints"][0].items()
 
 
+@pytest.mark.own_agent
 def test_a_cluster_keeps_its_identity_when_the_agent_restarts(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group)
@@ -117,6 +126,7 @@ def test_a_cluster_keeps_its_identity_when_the_agent_restarts(lab: Lab) -> None:
     assert _spec_of_ours(after) == _spec_of_ours(before)
 
 
+@pytest.mark.smoke
 def test_a_cluster_that_exists_on_the_hub_is_listed_by_kubectl(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)

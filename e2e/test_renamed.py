@@ -18,6 +18,7 @@ LEASE = ("--cluster-lease-duration", "10s")
 KINDS = ("Deployment", "StatefulSet", "ReplicaSet")
 
 
+@pytest.mark.smoke
 def test_a_new_name_takes_all_over_and_restarts_no_pod(lab: Lab) -> None:
     """Its nodes are listed by name: then even the selector of its pods has the name in it."""
     old = lab.group("branch-a")

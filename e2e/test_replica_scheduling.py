@@ -1,5 +1,7 @@
 """Replicas are divided by what the groups of nodes can take."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import Group, Lab
@@ -35,6 +37,7 @@ def test_a_group_that_is_full_gets_no_more_replicas(lab: Lab) -> None:
     assert _shares(lab, second, 3) == {free.name: 3}
 
 
+@pytest.mark.smoke
 def test_static_weights_divide_replicas_too(lab: Lab) -> None:
     group_a, group_b = lab.group("a"), lab.group("b")
     lab.serve(group_a, group_b)

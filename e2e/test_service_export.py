@@ -1,5 +1,7 @@
 """A Service exported by one virtual cluster can be reached from another by its name there."""
 
+import pytest
+
 from e2e.lab import multi_cluster as mcs
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
@@ -9,6 +11,7 @@ from e2e.lab.wait import eventually, wait_gone
 MANAGED_BY = "endpointslice.karmada.io/managed-by"
 
 
+@pytest.mark.smoke
 def test_exported_service_is_imported_by_another_virtual_cluster(lab: Lab) -> None:
     mcs.install_kinds(lab.hub, lab.host)
     provider, consumer = lab.group("a"), lab.group("b")

@@ -28,6 +28,7 @@ def dns(request: pytest.FixtureRequest, tmp_path: Path, lab: Lab) -> Iterator[Co
         dns.stop()
 
 
+@pytest.mark.smoke
 def test_each_virtual_cluster_resolves_to_its_own_services(lab: Lab, dns: CoreDns) -> None:
     group_a, group_b = lab.group("a"), lab.group("b")
     _serve(
@@ -113,6 +114,7 @@ def _pod_spec(lab: Lab, app: Object, group: Group) -> Object:
 
     def look() -> Object:
         pods = lab.pods(group.host_namespace(app["metadata"]["namespace"]))
+        assert pods
         spec: Object = pods[0]["spec"]
         return spec
 

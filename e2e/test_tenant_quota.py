@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import Group, Lab
@@ -74,6 +76,7 @@ def test_the_sum_over_namespaces_never_exceeds_the_quota(lab: Lab) -> None:
     assert meter.most_enforced == 6, f"the shares added up to {meter.most_enforced}"
 
 
+@pytest.mark.smoke
 def test_a_quota_made_smaller_or_removed_by_hand_is_put_right(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group.settings(quota={"pods": 4}, limits=[{"type": "Pod", "max": {"cpu": "1"}}]))

@@ -254,3 +254,43 @@ class Lab:
         """Return the pods of a host namespace that are to stay."""
         pods = self.host.list(collection("v1", "Pod", namespace))
         return [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+
+
+class SharedLab(Lab):
+    """A lab whose stories come one after the other and share one agent, with usual settings.
+
+    Each story has namespaces of its own; groups of the same size are the same ones.
+    """
+
+    def __init__(self, hub: Api, host: Api, directory: Path) -> None:
+        super().__init__(hub, host, directory)
+        self._groups: dict[tuple[str, int, str], Group] = {}
+
+    def group(self, letter: str, nodes: int = 1, cpu: str = "4") -> Group:
+        """Return the group of this size; only those of one node are known by their letter."""
+        key = (letter, nodes, cpu)
+        if key not in self._groups:
+            is_usual = (nodes, cpu) == (1, "4")
+            self._groups[key] = super().group(
+                letter if is_usual else f"{letter}-{nodes}-{cpu}", nodes, cpu
+            )
+        return self._groups[key]
+
+    def serve(self, *entries: Group | dict[str, Any], **settings: Any) -> Agent:
+        """Have the agent serve these, too, and wait until they are Ready."""
+        assert not settings, "a story with settings of its own needs an agent of its own"
+        if not self.agents:
+            return super().serve(*entries)
+        (agent,) = self.agents
+        served = agent.settings["virtualClusters"]
+        new = [e.settings() if isinstance(e, Group) else e for e in entries]
+        if added := [entry for entry in new if entry not in served]:
+            served += added
+            agent.reload()
+        for entry in new:
+            self.wait_ready(entry["name"])
+        return agent
+
+    def namespace(self, suffix: str = "") -> str:
+        """Make a namespace on the hub that no other story has."""
+        return super().namespace(f"-{len(self.namespaces) + 1}{suffix}")
