@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
-from e2e.lab import quarantine
+from e2e.lab import quarantine, wait
 from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_gone
 from e2e.lab.interpret import Interpreter, cached_program
@@ -210,6 +210,9 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if report.when == "call":
+        report.user_properties.extend(("slow wait", text) for text in wait.slow)
+        wait.slow.clear()
     if report.failed and report.when == "call":
         labs = [lab for node in item.listchain() for lab in node.stash.get(_LABS, [])]
         for whose, log_tail in [log for lab in labs for log in lab.logs]:
@@ -224,6 +227,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for line in quarantined:
             terminalreporter.write_line(line)
     reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    slow = [
+        (r.nodeid, text) for r in reports for kind, text in r.user_properties if kind == "slow wait"
+    ]
+    if slow:
+        terminalreporter.section("waits that took more than half of their time")
+        for test, text in slow:
+            terminalreporter.write_line(f"{test}: {text}")
     recorded = [dict(report.user_properties) for report in reports]
     outcomes = {p["attempt"]: p["outcome"] for p in recorded if "attempt" in p}
     if outcomes:
