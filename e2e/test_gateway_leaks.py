@@ -169,6 +169,7 @@ _KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.nightly
 @settings(
     max_examples=150,
     deadline=None,

@@ -15,6 +15,7 @@ from e2e.lab.audit import AgentWrites
 from e2e.lab.followed import BEGINS, ENDS, RECOVERS_S, Followed, follow, point, says
 from e2e.lab.lab import Lab
 from e2e.lab.proxy import Proxy
+from e2e.lab.tiers import rows
 from e2e.lab.tunnel import Tunnel
 from e2e.lab.wait import eventually, within
 from e2e.lab.works import condition
@@ -52,7 +53,11 @@ FAULTS: dict[str, tuple[Fault, float, int]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+NIGHTLY = ("refuse", "loss by resets")
+"""What test_outages and the resets of test_matrix hold, too."""
+
+
+@pytest.mark.parametrize("fault", rows(FAULTS, NIGHTLY))
 def test_fault_of_the_connection_costs_nothing_but_its_time(
     lab: Lab, hub_wire: Proxy, fault: str
 ) -> None:
