@@ -6,7 +6,7 @@ from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, THROUGH_HUB_S, eventually, within
 from e2e.lab.works import condition
 
 pytestmark = pytest.mark.shared_agent
@@ -52,7 +52,10 @@ def test_a_node_selector_of_another_group_is_refused_in_one_cluster_only(lab: La
         f'NodeSelectorConflict: spec.template.spec.nodeSelector["{lab.label}"] is "a", '
         'required "b"'
     )
-    eventually(lambda: _aggregates(lab, template, {group_a: (True, ""), group_b: (False, text)}))
+    within(
+        THROUGH_HUB_S,
+        lambda: _aggregates(lab, template, {group_a: (True, ""), group_b: (False, text)}),
+    )
     assert lab.host.find(lab.host_path(template, group_b)) is None
     spec = {"template": {"spec": {"nodeSelector": None}}}
     lab.hub.patch(path_of(template), {"spec": spec})
@@ -178,7 +181,7 @@ def test_works_that_are_refused_hold_up_no_others_and_are_not_tried_again(lab: L
     broken = objects.service(namespace, "broken")
     broken["spec"]["ports"][0]["port"] = 99999
     lab.create_work(group, "broken", broken)
-    eventually(_has_retried, endpoints, 3)
+    within(BACKED_OFF_S, _has_retried, endpoints, 3)
     assert {work: _version(lab.hub.get(work)) for work in refused} == versions
     keys = {line.split("key=")[1].split()[0] for line in _backing_off(lab)}
     assert keys == {f"{group.name}/broken"}

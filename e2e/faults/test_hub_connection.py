@@ -17,7 +17,7 @@ from e2e.lab.lab import Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.tiers import rows
 from e2e.lab.tunnel import Tunnel
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.works import condition
 
 FAULT_S = 20.0
@@ -130,7 +130,7 @@ def test_hub_that_moves_is_found_by_the_kubeconfig(
     used = seen.agent.hub_kubeconfig
     point(used, "https://hub.invalid:6443")
     hub_wire.cut()
-    eventually(says, seen.agent, BEGINS)
+    within(BACKED_OFF_S, says, seen.agent, BEGINS)
     seen.drifts_and_is_repaired("1")
     with Proxy(lab.hub.kubeconfig, tmp_path / "moved") as moved:
         point(used, moved.server)
@@ -150,7 +150,7 @@ def test_hub_behind_a_proxy_that_breaks_is_found_again(lab: Lab, tmp_path: Path)
         seen.recovers("2")
         tunnel.refuses = True
         tunnel.end_all()
-        eventually(says, seen.agent, BEGINS)
+        within(BACKED_OFF_S, says, seen.agent, BEGINS)
         seen.drifts_and_is_repaired("2")
         tunnel.refuses = False
         seen.recovers("3")

@@ -12,7 +12,7 @@ from e2e.lab.api import Api, ApiError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-TIMEOUT_S = 180.0
+TIMEOUT_S = 20.0
 STARTED_S = 90.0
 """An agent imports its code, is confined by policies, lists hub and host and reports; three start
 at once on two cores."""
@@ -27,6 +27,8 @@ BACKED_OFF_S = 120.0
 """What failed is retried by a back-off, which grows as long as it fails; so is a connection."""
 NODE_GRACE_S = 120.0
 """The host reports a node Unknown 50 s after its last Lease, and evicts behind that."""
+REAL_S = 180.0
+"""On kind: real kubelets start real containers, and Leases of 15 s run out."""
 POLL_S = 0.1
 _NOT_YET = (AssertionError, ApiError, urllib3.exceptions.HTTPError)
 
