@@ -52,7 +52,7 @@ class Repairs:
                 self.repaired_at.setdefault(name, time.monotonic())
 
 
-@pytest.mark.parametrize("how", rows(["cut", "silence"], ["cut"]))
+@pytest.mark.parametrize("how", rows(["cut", "silence"], nightly=["cut"]))
 def test_what_drifts_at_once_is_repaired_without_the_hub(
     lab: Lab, hub_wire: Proxy, how: str
 ) -> None:

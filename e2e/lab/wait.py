@@ -21,8 +21,6 @@ THROUGH_HUB_S = 60.0
 GONE_S = 180.0
 """Deletions wait for one another: the hub checks a Cluster that is deleted every 10 s, the host
 empties a namespace kind by kind."""
-HUB_GRACE_S = 120.0
-"""The hub reports a Cluster Unknown 40 s after its last status; one is away before it is back."""
 BACKED_OFF_S = 120.0
 """What failed is retried by a back-off, which grows as long as it fails; so is a connection."""
 NODE_GRACE_S = 120.0
