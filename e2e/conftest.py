@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
+from e2e.lab import quarantine, wait
 from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_gone
 from e2e.lab.interpret import Interpreter, cached_program
-from e2e.lab.lab import Lab
+from e2e.lab.lab import Lab, SharedLab
 from e2e.lab.node_groups import NodeGroups, serve_node_groups
 from e2e.lab.proxy import Proxy
 
@@ -55,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     """End as on Ctrl-C when told to end: agents are killed and what was made is removed."""
+    quarantine.check(quarantine.QUARANTINED)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -63,6 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S), append=False)
+    quarantine.mark(items, quarantine.QUARANTINED)
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +117,26 @@ def lab(
     finished_labs: list[Lab],
     request: pytest.FixtureRequest,
 ) -> Iterator[Lab]:
+    """Return a lab of the test's own, or that of its file where this is marked `shared_agent`."""
+    marks = [mark.name for mark in request.node.iter_markers()]
+    if "shared_agent" in marks and "own_agent" not in marks:
+        yield request.getfixturevalue("lab_of_the_file")
+        return
     with _lab(Lab(hub, host, tmp_path), finished_labs, request) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lab_of_the_file(
+    hub: Api,
+    host: Api,
+    tmp_path_factory: pytest.TempPathFactory,
+    finished_labs: list[Lab],
+    request: pytest.FixtureRequest,
+) -> Iterator[Lab]:
+    """Make one lab, with one agent, for all tests of a file that need nothing else."""
+    made = SharedLab(hub, host, tmp_path_factory.mktemp("lab"))
+    with _lab(made, finished_labs, request):
         yield made
 
 
@@ -188,6 +210,9 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if report.when == "call":
+        report.user_properties.extend(("slow wait", text) for text in wait.slow)
+        wait.slow.clear()
     if report.failed and report.when == "call":
         labs = [lab for node in item.listchain() for lab in node.stash.get(_LABS, [])]
         for whose, log_tail in [log for lab in labs for log in lab.logs]:
@@ -196,8 +221,19 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much the suites compared and what was attempted, from what their tests recorded."""
+    """Say what is quarantined, what was compared and what was attempted, as tests recorded it."""
+    if quarantined := quarantine.summary(terminalreporter.stats):
+        terminalreporter.section("quarantined")
+        for line in quarantined:
+            terminalreporter.write_line(line)
     reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    slow = [
+        (r.nodeid, text) for r in reports for kind, text in r.user_properties if kind == "slow wait"
+    ]
+    if slow:
+        terminalreporter.section("waits that took more than half of their time")
+        for test, text in slow:
+            terminalreporter.write_line(f"{test}: {text}")
     recorded = [dict(report.user_properties) for report in reports]
     outcomes = {p["attempt"]: p["outcome"] for p in recorded if "attempt" in p}
     if outcomes:

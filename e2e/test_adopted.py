@@ -14,7 +14,7 @@ from e2e.lab.cleanup import NAMESPACES, remove_cluster
 from e2e.lab.interpret import cached_program
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.real_agent import joined_whole, program_of
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import THROUGH_HUB_S, wait_gone, within
 from e2e.lab.works import condition
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -62,7 +62,7 @@ def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
         moved = {"spec": {"placement": objects.to_clusters(group.name)}}
         lab.hub.patch(path_of(policy), moved)
         for template in templates:
-            eventually(_is_adopted, lab, path_of(template), group)
+            within(THROUGH_HUB_S, _is_adopted, lab, path_of(template), group)
             lab.wait_fully_applied(template)
         claimed = lab.host.get(f"{NAMESPACES}/{namespace}")["metadata"]
         assert claimed["labels"][f"{DOMAIN}/namespace"] == namespace
@@ -77,38 +77,39 @@ def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
     lab.wait_status(web, readyReplicas=2)
     agent.restart()
     lab.hub.patch(path_of(settings), {"data": {"key": "2"}})
-    eventually(_has_data, lab, path_of(settings))
+    within(THROUGH_HUB_S, _has_data, lab, path_of(settings))
     _wait_enforced(lab, group, NOT_PLACED)
     assert _pods(lab, namespace) == pods
     assert _uids(lab, templates) == before
 
     _change_image(lab, web)
     lab.wait_status(web, readyReplicas=2, updatedReplicas=2)
-    eventually(_is_placed, lab, web, group, pods)
+    within(THROUGH_HUB_S, _is_placed, lab, web, group, pods)
     assert f"Deployment {namespace}/web" not in _wait_enforced(lab, group, NOT_PLACED)
     for workload in workloads[1:3]:
         _change_image(lab, workload)
-        eventually(_is_placed, lab, workload, group, pods)
+        within(THROUGH_HUB_S, _is_placed, lab, workload, group, pods)
     lab.hub.delete(path_of(workloads[3]))
     wait_gone(lab.host, path_of(workloads[3]))
     _wait_enforced(lab, group, PLACED)
     assert "Traceback" not in agent.log()
 
 
+@pytest.mark.smoke
 def test_what_is_promoted_is_taken_over_and_there_is_no_second_copy(
     lab: Lab, kubectl_karmada: Path
 ) -> None:
     group, home = lab.group("a"), f"{lab.id}-shop"
     lab.host.create(objects.namespace(home))
     web = objects.deployment(home, node_selector={f"{lab.id}/node": ""})
-    eventually(lab.host.create, web)
-    eventually(_runs, lab, home, 2)
+    within(THROUGH_HUB_S, lab.host.create, web)
+    within(THROUGH_HUB_S, _runs, lab, home, 2)
     pods, before = _pods(lab, home), _uids(lab, [web])
     lab.serve(group.settings(adoptNamespaces=[home]))
     lab.namespace("-shop")
 
     _promote(lab, kubectl_karmada, group, "deployment", "web", home)
-    eventually(_is_adopted, lab, path_of(web), group)
+    within(THROUGH_HUB_S, _is_adopted, lab, path_of(web), group)
     lab.wait_status(web, readyReplicas=2)
     _wait_enforced(lab, group, NOT_PLACED, f"Deployment {home}/web")
     assert lab.host.find(f"{NAMESPACES}/{group.host_namespace(home)}") is None
@@ -118,7 +119,7 @@ def test_what_is_promoted_is_taken_over_and_there_is_no_second_copy(
     # One pod more would not select the nodes, and is refused: all of them do from then on.
     lab.hub.patch(path_of(web), {"spec": {"replicas": 3}})
     lab.wait_status(web, readyReplicas=3, updatedReplicas=3)
-    eventually(_is_placed, lab, web, group, pods)
+    within(THROUGH_HUB_S, _is_placed, lab, web, group, pods)
     _wait_enforced(lab, group, PLACED)
 
 
@@ -134,8 +135,8 @@ def test_what_an_edge_application_made_is_taken_over_once_it_is_let_go(
     web = objects.deployment(home, "web-a", node_selector=selector)
     made = copy.deepcopy(web)
     made["metadata"]["ownerReferences"] = [_owner(application)]
-    eventually(lab.host.create, made)
-    eventually(_runs, lab, home, 2)
+    within(THROUGH_HUB_S, lab.host.create, made)
+    within(THROUGH_HUB_S, _runs, lab, home, 2)
     pods, before = _pods(lab, home), _uids(lab, [web])
     lab.serve(group.settings(adoptNamespaces=[home]))
     lab.namespace("-shop")
@@ -143,7 +144,7 @@ def test_what_an_edge_application_made_is_taken_over_once_it_is_let_go(
     lab.host.delete(path_of(application), orphans=True)
     wait_gone(lab.host, path_of(application))
     _promote(lab, kubectl_karmada, group, "deployment", "web-a", home)
-    eventually(_is_adopted, lab, path_of(web), group)
+    within(THROUGH_HUB_S, _is_adopted, lab, path_of(web), group)
     lab.wait_status(web, readyReplicas=2)
     _wait_enforced(lab, group, PLACED)
     assert "ownerReferences" not in lab.host.get(path_of(web))["metadata"]
@@ -160,20 +161,20 @@ def test_what_its_owner_may_still_change_or_take_along_is_told(lab: Lab) -> None
     web = objects.deployment(home, node_selector=group.selector)
     made = copy.deepcopy(web)
     made["metadata"]["ownerReferences"] = [_owner(application)]
-    eventually(lab.host.create, made)
-    eventually(_runs, lab, home, 2)
+    within(THROUGH_HUB_S, lab.host.create, made)
+    within(THROUGH_HUB_S, _runs, lab, home, 2)
     pods = _pods(lab, home)
     lab.serve(group.settings(adoptNamespaces=[home]))
     lab.namespace("-shop")
     lab.propagate([web], group, conflictResolution="Overwrite")
-    eventually(_is_adopted, lab, path_of(web), group)
+    within(THROUGH_HUB_S, _is_adopted, lab, path_of(web), group)
     told = f"Deployment {home}/web by EdgeApplication web"
-    eventually(_is_owned, lab, group, told)
-    eventually(_is_told, lab, group, "owned by EdgeApplication web")
+    within(THROUGH_HUB_S, _is_owned, lab, group, told)
+    within(THROUGH_HUB_S, _is_told, lab, group, "owned by EdgeApplication web")
 
     lab.host.delete(path_of(application), orphans=True)
     wait_gone(lab.host, path_of(application))
-    eventually(_is_sole_owner, lab, group)
+    within(THROUGH_HUB_S, _is_sole_owner, lab, group)
     assert _pods(lab, home) == pods
 
 
@@ -200,15 +201,15 @@ def test_pods_elsewhere_are_made_anew_on_the_nodes_of_the_group(lab: Lab) -> Non
     lab.host.create(objects.namespace(home))
     web = objects.deployment(home, node_selector={lab.disk: "ssd"})
     lab.host.patch(f"/api/v1/nodes/{other.nodes[0]}", _labelled(lab))
-    eventually(lab.host.create, web)
-    eventually(_runs, lab, home, 2)
+    within(THROUGH_HUB_S, lab.host.create, web)
+    within(THROUGH_HUB_S, _runs, lab, home, 2)
     pods = _pods(lab, home)
     lab.host.patch(f"/api/v1/nodes/{group.nodes[0]}", _labelled(lab))
     lab.serve(group.settings(adoptNamespaces=[home]), other)
     lab.namespace("-shop")
     lab.propagate([web], group, conflictResolution="Overwrite")
     lab.wait_status(web, readyReplicas=2, updatedReplicas=2)
-    eventually(_is_placed, lab, web, group, pods)
+    within(THROUGH_HUB_S, _is_placed, lab, web, group, pods)
     _wait_enforced(lab, group, PLACED)
 
 
@@ -226,7 +227,7 @@ def _edge_application(lab: Lab, home: str) -> Object:
         "metadata": {"name": "web", "namespace": home},
         "spec": {"workloadScope": {"targetNodeGroups": [{"name": f"{lab.id}-a"}]}},
     }
-    return eventually(lab.host.create, application)
+    return within(THROUGH_HUB_S, lab.host.create, application)
 
 
 def _owner(application: Object) -> Object:
@@ -309,7 +310,7 @@ def _wait_enforced(lab: Lab, group: Group, expected: tuple[str, str], *names: st
         assert all(name in found["message"] for name in names), found
         return str(found["message"])
 
-    return eventually(look)
+    return within(THROUGH_HUB_S, look)
 
 
 def _has_data(lab: Lab, path: str) -> None:

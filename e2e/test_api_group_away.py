@@ -8,7 +8,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.lone_server import lone_api_server
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
 
 REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
 AUTOMATIC = "kube-aggregator.kubernetes.io/automanaged"
@@ -20,7 +20,7 @@ def test_a_work_is_finalised_once_the_group_of_its_kind_answers(lab: Lab) -> Non
     group = Group(f"{lab.id}-a", {lab.label: "a"})
     with lone_api_server(lab.directory / "server") as host:
         host.create(objects.custom_definition(api_group))
-        eventually(host.list, widgets)
+        within(BACKED_OFF_S, host.list, widgets)
         agent = lab.new_agent(group, flags=FAST, own_host=host.kubeconfig).start()
         lab.wait_serving(agent)
         widget = _widget(api_group, lab.namespace())
@@ -28,14 +28,14 @@ def test_a_work_is_finalised_once_the_group_of_its_kind_answers(lab: Lab) -> Non
         lab.wait_applied(work)
         agent.terminate()
         _send_nowhere(host, registration)
-        eventually(_does_not_answer, host, widgets)
+        within(BACKED_OFF_S, _does_not_answer, host, widgets)
 
         agent.start()  # it never knew the kind
         lab.hub.delete(work)
-        eventually(_says, agent, "Backing off controller=execution")
+        within(BACKED_OFF_S, _says, agent, "Backing off controller=execution")
         assert lab.hub.get(work)["metadata"]["finalizers"]
         host.delete(registration)  # the API server makes the right one
-        eventually(host.list, widgets)
+        within(BACKED_OFF_S, host.list, widgets)
         wait_gone(lab.hub, work)
         assert host.find(lab.host_path(widget, group)) is None
         agent.terminate()

@@ -142,6 +142,7 @@ def _message(work: Object) -> str:
     return str(found)
 
 
+@pytest.mark.smoke
 def test_in_strict_each_branch_has_an_account_without_being_asked(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group, tenancy="Strict")

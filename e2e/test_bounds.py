@@ -2,15 +2,18 @@
 
 import time
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.interpreting import events_of
 from e2e.lab.lab import CLUSTERS, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
 
 REFUSED = "BoundExceeded"
 
 
+@pytest.mark.smoke
 def test_works_over_a_bound_are_refused_by_age_and_come_in_when_there_is_room(lab: Lab) -> None:
     one, other = lab.group("a", nodes=0), lab.group("b", nodes=0)
     namespace = lab.namespace()
@@ -30,8 +33,8 @@ def test_works_over_a_bound_are_refused_by_age_and_come_in_when_there_is_room(la
         f"refused Work large-2: {REFUSED}: the virtual cluster may have 307200 bytes of memory"
         in str(text)
     )
-    assert eventually(lambda: _some(events_of(lab.hub, works[2], REFUSED)))
-    eventually(lambda: _some(_events_of_cluster(lab, one.name)))
+    assert within(BACKED_OFF_S, lambda: _some(events_of(lab.hub, works[2], REFUSED)))
+    within(BACKED_OFF_S, lambda: _some(_events_of_cluster(lab, one.name)))
     same = lab.create_work(other, "large-2", large[2])
     lab.wait_applied(same)
 

@@ -3,6 +3,7 @@
 import base64
 from pathlib import Path
 
+import pytest
 import yaml
 from cryptography import x509
 
@@ -11,7 +12,7 @@ from e2e.lab.access import SHORTEST_LIFETIME_S
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 
 REQUESTS = collection("certificates.k8s.io/v1", "CertificateSigningRequest")
 # The signer backdates by five minutes: of fifteen there are ten left at the beginning.
@@ -22,6 +23,7 @@ SOON = (
 )
 
 
+@pytest.mark.smoke
 def test_certificate_is_renewed_in_the_file_and_used_at_once(lab: Lab) -> None:
     group = lab.group("a")
     agent = _agent(lab, group)
@@ -35,9 +37,9 @@ def test_certificate_is_renewed_in_the_file_and_used_at_once(lab: Lab) -> None:
         assert after.not_valid_after_utc > before.not_valid_after_utc
         return {}
 
-    eventually(look)
+    within(STARTED_S, look)
     _assert_approved_by_karmada(lab)
-    eventually(lambda: _says(agent.log(), "Using a new hub credential"))
+    within(STARTED_S, lambda: _says(agent.log(), "Using a new hub credential"))
     # The old certificate is worth nothing to the agent any more, and it serves as before.
     manifest = objects.config_map(lab.namespace())
     lab.wait_applied(lab.create_work(group, "after", manifest))
@@ -50,7 +52,7 @@ def test_certificate_is_renewed_in_the_secret_of_the_host(lab: Lab) -> None:
     group = lab.group("a")
     agent = _agent(lab, group)
     namespace = agent.namespace
-    eventually(lab.host.get, f"/api/v1/namespaces/{namespace}")
+    within(STARTED_S, lab.host.get, f"/api/v1/namespaces/{namespace}")
     content = base64.b64encode(agent.hub_kubeconfig.read_bytes()).decode()
     secret = lab.host.create(
         {
@@ -68,9 +70,9 @@ def test_certificate_is_renewed_in_the_secret_of_the_host(lab: Lab) -> None:
         copy.write_bytes(base64.b64decode(live["data"]["karmada-kubeconfig"]))
         return _certificate(copy)
 
-    renewed = eventually(look)
+    renewed = within(STARTED_S, look)
     kept = f"Secret {namespace}/karmada-kubeconfig"
-    eventually(lambda: _says(agent.log(), kept))
+    within(STARTED_S, lambda: _says(agent.log(), kept))
     in_file = _certificate(agent.hub_kubeconfig)
     assert renewed.serial_number == in_file.serial_number
 
@@ -82,7 +84,7 @@ def test_kubeconfig_that_somebody_changes_is_used_without_a_restart(lab: Lab) ->
     agent.join(keeps_certificate=False)
     after = _certificate(agent.hub_kubeconfig)
     assert after.serial_number != before.serial_number
-    eventually(lambda: _says(agent.log(), "Using changed credentials"))
+    within(STARTED_S, lambda: _says(agent.log(), "Using changed credentials"))
     manifest = objects.config_map(lab.namespace())
     lab.wait_applied(lab.create_work(group, "after", manifest))
 

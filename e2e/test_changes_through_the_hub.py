@@ -9,6 +9,8 @@ from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually, wait_gone
 
+pytestmark = pytest.mark.shared_agent
+
 POD_SPEC_PATHS = {"CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
 POD_SPEC_PATH = ("spec", "template", "spec")
 
@@ -25,6 +27,7 @@ def test_changed_content_of_a_config_map_reaches_every_cluster(lab: Lab) -> None
         lab.wait_data(template, group, key="new")
 
 
+@pytest.mark.smoke
 def test_a_new_image_and_more_replicas_reach_the_pods(lab: Lab) -> None:
     group = lab.group("a", nodes=2)
     lab.serve(group)
@@ -77,6 +80,7 @@ def test_a_finished_job_is_complete_on_the_hub(lab: Lab) -> None:
     lab.wait_status(template, succeeded=2)
 
 
+@pytest.mark.smoke
 def test_a_template_deleted_on_the_hub_goes_from_the_host(lab: Lab) -> None:
     groups = [lab.group("a"), lab.group("b")]
     lab.serve(*groups)

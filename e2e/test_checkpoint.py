@@ -18,7 +18,7 @@ from e2e.lab.checkpoint import KEPT, is_saved, manifest_saved
 from e2e.lab.lab import CLUSTERS, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
 from e2e.lab.works import condition
 
 FLAGS = (
@@ -56,15 +56,15 @@ def test_a_restart_without_the_hub_repairs_and_recreates(
     lab.host.delete(lab.host_path(gone, group))
 
     agent.start()
-    eventually(_has_data, lab, group, changed, "1")
-    eventually(_has_data, lab, group, gone, "1")
+    within(BACKED_OFF_S, _has_data, lab, group, changed, "1")
+    within(BACKED_OFF_S, _has_data, lab, group, gone, "1")
     assert "Serving from the checkpoint" in agent.log()
     lab.host.patch(lab.host_path(changed, group), {"data": {"key": "again"}})
-    eventually(_has_data, lab, group, changed, "1")
+    within(BACKED_OFF_S, _has_data, lab, group, changed, "1")
 
     hub_wire.restore()
     lab.hub.patch(works[0], {"spec": {"workload": {"manifests": [_as_sent(lab, works[0], "2")]}}})
-    eventually(_has_data, lab, group, changed, "2")
+    within(BACKED_OFF_S, _has_data, lab, group, changed, "2")
     for work, before in zip(works, statuses, strict=True):
         lab.wait_applied(work)
         assert lab.hub.get(work)["status"].keys() == before.keys()
@@ -77,7 +77,7 @@ def test_a_standby_that_takes_over_without_the_hub_serves(
 ) -> None:
     group, leader = _served(lab, hub_wire)
     standby = lab.new_agent(group, flags=FLAGS, hub=hub_wire.kubeconfig, checkpoint=KEPT).start()
-    eventually(_says, standby, "Standing by")
+    within(BACKED_OFF_S, _says, standby, "Standing by")
     template = objects.config_map(lab.namespace(), "kept", key="1")
     lab.create_work(group, "kept", template)
     _wait_kept(lab, leader, group, template)
@@ -85,7 +85,7 @@ def test_a_standby_that_takes_over_without_the_hub_serves(
     leader.kill()
     renewed = _time(lab, standby, "renewTime")
     lab.host.delete(lab.host_path(template, group))
-    eventually(_has_data, lab, group, template, "1")
+    within(BACKED_OFF_S, _has_data, lab, group, template, "1")
     serving = _logged(standby, "Serving from the checkpoint")
     assert _time(lab, standby, "acquireTime") >= renewed + timedelta(seconds=3.5)
     took_s = (serving - renewed).total_seconds()
@@ -97,6 +97,7 @@ def test_a_standby_that_takes_over_without_the_hub_serves(
     standby.terminate()
 
 
+@pytest.mark.smoke
 def test_what_the_hub_changed_meanwhile_counts_once_it_is_back(lab: Lab, hub_wire: Proxy) -> None:
     group, agent = _served(lab, hub_wire)
     namespace = lab.namespace()
@@ -119,17 +120,17 @@ def test_what_the_hub_changed_meanwhile_counts_once_it_is_back(lab: Lab, hub_wir
 
     agent.start()
     for each in maps.values():
-        eventually(_has_data, lab, group, each, "1")  # as the hub said last
+        within(BACKED_OFF_S, _has_data, lab, group, each, "1")  # as the hub said last
     before = lab.on_host(maps["stays"], group)
     hub_wire.restore()
-    eventually(_has_data, lab, group, maps["changed"], "2")
-    eventually(_has_data, lab, group, maps["recreated"], "3")
-    eventually(_is_gone, lab.host.find, lab.host_path(maps["deleted"], group))
-    eventually(_is_gone, lab.hub.find, works["deleted"])
+    within(BACKED_OFF_S, _has_data, lab, group, maps["changed"], "2")
+    within(BACKED_OFF_S, _has_data, lab, group, maps["recreated"], "3")
+    within(BACKED_OFF_S, _is_gone, lab.host.find, lab.host_path(maps["deleted"], group))
+    within(BACKED_OFF_S, _is_gone, lab.hub.find, works["deleted"])
     lab.wait_applied(works["stays"])
     after = lab.on_host(maps["stays"], group)
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
-    eventually(_is_not_kept, lab, agent, group, maps["deleted"])
+    within(BACKED_OFF_S, _is_not_kept, lab, agent, group, maps["deleted"])
     agent.terminate()
 
 
@@ -149,13 +150,13 @@ def test_what_an_old_checkpoint_brings_back_is_reported_and_pruned(
     wait_gone(lab.hub, work)
     lab.host.delete(lab.host_path(old, group))
     agent.start()
-    eventually(_has_data, lab, group, old, "1")  # as the hub said last
+    within(BACKED_OFF_S, _has_data, lab, group, old, "1")  # as the hub said last
     hub_wire.restore()
-    eventually(_is_orphaned, lab, group, "True", f"{group.host_namespace(namespace)}/old")
+    within(BACKED_OFF_S, _is_orphaned, lab, group, "True", f"{group.host_namespace(namespace)}/old")
 
     agent.kill()
     agent.start()
-    eventually(_says, agent, "Found host objects whose Work is gone")
+    within(BACKED_OFF_S, _says, agent, "Found host objects whose Work is gone")
     assert lab.host.get(lab.host_path(old, group)), "the agent removes none"
     pruned = leave(lab, "--prune", group.name, "--yes")
     assert pruned.returncode == 0, pruned.stderr
@@ -163,7 +164,7 @@ def test_what_an_old_checkpoint_brings_back_is_reported_and_pruned(
     assert lab.on_host(stays, group)
     agent.kill()
     agent.start()
-    eventually(_is_orphaned, lab, group, "False", "")
+    within(BACKED_OFF_S, _is_orphaned, lab, group, "False", "")
     agent.terminate()
 
 
@@ -180,7 +181,7 @@ def test_nothing_suspended_is_touched(lab: Lab, hub_wire: Proxy) -> None:
     lab.create_work(group, "marker", marker)
     lab.wait_applied(work)
     lab.hub.patch(work, {"spec": {"suspendDispatching": True}})
-    eventually(_is_dispatching, lab, work, "False")
+    within(BACKED_OFF_S, _is_dispatching, lab, work, "False")
     _wait_kept(lab, agent, group, template, marker)
     time.sleep(6.0)  # the next write of the checkpoint
     hub_wire.cut()
@@ -188,7 +189,7 @@ def test_nothing_suspended_is_touched(lab: Lab, hub_wire: Proxy) -> None:
     for each in (template, marker):
         lab.host.patch(lab.host_path(each, group), {"data": {"key": "drifted"}})
     agent.start()
-    eventually(_has_data, lab, group, marker, "1")
+    within(BACKED_OFF_S, _has_data, lab, group, marker, "1")
     _has_data(lab, group, template, "drifted")
 
 
@@ -202,16 +203,16 @@ def test_a_work_whose_removal_had_begun_does_not_come_back(lab: Lab, hub_wire: P
     path = lab.host_path(gone, group)
     lab.host.patch(path, {"metadata": {"finalizers": [HELD]}})
     lab.hub.delete(work)
-    eventually(_is_marked, lab, path)
+    within(BACKED_OFF_S, _is_marked, lab, path)
     hub_wire.cut()
     agent.kill()
     lab.host.patch(path, {"metadata": {"finalizers": None}})
     lab.host.delete(lab.host_path(stays, group))
     agent.start()
-    eventually(_has_data, lab, group, stays, "1")
+    within(BACKED_OFF_S, _has_data, lab, group, stays, "1")
     assert lab.host.find(path) is None
     hub_wire.restore()
-    eventually(_is_gone, lab.hub.find, work)
+    within(BACKED_OFF_S, _is_gone, lab.hub.find, work)
     assert lab.host.find(path) is None
 
 
@@ -223,12 +224,12 @@ def test_a_cluster_that_was_deleted_meanwhile_stays_deleted(lab: Lab, hub_wire: 
     hub_wire.cut()
     agent.kill()
     agent.start()
-    eventually(_says, agent, "Serving from the checkpoint")
+    within(BACKED_OFF_S, _says, agent, "Serving from the checkpoint")
     lab.host.delete(lab.host_path(template, group))
     lab.hub.delete(f"{CLUSTERS}/{group.name}")
-    eventually(_has_data, lab, group, template, "1")
+    within(BACKED_OFF_S, _has_data, lab, group, template, "1")
     hub_wire.restore()
-    eventually(_is_gone, lab.hub.find, f"{CLUSTERS}/{group.name}")
+    within(BACKED_OFF_S, _is_gone, lab.hub.find, f"{CLUSTERS}/{group.name}")
     agent.terminate()
 
 
@@ -239,10 +240,10 @@ def test_a_frozen_leader_that_thaws_writes_nothing(lab: Lab, hub_wire: Proxy) ->
     _wait_kept(lab, leader, group, template)
     leader.signal(signal.SIGSTOP)
     standby = lab.new_agent(group, flags=FLAGS, hub=hub_wire.kubeconfig, checkpoint=KEPT).start()
-    eventually(_says, standby, "Serving virtual_clusters")
+    within(BACKED_OFF_S, _says, standby, "Serving virtual_clusters")
     patch = {"spec": {"workload": {"manifests": [_as_sent(lab, work, "2")]}}}
     lab.hub.patch(work, patch)
-    eventually(_has_data, lab, group, template, "2")
+    within(BACKED_OFF_S, _has_data, lab, group, template, "2")
     leader.signal(signal.SIGCONT)
     assert leader.wait_exit() != 0
     _has_data(lab, group, template, "2")
@@ -254,7 +255,7 @@ def test_without_a_checkpoint_a_start_waits_for_the_hub(lab: Lab, hub_wire: Prox
     group = lab.group("a")
     hub_wire.cut()
     agent = lab.new_agent(group, flags=FLAGS, hub=hub_wire.kubeconfig, checkpoint=KEPT).start()
-    eventually(_says, agent, "Waiting for API server")
+    within(BACKED_OFF_S, _says, agent, "Waiting for API server")
     hub_wire.restore()
     lab.wait_ready(group.name)
     agent.terminate()
@@ -269,8 +270,8 @@ def _served(lab: Lab, wire: Proxy) -> tuple[Group, Agent]:
 
 def _wait_kept(lab: Lab, agent: Agent, group: Group, *manifests: Object) -> None:
     for manifest in manifests:
-        eventually(lab.on_host, manifest, group)
-        eventually(is_saved, lab, agent, group, manifest)
+        within(BACKED_OFF_S, lab.on_host, manifest, group)
+        within(BACKED_OFF_S, is_saved, lab, agent, group, manifest)
 
 
 def _is_not_kept(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:

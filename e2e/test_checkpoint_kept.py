@@ -7,7 +7,7 @@ from e2e.lab.agent import Agent, settings_file
 from e2e.lab.api import Object, path_of
 from e2e.lab.checkpoint import KEPT, manifest_saved, saved, secrets_of
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 
 
 def test_works_are_kept_and_follow_the_hub(lab: Lab) -> None:
@@ -16,9 +16,9 @@ def test_works_are_kept_and_follow_the_hub(lab: Lab) -> None:
     template = objects.config_map(lab.namespace(), key="1")
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
-    eventually(_has, lab, agent, group, template)
+    within(BACKED_OFF_S, _has, lab, agent, group, template)
     lab.hub.patch(path_of(template), {"data": {"key": "2"}})
-    eventually(_has, lab, agent, group, {**template, "data": {"key": "2"}})
+    within(BACKED_OFF_S, _has, lab, agent, group, {**template, "data": {"key": "2"}})
     cluster = saved(lab.host, agent).cluster(group.name)
     assert cluster is not None
     assert cluster["metadata"]["uid"] == lab.cluster(group.name)["metadata"]["uid"]
@@ -36,24 +36,24 @@ def test_a_work_is_struck_out_before_its_objects_go(lab: Lab) -> None:
     gone = objects.config_map(namespace, "gone")
     work = lab.create_work(group, "gone", gone)
     lab.wait_applied(work)
-    eventually(_has, lab, agent, group, gone)
+    within(BACKED_OFF_S, _has, lab, agent, group, gone)
     held = lab.host_path(gone, group)
     lab.host.patch(held, {"metadata": {"finalizers": ["example.org/hold"]}})
     lab.hub.delete(work)
-    eventually(_is_marked, lab, held)
+    within(BACKED_OFF_S, _is_marked, lab, held)
     assert manifest_saved(lab.host, agent, group.name, gone) is None
     _has(lab, agent, group, kept)
     lab.host.patch(held, {"metadata": {"finalizers": None}})
-    eventually(_is_gone, lab, work)
+    within(BACKED_OFF_S, _is_gone, lab, work)
 
 
 def test_a_cluster_that_is_deleted_is_kept_no_more(lab: Lab) -> None:
     one, other = lab.group("a"), lab.group("b")
     agent = lab.serve(one, other, checkpoint=KEPT)
-    eventually(_has_clusters, lab, agent, {one.name, other.name})
+    within(BACKED_OFF_S, _has_clusters, lab, agent, {one.name, other.name})
     lab.hub.delete(f"{CLUSTERS}/{one.name}")
-    eventually(_has_clusters, lab, agent, {other.name})
-    eventually(_is_gone, lab, f"{CLUSTERS}/{one.name}")
+    within(BACKED_OFF_S, _has_clusters, lab, agent, {other.name})
+    within(BACKED_OFF_S, _is_gone, lab, f"{CLUSTERS}/{one.name}")
 
 
 def test_without_the_rights_the_agent_goes_on_as_without_a_checkpoint(lab: Lab) -> None:
@@ -66,7 +66,7 @@ def test_without_the_rights_the_agent_goes_on_as_without_a_checkpoint(lab: Lab) 
     work = lab.create_work(group, "made", template)
     lab.wait_applied(work)
     lab.hub.delete(work)
-    eventually(_is_gone, lab, work)
+    within(BACKED_OFF_S, _is_gone, lab, work)
     assert secrets_of(lab.host, agent) == []
     told = [line for line in agent.log().splitlines() if "checkpoint" in line.lower()]
     assert len(told) == 1

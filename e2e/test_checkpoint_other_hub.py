@@ -14,7 +14,7 @@ from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.lone_server import lone_karmada
 from e2e.lab.proxy import Proxy
 from e2e.lab.restorable import Restorable
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 
 FLAGS = (*FAST, *QUICK_LEASE)
 
@@ -49,7 +49,7 @@ def test_a_hub_that_was_restored_to_before_counts_once_it_is_back(own: Lab, tmp_
         own.hub.patch(work, {"spec": {"workload": {"manifests": [manifest]}}})
         own.create_work(group, "later", later)
         for template, value in ((changed, "2"), (later, "1")):
-            eventually(_is_kept, own, agent, group, template, value)
+            within(BACKED_OFF_S, _is_kept, own, agent, group, template, value)
         wire.cut()
         agent.kill()
         for template in (changed, later):
@@ -57,11 +57,11 @@ def test_a_hub_that_was_restored_to_before_counts_once_it_is_back(own: Lab, tmp_
 
         agent.start()
         for template, value in ((changed, "2"), (later, "1")):
-            eventually(_has, own, group, template, value)
+            within(BACKED_OFF_S, _has, own, group, template, value)
         before = own.on_host(later, group)["metadata"]["uid"]
         backup.restore()
         wire.restore()
-        eventually(_has, own, group, changed, "1")
+        within(BACKED_OFF_S, _has, own, group, changed, "1")
         own.wait_applied(work)
         own.wait_ready(group.name)
         # Its Work is missing, but nobody deleted it.
@@ -78,7 +78,7 @@ def test_another_hub_at_the_same_address_is_not_served_what_the_first_one_said(
         lab.wait_ready(group.name)
         template = objects.config_map(lab.namespace(), "kept", key="1")
         lab.create_work(group, "kept", template)
-        eventually(_is_kept, lab, agent, group, template, "1")
+        within(BACKED_OFF_S, _is_kept, lab, agent, group, template, "1")
         wire.cut()
         agent.kill()
         lab.host.delete(lab.host_path(template, group))
@@ -87,10 +87,10 @@ def test_another_hub_at_the_same_address_is_not_served_what_the_first_one_said(
         moved = own.new_agent(
             group, flags=FLAGS, hub=wire.lead_to(own.hub.kubeconfig), checkpoint=KEPT
         ).start()
-        eventually(_has, lab, group, template, "1")
+        within(BACKED_OFF_S, _has, lab, group, template, "1")
         uid = lab.on_host(template, group)["metadata"]["uid"]
         wire.restore()
-        eventually(_says, moved, "The hub told its Clusters")
+        within(BACKED_OFF_S, _says, moved, "The hub told its Clusters")
         own.wait_ready(group.name)
         assert lab.on_host(template, group)["metadata"]["uid"] == uid
         assert own.works(group) == []

@@ -13,7 +13,7 @@ from e2e.lab.checkpoint import KEPT, OFF, is_saved, is_trusted, manifest_saved, 
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
 from e2e.lab.works import condition
 from karmada_vc_agent.runner.hub_start import CHECK_PATIENCE_S
 
@@ -37,7 +37,7 @@ def test_an_agent_with_the_rights_of_an_earlier_join_goes_on_without_it(
     works = [lab.create_work(group, m["metadata"]["name"], m) for m in (kept, gone)]
     for work in works:
         lab.wait_applied(work)
-    eventually(_is_kept, lab, group, "False", "NoRights")
+    within(BACKED_OFF_S, _is_kept, lab, group, "False", "NoRights")
     message = condition(lab.cluster(group.name), "CheckpointKept")["message"]
     assert "run karmada-vc-agent join" in message
     status, text = endpoints.ask("/readyz?verbose")
@@ -62,22 +62,22 @@ def test_turned_off_it_takes_its_secrets_away_and_serves_nothing_of_them(
     lab.wait_ready(group.name)
     template = objects.config_map(lab.namespace(), "kept", key="1")
     work = lab.create_work(group, "kept", template)
-    eventually(is_saved, lab, agent, group, template)
+    within(BACKED_OFF_S, is_saved, lab, agent, group, template)
     agent.kill()
     agent.settings |= {"checkpoint": OFF}
     agent.start(keeps_rights=True)
-    eventually(_has_no_secrets, lab, agent)
+    within(BACKED_OFF_S, _has_no_secrets, lab, agent)
     lab.wait_applied(work)
-    eventually(_says, agent, "Removed the checkpoint: it is turned off")
+    within(BACKED_OFF_S, _says, agent, "Removed the checkpoint: it is turned off")
 
     agent.kill()
     agent.settings |= {"checkpoint": {"enabled": True}}
     agent.start()
-    eventually(is_saved, lab, agent, group, template)
+    within(BACKED_OFF_S, is_saved, lab, agent, group, template)
     agent.kill()
     agent.settings |= {"checkpoint": OFF}
     agent.start()  # with the rights that `join` gives now
-    eventually(_has_no_secrets, lab, agent)
+    within(BACKED_OFF_S, _has_no_secrets, lab, agent)
     lab.wait_ready(group.name)
     agent.terminate()
 
@@ -92,18 +92,18 @@ def test_a_policy_that_refuses_its_secrets_holds_nothing_up_and_brings_nothing_b
     gone, stays = (objects.config_map(namespace, n, key="1") for n in ("gone", "stays"))
     work, _ = (lab.create_work(group, m["metadata"]["name"], m) for m in (gone, stays))
     for template in (gone, stays):
-        eventually(is_saved, lab, agent, group, template)
+        within(BACKED_OFF_S, is_saved, lab, agent, group, template)
     refusal(agent)
     lab.hub.delete(work)
     wait_gone(lab.hub, work)
     assert lab.host.find(lab.host_path(gone, group)) is None
     assert manifest_saved(lab.host, agent, group.name, gone) is not None, "it could be written"
-    eventually(_is_kept, lab, group, "False", "NotWritten")
+    within(BACKED_OFF_S, _is_kept, lab, group, "False", "NotWritten")
 
     hub_wire.cut()
     agent.kill()
     agent.start(keeps_rights=True)
-    eventually(_says, agent, "Waiting for the hub: nothing can be served without it")
+    within(BACKED_OFF_S, _says, agent, "Waiting for the hub: nothing can be served without it")
     assert lab.host.find(lab.host_path(gone, group)) is None
     hub_wire.restore()
     lab.wait_ready(group.name)
@@ -125,18 +125,18 @@ def test_a_quota_that_is_full_is_named_and_holds_nothing_up(lab: Lab, hub_wire: 
     }
     lab.host.create(quota)
     path = f"{collection('v1', 'ResourceQuota', agent.namespace)}/full"
-    eventually(_is_counted, lab, path)
+    within(BACKED_OFF_S, _is_counted, lab, path)
     agent.start(keeps_rights=True)
     lab.wait_ready(group.name)
     template = objects.config_map(lab.namespace(), "kept", key="1")
     lab.wait_applied(lab.create_work(group, "kept", template))
-    eventually(_is_kept, lab, group, "False", "NotWritten")
-    eventually(_says, agent, "exceeded quota: full")
+    within(BACKED_OFF_S, _is_kept, lab, group, "False", "NotWritten")
+    within(BACKED_OFF_S, _says, agent, "exceeded quota: full")
     assert "run karmada-vc-agent join" not in agent.log()
 
     lab.host.delete(path)
     within(TRIED_AGAIN_S, _is_kept, lab, group, "True", "Kept")
-    eventually(is_saved, lab, agent, group, template)
+    within(BACKED_OFF_S, is_saved, lab, agent, group, template)
     _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, template)
 
 
@@ -149,7 +149,7 @@ def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
     lab.wait_ready(group.name)
     template = objects.config_map(lab.namespace(), "kept", key="1")
     lab.create_work(group, "kept", template)
-    eventually(is_saved, lab, agent, group, template)
+    within(BACKED_OFF_S, is_saved, lab, agent, group, template)
     agent.terminate()
     path = f"{collection('coordination.k8s.io/v1', 'Lease', agent.namespace)}/{agent.name}"
     for holder in ("an-earlier-version", ""):
@@ -159,14 +159,14 @@ def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
     lab.host.delete(lab.host_path(template, group))
     hub_wire.cut()
     agent.start(keeps_rights=True)
-    eventually(_says, agent, "Waiting for API server server=hub")
+    within(BACKED_OFF_S, _says, agent, "Waiting for API server server=hub")
     time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
     assert agent.log().count("Leading") == 1, "that was the first process"
     assert lab.host.find(lab.host_path(template, group)) is None
     hub_wire.restore()
-    eventually(_has, lab, group, template)
+    within(BACKED_OFF_S, _has, lab, group, template)
     assert agent.log().count("Not using the checkpoint") == 1
-    eventually(is_trusted, lab, agent)
+    within(BACKED_OFF_S, is_trusted, lab, agent)
     _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, template)
     assert agent.log().count("Not using the checkpoint") == 1
 
@@ -180,25 +180,32 @@ def test_a_damaged_checkpoint_is_named_and_its_agent_does_not_lead(
     lab.wait_ready(group.name)
     template = objects.config_map(lab.namespace(), "kept", key="1")
     lab.create_work(group, "kept", template)
-    eventually(is_saved, lab, agent, group, template)
+    within(BACKED_OFF_S, is_saved, lab, agent, group, template)
     hub_wire.cut()
-    eventually(_is_ready, endpoints, "[+]hub ok: the API server of the hub does not answer")
+    within(
+        BACKED_OFF_S, _is_ready, endpoints, "[+]hub ok: the API server of the hub does not answer"
+    )
     agent.kill()
     lab.host.delete(lab.host_path(template, group))
     secret = _damage(lab, agent, f"cluster.{group.name}")
 
     agent.start(keeps_rights=True)
-    eventually(_says, agent, "Waiting for the hub: nothing can be served without it")
+    within(BACKED_OFF_S, _says, agent, "Waiting for the hub: nothing can be served without it")
     status, text = endpoints.ask("/readyz")
     assert (status, f"cluster.{group.name} of Secret {secret}: " in text) == (500, True), text
     assert f"of Secret {secret}: its checksum differs from its content" in agent.log()
     time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
     assert agent.log().count("Leading lease=") == 1, "that was the first process"
     hub_wire.restore()
-    eventually(_has, lab, group, template)
-    eventually(is_saved, lab, agent, group, template)
+    within(BACKED_OFF_S, _has, lab, group, template)
+    within(BACKED_OFF_S, is_saved, lab, agent, group, template)
     _assert_is_kept_without_the_hub(lab, agent, hub_wire, group, template)
-    eventually(_is_ready, endpoints, f"[+]checkpoint ok: {group.name} is served as the hub said at")
+    within(
+        BACKED_OFF_S,
+        _is_ready,
+        endpoints,
+        f"[+]checkpoint ok: {group.name} is served as the hub said at",
+    )
 
 
 class Refusal:
@@ -224,7 +231,7 @@ class Refusal:
         binding = {"policyName": name, "validationActions": ["Deny"]}
         for kind, content in (("", spec), ("Binding", binding)):
             self._paths.append(self._create(f"ValidatingAdmissionPolicy{kind}", name, content))
-        eventually(self._is_refused, agent)
+        within(BACKED_OFF_S, self._is_refused, agent)
 
     def _create(self, kind: str, name: str, spec: Object) -> str:
         body = {"apiVersion": ADMISSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
@@ -232,7 +239,9 @@ class Refusal:
         return f"{collection(ADMISSION, kind)}/{name}"
 
     def _is_refused(self, agent: Agent) -> None:
-        secret = secrets_of(self._lab.host, agent)[0]["metadata"]["name"]
+        secrets = secrets_of(self._lab.host, agent)
+        assert secrets
+        secret = secrets[0]["metadata"]["name"]
         path = f"{collection('v1', 'Secret', agent.namespace)}/{secret}"
         told = ""
         try:
@@ -308,7 +317,7 @@ def _assert_is_kept_without_the_hub(
     agent.kill()
     lab.host.delete(lab.host_path(template, group))
     agent.start(keeps_rights=True)
-    eventually(_has, lab, group, template)
+    within(BACKED_OFF_S, _has, lab, group, template)
 
 
 def _has(lab: Lab, group: Group, template: Object) -> None:

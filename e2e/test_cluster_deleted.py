@@ -2,18 +2,21 @@
 
 from typing import Any
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, path_of
 from e2e.lab.cleanup import RBAC
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import GONE_S, wait_gone, within
 from e2e.lab.works import execution_namespace
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
 LEFT_DELETED = "Not registering a Cluster that was deleted on the hub"
 
 
+@pytest.mark.smoke
 def test_a_deleted_cluster_takes_its_host_objects_with_it_and_the_others_stay(lab: Lab) -> None:
     kept, deleted = lab.group("kept"), lab.group("deleted")
     agent, template = _serve_application(lab, kept, deleted)
@@ -32,7 +35,7 @@ def test_a_deleted_cluster_stays_deleted_when_the_agent_restarts(lab: Lab) -> No
     _delete_cluster(lab, deleted)
     agent.kill()
     agent.start()
-    eventually(lambda: _says_twice(agent.log(), deleted))
+    within(GONE_S, lambda: _says_twice(agent.log(), deleted))
     marker = objects.config_map(lab.namespace("-marker"))
     lab.propagate([marker], kept)
     lab.wait_fully_applied(marker)
@@ -46,7 +49,7 @@ def test_a_cluster_deleted_while_the_agent_restarts_goes(lab: Lab) -> None:
     agent.kill()
     lab.hub.delete(f"{CLUSTERS}/{deleted.name}")
     rights = f"{RBAC}/namespaces/{execution_namespace(deleted.name)}/rolebindings"
-    eventually(lambda: not lab.hub.list(rights))
+    within(GONE_S, lambda: not lab.hub.list(rights))
     agent.start(keeps_rights=True)
     wait_gone(lab.hub, f"{CLUSTERS}/{deleted.name}")
     assert lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={deleted.name}")
@@ -60,7 +63,7 @@ def test_a_deleted_cluster_comes_back_with_reregister(lab: Lab) -> None:
     agent.terminate()
     agent.start("--reregister", deleted.name)
     lab.wait_ready(deleted.name)
-    eventually(lab.on_host, template, deleted)
+    within(GONE_S, lab.on_host, template, deleted)
 
 
 def test_a_deleted_cluster_comes_back_with_changed_settings(lab: Lab) -> None:
@@ -88,7 +91,7 @@ def test_a_cluster_that_vanished_while_the_agent_was_down_is_registered_again(la
     lab.hub.delete(path)
     lab.hub.patch(path, {"metadata": {"finalizers": None}})
     wait_gone(lab.hub, path)
-    eventually(_end_works, lab, group)
+    within(GONE_S, _end_works, lab, group)
     agent.start()
     assert lab.wait_ready(group.name)["metadata"]["uid"] != before
     template = objects.config_map(lab.namespace())
@@ -128,7 +131,7 @@ def _delete_cluster(lab: Lab, group: Group) -> None:
         for kind in ("/apis/apps/v1/deployments", "/api/v1/configmaps"):
             assert not lab.host.list(kind, f"{CLUSTER_LABEL}={group.name}")
 
-    eventually(look)
+    within(GONE_S, look)
 
 
 def _wait_left_deleted(agent: Agent, group: Group) -> None:
@@ -136,7 +139,7 @@ def _wait_left_deleted(agent: Agent, group: Group) -> None:
         lines = [line for line in agent.log().splitlines() if LEFT_DELETED in line]
         assert any(group.name in line for line in lines), lines
 
-    eventually(look)
+    within(GONE_S, look)
 
 
 def _says_twice(log: str, group: Group) -> None:

@@ -9,7 +9,7 @@ from e2e.lab import objects
 from e2e.lab.accounts import Who, may
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
 
 RBAC = "rbac.authorization.k8s.io/v1"
 CLUSTER_ROLES = collection(RBAC, "ClusterRole")
@@ -83,6 +83,7 @@ def volume(lab: Lab) -> Object:
     return _object("v1", "PersistentVolume", f"{lab.id}-data", spec=spec)
 
 
+@pytest.mark.smoke
 def test_each_virtual_cluster_has_its_own_roles_and_volumes_and_loses_only_them(
     kinds: Lab,
 ) -> None:
@@ -100,7 +101,7 @@ def test_each_virtual_cluster_has_its_own_roles_and_volumes_and_loses_only_them(
         ]
         for work in works:
             lab.wait_applied(work)
-        eventually(_is_bound, lab, group, namespace)
+        within(BACKED_OFF_S, _is_bound, lab, group, namespace)
     _assert_rights(lab, kept, deleted, namespace)
     tied = lab.host.get(f"{VOLUMES}/{lab.id}-data-v-{kept.name}")
     [term] = tied["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
@@ -108,7 +109,7 @@ def test_each_virtual_cluster_has_its_own_roles_and_volumes_and_loses_only_them(
 
     before = _everything_of(lab, kept, namespace)
     lab.hub.delete(f"{CLUSTERS}/{deleted.name}")
-    eventually(_is_gone, lab, deleted)
+    within(BACKED_OFF_S, _is_gone, lab, deleted)
     assert _everything_of(lab, kept, namespace) == before
     assert _owners(lab, f"{CRDS}/widgets.{lab.id}.example.com") == {kept.name}
     assert _owners(lab, f"{PRIORITY_CLASSES}/{lab.id}-high") == {kept.name}
@@ -143,9 +144,9 @@ def test_a_shared_object_changes_when_all_its_owners_want_the_same(kinds: Lab) -
     assert _versions(lab, path) == ["v1", "v2"]
 
     lab.hub.delete(works[first.name])
-    eventually(lambda: _assert_equal(_owners(lab, path), {second.name}))
+    within(BACKED_OFF_S, lambda: _assert_equal(_owners(lab, path), {second.name}))
     _rewrite(lab, works[second.name], definition(lab, "v1", "v2", "v3"))
-    eventually(lambda: _assert_equal(_versions(lab, path), ["v1", "v2", "v3"]))
+    within(BACKED_OFF_S, lambda: _assert_equal(_versions(lab, path), ["v1", "v2", "v3"]))
     lab.wait_applied(works[second.name])
     newcomer = lab.create_work(first, "newcomer", definition(lab, "v1"))
     refused = lab.wait_applied(newcomer, "False")
@@ -169,7 +170,7 @@ def test_a_definition_that_has_objects_outlives_its_last_owner(kinds: Lab) -> No
     path = f"{CRDS}/widgets.{lab.id}.example.com"
     widget = _object(f"{lab.id}.example.com/v1", "Widget", "one")
     widget["metadata"]["namespace"] = group.host_namespace("default")
-    widget = eventually(lab.host.create, widget)
+    widget = within(BACKED_OFF_S, lab.host.create, widget)
     lab.hub.delete(work)
     wait_gone(lab.hub, work)
     assert _owners(lab, path) == set()
@@ -199,7 +200,7 @@ def test_an_object_of_the_host_is_accepted_or_refused_and_outlives_all(kinds: La
     def gone() -> None:
         assert lab.hub.find(work) is None
 
-    eventually(gone)
+    within(BACKED_OFF_S, gone)
     assert lab.host.get(path)["metadata"]["resourceVersion"] == own["metadata"]["resourceVersion"]
     lab.host.delete(path)
 
@@ -246,7 +247,7 @@ def _assert_rights(lab: Lab, own: Group, other: Group, namespace: str) -> None:
         assert may(lab.host, bot, "get", "configmaps", home)
         assert may(lab.host, bot, "list", "deployments.apps", home)
 
-    eventually(own_rights)
+    within(BACKED_OFF_S, own_rights)
     assert not may(lab.host, bot, "get", "configmaps", elsewhere)
     assert not may(lab.host, bot, "get", "configmaps")
     assert not may(lab.host, bot, "delete", "configmaps", home)

@@ -1,9 +1,11 @@
 """The agent is killed in the middle of a burst and started again."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import STARTED_S, wait_gone, within
 from e2e.lab.works import condition
 
 CONFIG_MAPS = 120
@@ -12,12 +14,13 @@ SLOW_HOST = ("--cluster-api-qps", "40", "--cluster-api-burst", "10")
 """So that the burst lasts long enough to be cut in the middle."""
 
 
+@pytest.mark.smoke
 def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab) -> None:
     group = lab.group("a", nodes=2)
     agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE, *SLOW_HOST))
     name = lab.namespace()
     namespace = group.host_namespace(name)
-    eventually(lab.host.get, f"/api/v1/namespaces/{namespace}")
+    within(STARTED_S, lab.host.get, f"/api/v1/namespaces/{namespace}")
     agent.kill()
     maps = [objects.config_map(name, f"map-{n}", key=str(n)) for n in range(CONFIG_MAPS)]
     apps = [objects.deployment(name, f"app-{n}", replicas=1) for n in range(DEPLOYMENTS)]
@@ -26,7 +29,7 @@ def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab
         for manifest in (*apps, *maps)
     }
     agent.start()
-    eventually(_has_at_least, lab, namespace, 10)
+    within(STARTED_S, _has_at_least, lab, namespace, 10)
     agent.kill()
     before = {obj["metadata"]["name"]: obj for obj in _config_maps(lab, namespace)}
     assert len(before) < CONFIG_MAPS, "the burst was over before the agent was killed"
@@ -39,12 +42,12 @@ def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab
 
     expected = {f"map-{n}": {"key": str(n)} for n in range(CONFIG_MAPS) if n != 1}
     expected["map-0"] = {"key": "new"}
-    eventually(lambda: _is_exactly(_config_maps(lab, namespace), expected))
+    within(STARTED_S, lambda: _is_exactly(_config_maps(lab, namespace), expected))
     for work in works.values():
         lab.wait_applied(work)
     wait_gone(lab.hub, deleted)
     _assert_nothing_was_made_twice(lab, namespace, before)
-    eventually(_all_run_once, lab, namespace)
+    within(STARTED_S, _all_run_once, lab, namespace)
 
 
 def test_what_changed_on_the_hub_while_the_agent_was_dead_is_carried_out(lab: Lab) -> None:

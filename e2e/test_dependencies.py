@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
 
 RETAIN = "resourcetemplate.karmada.io/retain-replicas"
 
@@ -63,7 +63,7 @@ def test_replicas_that_an_autoscaler_set_on_the_host_are_kept(lab: Lab) -> None:
     live = lab.on_host(autoscaler, group)
     assert live["spec"]["scaleTargetRef"]["name"] == "web"
     # The host's own autoscaler raises them to its minimum.
-    eventually(_assert_replicas, lab, lab.host_path(deployment, group), 3)
+    within(BACKED_OFF_S, _assert_replicas, lab, lab.host_path(deployment, group), 3)
     change = {"spec": {"template": {"metadata": {"labels": {"round": "two"}}}}}
     lab.hub.patch(path_of(deployment), change)
 
@@ -72,7 +72,7 @@ def test_replicas_that_an_autoscaler_set_on_the_host_are_kept(lab: Lab) -> None:
         assert live["spec"]["template"]["metadata"]["labels"]["round"] == "two"
         assert live["spec"]["replicas"] == 3
 
-    eventually(look)
+    within(BACKED_OFF_S, look)
 
 
 def _assert_replicas(lab: Lab, path: str, count: int) -> None:

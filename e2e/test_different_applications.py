@@ -1,8 +1,12 @@
 """Different applications to different virtual clusters."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import Lab
+
+pytestmark = pytest.mark.shared_agent
 
 
 def test_each_cluster_gets_its_own_application_and_not_the_other(lab: Lab) -> None:
@@ -35,6 +39,7 @@ def test_objects_that_belong_to_an_application_go_where_it_goes(lab: Lab) -> Non
         assert lab.host.find(lab.host_path(template, group_b)) is None
 
 
+@pytest.mark.smoke
 def test_one_template_differs_by_cluster_through_an_override(lab: Lab) -> None:
     groups = {"red": lab.group("a"), "blue": lab.group("b")}
     lab.serve(*groups.values())

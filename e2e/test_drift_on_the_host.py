@@ -10,6 +10,8 @@ from e2e.lab.lab import Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition
 
+pytestmark = pytest.mark.shared_agent
+
 KINDS = pytest.mark.parametrize(
     "make",
     [objects.config_map, objects.deployment, objects.service],
@@ -90,6 +92,7 @@ def test_labels_and_annotations_that_others_add_on_the_host_stay(lab: Lab) -> No
     assert live["metadata"]["annotations"]["note"] == "by hand"
 
 
+@pytest.mark.smoke
 def test_a_host_namespace_deleted_by_hand_returns_with_all_that_was_in_it(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)

@@ -5,7 +5,7 @@ from typing import Any
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 
 FILES = 64
 
@@ -28,7 +28,7 @@ def test_drift_is_repaired_with_64_file_descriptors(lab: Lab) -> None:
         for template in templates
     }
     for path, uid in deleted.items():
-        eventually(_assert_made_again, lab, path, uid)
+        within(BACKED_OFF_S, _assert_made_again, lab, path, uid)
     for group in groups:
         lab.wait_ready(group.name)
     assert agent.is_running()

@@ -115,6 +115,7 @@ def _decoded(token: str) -> bytes:
 # --- writes ---------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_kubectl_creates_applies_patches_and_deletes(gateway: Pair) -> None:
     path = f"/api/v1/namespaces/{gateway.space('shop')}/configmaps/own"
     first = yaml.safe_dump(config_map("shop", "own", x="1"))
@@ -266,6 +267,7 @@ def test_masters_have_all_rights_inside_and_none_outside(gateway: Pair) -> None:
     assert ask("/metrics") == 403
 
 
+@pytest.mark.smoke
 def test_a_user_may_in_one_cluster_what_the_same_user_may_not_in_another(
     gateway: Pair,
 ) -> None:

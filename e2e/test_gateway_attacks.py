@@ -190,6 +190,7 @@ def test_bodies_of_tiny_items_do_not_fill_the_memory(gateway: Pair) -> None:
     assert held <= 0.8 * LIMIT_BYTES, held
 
 
+@pytest.mark.nightly  # in small: tests/unit/features/gateway/server/test_fair_shares.py
 def test_many_lists_do_not_fill_the_memory(gateway: Pair) -> None:
     """All at once over a host with large objects; what is too many is told to come again."""
     edge = gateway.space("edge", "a")
@@ -320,6 +321,7 @@ def _dripping(connections: list[ssl.SSLSocket]) -> Iterator[None]:
             dripping.result()
 
 
+@pytest.mark.nightly  # in small: tests/unit/features/gateway/server/test_fair_shares.py
 def test_clients_that_hardly_read_keep_no_other_out(lone: LoneGateway) -> None:
     """As many virtual clusters as there are places for large answers, and one more."""
     first, second = Pair(lone), Pair(lone)
@@ -341,6 +343,7 @@ def test_clients_that_hardly_read_keep_no_other_out(lone: LoneGateway) -> None:
             each.close()
 
 
+@pytest.mark.nightly  # in small: tests/unit/features/gateway/server/test_fair_shares.py
 def test_unread_watches_do_not_fill_the_memory(gateway: Pair) -> None:
     """Each has an event of 1 MiB to tell, and a client that does not read.
 

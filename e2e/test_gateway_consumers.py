@@ -16,7 +16,7 @@ from e2e.lab.api import Api, Object, path_of
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.host_metrics import ROOT, HostMetrics
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import THROUGH_HUB_S, within
 
 SEARCH = "/apis/search.karmada.io/v1alpha1"
 CACHED_FROM = "resource.karmada.io/cached-from-cluster"
@@ -39,13 +39,13 @@ class Scene:
         agent = lab.serve(*self.groups.values(), gateway=self.gateway.settings)
         self.gateway.start(agent)
         for group in self.groups.values():
-            eventually(self._assert_published, group)
+            within(THROUGH_HUB_S, self._assert_published, group)
         self.namespace = lab.namespace()
         for letter, group in self.groups.items():
             metrics.load[group.host_namespace(self.namespace)] = LOAD[letter]
         self.template = objects.deployment(self.namespace, "web", 2, cpu="100m")
         lab.propagate([self.template], placement=_divided(*self.groups.values()))
-        eventually(self.assert_pods, 1)
+        within(THROUGH_HUB_S, self.assert_pods, 1)
 
     def _assert_published(self, group: Group) -> None:
         spec = self.lab.cluster(group.name)["spec"]
@@ -121,9 +121,9 @@ def _search_has_what_is_there(scene: Scene) -> None:
     lab.hub.post(path, registry)
     try:
         for kinds in _CACHED:
-            eventually(_assert_cached, scene, kinds)
-        eventually(_assert_nodes_cached, scene)
-        eventually(_assert_proxied, scene)
+            within(THROUGH_HUB_S, _assert_cached, scene, kinds)
+        within(THROUGH_HUB_S, _assert_nodes_cached, scene)
+        within(THROUGH_HUB_S, _assert_proxied, scene)
         _assert_written_by_the_proxy(scene)
     finally:
         lab.hub.delete(f"{path}/{lab.id}")
@@ -187,7 +187,7 @@ def _assert_written_by_the_proxy(scene: Scene) -> None:
 
 
 def _metrics_are_of_each_pod_once(scene: Scene) -> None:
-    eventually(_assert_pod_metrics, scene)
+    within(THROUGH_HUB_S, _assert_pod_metrics, scene)
     nodes = {
         (each["metadata"]["annotations"][QUERIED_FROM], each["metadata"]["name"]): each["usage"]
         for each in scene.lab.hub.list(f"{ROOT}/nodes")
@@ -250,5 +250,5 @@ def _federated_hpa_scales_by_them(scene: Scene) -> None:
         assert scene.lab.hub.get(path_of(scene.template))["spec"]["replicas"] == replicas
         scene.assert_pods(replicas // 2)
 
-    eventually(look)
+    within(THROUGH_HUB_S, look)
     scene.lab.hub.delete(f"{root}/web")

@@ -169,6 +169,7 @@ _KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.nightly  # at random, what the stories before it ask by tables
 @settings(
     max_examples=150,
     deadline=None,

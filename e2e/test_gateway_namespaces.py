@@ -32,6 +32,7 @@ def serve(new_lab: Callable[[], Lab]) -> Iterator[OperatedSite]:
         yield site
 
 
+@pytest.mark.smoke
 def test_created_namespace_is_as_the_agent_makes_it(site: OperatedSite) -> None:
     host = site.lab.host
     kubectl(site.file, "create", "namespace", "team-a")

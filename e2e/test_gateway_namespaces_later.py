@@ -15,7 +15,7 @@ from e2e.lab.lab import Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.operated_site import OperatedSite, kubeconfig_of
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import STARTED_S, wait_gone, within
 
 D = "virtualcluster.kubeedge.io"
 WATCH_S = 120
@@ -34,19 +34,19 @@ def site(lab: Lab, hub_wire: Proxy) -> Iterator[OperatedSite]:
 def test_it_outlives_a_restart_without_the_hub(site: OperatedSite, hub_wire: Proxy) -> None:
     lab = site.lab
     uid = site.on_host("team")["metadata"]["uid"]
-    eventually(is_kept, lab, site.agent, site.a)
+    within(STARTED_S, is_kept, lab, site.agent, site.a)
     hub_wire.cut()
     site.agent.kill()
     quota = f"{NAMESPACES}/{site.a.host_namespace('team')}/resourcequotas/vc-quota"
     lab.host.delete(quota)
     site.agent.start(keeps_rights=True)
-    eventually(lab.host.get, quota)
-    eventually(kubectl, site.file, "create", "namespace", "later")
+    within(STARTED_S, lab.host.get, quota)
+    within(STARTED_S, kubectl, site.file, "create", "namespace", "later")
     kubectl(site.file, "create", "configmap", "x", "-n", "later", "--from-literal=a=b")
     hub_wire.restore()
     lab.wait_ready(site.a.name)
     marker = lab.namespace()  # what the hub says now is done
-    eventually(lab.host.get, f"{NAMESPACES}/{site.a.host_namespace(marker)}")
+    within(STARTED_S, lab.host.get, f"{NAMESPACES}/{site.a.host_namespace(marker)}")
     assert site.on_host("team")["metadata"]["uid"] == uid
     kubectl(site.file, "get", *CONTENT)
     kubectl(site.file, "delete", "namespace", "later", "team", "--timeout=60s")
@@ -67,8 +67,8 @@ def test_it_moves_to_the_new_name_of_the_virtual_cluster(site: OperatedSite) -> 
     site.agent.start()
     site.gateway.start(site.agent)
     lab.wait_ready(new.name)
-    file = eventually(kubeconfig_of, lab, site.agent, new, "alice")
-    eventually(kubectl, file, "get", *CONTENT)
+    file = within(STARTED_S, kubeconfig_of, lab, site.agent, new, "alice")
+    within(STARTED_S, kubectl, file, "get", *CONTENT)
     metadata = site.on_host("team")["metadata"]
     assert (metadata["uid"], metadata["labels"][f"{D}/cluster"]) == (uid, new.name)
     kubectl(file, "create", "namespace", "after")

@@ -17,7 +17,7 @@ from e2e.lab.gateway import Gateway, Way
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lab import AGENT_LABEL, Group, Lab
 from e2e.lab.operated_site import kubeconfig_of
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 
 CRD = Path(__file__).parents[1] / "manifests" / "base" / "crd.yaml"
 OBJECTS = "/apis/virtualcluster.kubeedge.io/v1alpha1/virtualclusters"
@@ -53,7 +53,7 @@ class Site:
         lab.propagate([template], self.of_file, self.of_object)
         for group in (self.of_file, self.of_object):
             lab.on_host(template, group)
-            eventually(self._assert_has_pods, group)
+            within(BACKED_OFF_S, self._assert_has_pods, group)
 
     def _assert_has_pods(self, group: Group) -> None:
         assert self.lab.pods(group.host_namespace(self.namespace))
@@ -81,7 +81,7 @@ def live(lab: Lab) -> Iterator[Site]:
     except ApiError as error:
         if error.code != 409:
             raise
-    eventually(lab.host.get, OBJECTS)
+    within(BACKED_OFF_S, lab.host.get, OBJECTS)
     site = Site(lab)
     try:
         yield site
@@ -89,12 +89,13 @@ def live(lab: Lab) -> Iterator[Site]:
         site.close()
 
 
+@pytest.mark.smoke
 def test_operators_see_their_virtual_cluster_while_the_hub_is_away(site: Site) -> None:
     site.agent.kill()  # the hub is not asked: neither by the gateway nor by the command
     site.serve()
     for group, other in ((site.of_file, site.of_object), (site.of_object, site.of_file)):
         file = site.kubeconfig(group, "alice")
-        told = eventually(kubectl, file, "get", "pods", "-A", "-o", "yaml")
+        told = within(BACKED_OFF_S, kubectl, file, "get", "pods", "-A", "-o", "yaml")
         spaces = {each["metadata"]["namespace"] for each in yaml.safe_load(told)["items"]}
         assert spaces == {site.namespace}
         assert other.name not in told
@@ -113,7 +114,7 @@ def test_operators_see_their_virtual_cluster_while_the_hub_is_away(site: Site) -
 def test_token_of_an_operator_is_good_for_its_virtual_cluster_alone(site: Site) -> None:
     site.serve()
     file = site.kubeconfig(site.of_file, "alice")
-    eventually(kubectl, file, "get", "namespaces")
+    within(BACKED_OFF_S, kubectl, file, "get", "namespaces")
     content = yaml.safe_load(file.read_text())
     token = content["users"][0]["user"]["token"]
     other = site.gateway.endpoint(site.of_object.name)
@@ -132,17 +133,17 @@ def test_token_of_an_operator_is_good_for_its_virtual_cluster_alone(site: Site) 
 def test_operator_is_out_once_the_account_is_deleted(site: Site) -> None:
     site.serve()
     file, stays = (site.kubeconfig(site.of_file, name) for name in ("alice", "bob"))
-    eventually(kubectl, file, "get", "namespaces")
+    within(BACKED_OFF_S, kubectl, file, "get", "namespaces")
     space = site.of_file.host_namespace("vc-system")
     with _watch(file) as ended, _watch(stays) as lasts:
         site.lab.as_agent().delete(f"/api/v1/namespaces/{space}/serviceaccounts/alice")
-        eventually(lambda: _assert_over(ended))
+        within(BACKED_OFF_S, lambda: _assert_over(ended))
         assert lasts.poll() is None
 
     def look() -> None:
         assert "must be logged in" in kubectl(file, "get", "namespaces", fails=True)
 
-    eventually(look)
+    within(BACKED_OFF_S, look)
     kubectl(stays, "get", "namespaces")
 
 

@@ -144,6 +144,7 @@ def test_endpoint_is_published_once_the_gateway_answers(own_scene: Scene) -> Non
     assert spec.get("proxyURL", "") == scene.gateway.settings.get("proxyURL", "")
 
 
+@pytest.mark.smoke
 def test_each_user_sees_the_pod_of_its_virtual_cluster(scene: Scene) -> None:
     for group, other in ((scene.a, scene.b), (scene.b, scene.a)):
         told = scene.user.karmada(

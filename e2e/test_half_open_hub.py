@@ -9,7 +9,7 @@ from e2e.lab import objects
 from e2e.lab.accounts import HubAccount
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import CLUSTERS, FAST, Group, Lab
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.works import condition
 
 LEASE_S = 10
@@ -44,29 +44,29 @@ def test_drift_is_repaired_while_the_hub_refuses_the_credential(
     standby = lab.new_agent(
         group, flags=(*FAST, *idle.flags()), hub=account.kubeconfig, is_admin=True
     ).start()
-    eventually(lambda: _says(standby.log(), "Standing by"))
+    within(BACKED_OFF_S, lambda: _says(standby.log(), "Standing by"))
     template = objects.config_map(lab.namespace())
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
-    eventually(lambda: _says_ready(endpoints))
+    within(BACKED_OFF_S, lambda: _says_ready(endpoints))
 
     account.revoke()
-    eventually(lambda: _says(agent.log(), "Unauthorized"))
+    within(BACKED_OFF_S, lambda: _says(agent.log(), "Unauthorized"))
     _set_unknown(lab, group)
     lab.host.delete(lab.host_path(template, group))
-    eventually(lab.host.get, lab.host_path(template, group))
-    eventually(lambda: _says_what_fails(endpoints, group))
-    eventually(lambda: _says_refused(idle))
+    within(BACKED_OFF_S, lab.host.get, lab.host_path(template, group))
+    within(BACKED_OFF_S, lambda: _says_what_fails(endpoints, group))
+    within(BACKED_OFF_S, lambda: _says_refused(idle))
     assert condition(lab.cluster(group.name), "Ready")["status"] == "Unknown"
     assert agent.log().count("Reported readiness") == 1
     # Long after the hub's word came.
     lab.host.delete(lab.host_path(template, group))
-    eventually(lab.host.get, lab.host_path(template, group))
+    within(BACKED_OFF_S, lab.host.get, lab.host_path(template, group))
 
     account.renew()
     within(LOOKED_AT_WITHIN_S, lab.wait_ready, group.name)
-    eventually(lambda: _says_ready(endpoints))
-    eventually(lambda: _says_ready(idle))
+    within(BACKED_OFF_S, lambda: _says_ready(endpoints))
+    within(BACKED_OFF_S, lambda: _says_ready(idle))
     after = objects.config_map(template["metadata"]["namespace"], "after")
     lab.wait_applied(lab.create_work(group, "after", after))
 

@@ -8,7 +8,7 @@ from e2e.lab.api import collection
 from e2e.lab.checkpoint import KEPT, is_saved
 from e2e.lab.lab import QUICK_LEASE, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import STARTED_S, within
 from karmada_vc_agent.runner.hub_relief import AWAY_S, LED_S
 
 FLAGS = (*QUICK_LEASE, "--cluster-status-update-frequency", "1s")
@@ -23,10 +23,10 @@ def test_standby_that_reaches_the_hub_takes_over(lab: Lab, hub_wire: Proxy, tmp_
     with Proxy(lab.hub.kubeconfig, tmp_path / "other-wire") as other_wire:
         hub = other_wire.kubeconfig
         standby = lab.new_agent(group, flags=FLAGS, hub=hub, checkpoint=KEPT).start()
-        eventually(_says, standby, "Standing by")
+        within(STARTED_S, _says, standby, "Standing by")
         template = objects.config_map(lab.namespace(), "kept", key="1")
         lab.create_work(group, "kept", template)
-        eventually(is_saved, lab, leader, group, template)
+        within(STARTED_S, is_saved, lab, leader, group, template)
 
         hub_wire.cut()
         later = objects.config_map(template["metadata"]["namespace"], "later", key="1")
@@ -39,7 +39,7 @@ def test_standby_that_reaches_the_hub_takes_over(lab: Lab, hub_wire: Proxy, tmp_
 
         # It stands by from its checkpoint, and does not take back what it could not serve.
         leader.start(keeps_rights=True)
-        eventually(_stands_by_again, leader)
+        within(STARTED_S, _stands_by_again, leader)
         other_wire.cut()
         within(HANDED_OVER_S, _has_marks, lab, standby, 1)
         assert standby.is_running(), "nobody reaches the hub, so nobody is to lead in its place"

@@ -33,6 +33,7 @@ def admin_of(lab: Lab, namespace: str) -> Api:
 # --- stories ------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_who_sees_one_namespace_of_the_hub_sees_why_pods_wait(lab: Lab) -> None:
     group, neighbour = lab.group("a"), lab.group("b", nodes=2)
     lab.serve(group, neighbour)

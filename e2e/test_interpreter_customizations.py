@@ -44,6 +44,7 @@ def widgets(lab: Lab) -> Iterator[Widgets]:
     widgets.clean_up()
 
 
+@pytest.mark.smoke
 def test_all_three_scripts_hold_for_a_kind(lab: Lab, widgets: Widgets) -> None:
     group = lab.group("a", nodes=0)
     namespace = lab.namespace()

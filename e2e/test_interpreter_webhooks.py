@@ -75,6 +75,7 @@ def server(tmp_path: Path) -> Iterator[WebhookServer]:
     server.close()
 
 
+@pytest.mark.smoke
 def test_a_webhook_answers_all_three_operations(
     lab: Lab, widgets: Widgets, server: WebhookServer
 ) -> None:

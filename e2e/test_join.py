@@ -110,6 +110,7 @@ def token(hub: Api) -> Iterator[str]:
     hub.delete(path_of(made))
 
 
+@pytest.mark.smoke
 def test_an_administrator_lets_an_agent_join_and_adds_a_virtual_cluster_later(lab: Lab) -> None:
     first, second = lab.group("a"), lab.group("b")
     joining = Joining(lab, first)

@@ -1,22 +1,25 @@
 """Two agents of one name: one serves, the other takes over."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection
 from e2e.lab.checkpoint import is_saved
 from e2e.lab.lab import FAST, QUICK_LEASE, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 
 LONG_LEASE = ("--leader-elect-lease-duration", "1h")
 """A lead that nobody gives back is not taken over before the test is long over."""
 
 
+@pytest.mark.smoke
 def test_a_standby_takes_over_when_the_leader_is_killed(lab: Lab) -> None:
     group = lab.group("a")
     leader = lab.serve(group, flags=(*FAST, *QUICK_LEASE))
     standby = lab.new_agent(group, flags=(*FAST, *QUICK_LEASE)).start()
-    eventually(_says, standby, "Standing by")
+    within(STARTED_S, _says, standby, "Standing by")
     template = objects.config_map(lab.namespace(), key="1")
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
@@ -28,7 +31,7 @@ def test_a_standby_takes_over_when_the_leader_is_killed(lab: Lab) -> None:
     after = _lease(lab, standby)["spec"]
     assert after["holderIdentity"] != before["holderIdentity"]
     assert after["leaseTransitions"] == before["leaseTransitions"] + 1
-    eventually(_says, standby, "Serving")
+    within(STARTED_S, _says, standby, "Serving")
 
 
 def test_a_leader_told_to_end_hands_over_at_once(lab: Lab) -> None:
@@ -36,9 +39,9 @@ def test_a_leader_told_to_end_hands_over_at_once(lab: Lab) -> None:
     flags = (*FAST, *LONG_LEASE)
     leader = lab.serve(group, flags=flags)
     standby = lab.new_agent(group, flags=flags).start()
-    eventually(_says, standby, "Standing by")
+    within(STARTED_S, _says, standby, "Standing by")
     leader.terminate()
-    eventually(_says, standby, "Serving")
+    within(STARTED_S, _says, standby, "Serving")
     template = objects.config_map(lab.namespace())
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
@@ -49,7 +52,7 @@ def test_a_standby_that_is_told_to_end_leaves_the_leader_alone(lab: Lab) -> None
     group = lab.group("a")
     leader = lab.serve(group, flags=FAST)
     standby = lab.new_agent(group, flags=FAST).start()
-    eventually(_says, standby, "Standing by")
+    within(STARTED_S, _says, standby, "Standing by")
     before = _lease(lab, leader)["spec"]["holderIdentity"]
     standby.terminate()
     template = objects.config_map(lab.namespace())
@@ -65,17 +68,17 @@ def test_a_replica_without_an_uplink_leads_only_where_it_can_serve(
     group, flags = lab.group("a"), (*FAST, *QUICK_LEASE)
     hub_wire.cut()
     apart = lab.new_agent(group, flags=flags, hub=hub_wire.kubeconfig).start()
-    eventually(_says, apart, "Waiting for the hub: nothing can be served without it")
+    within(STARTED_S, _says, apart, "Waiting for the hub: nothing can be served without it")
     leader = lab.serve(group, flags=flags)
     assert "Leading" not in apart.log()
     template = objects.config_map(lab.namespace(), key="1")
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
-    eventually(is_saved, lab, leader, group, template)
-    eventually(_says, apart, "Standing by")
+    within(STARTED_S, is_saved, lab, leader, group, template)
+    within(STARTED_S, _says, apart, "Standing by")
 
     leader.kill()
-    eventually(_says, apart, "Serving from the checkpoint")
+    within(STARTED_S, _says, apart, "Serving from the checkpoint")
     lab.host.delete(lab.host_path(template, group))
     lab.wait_data(template, group, key="1")
     leader.start(keeps_rights=True)

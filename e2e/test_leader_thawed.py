@@ -17,7 +17,7 @@ from e2e.lab.checkpoint import KEPT
 from e2e.lab.cleanup import clean_up
 from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.lone_server import audit_log, lone_api_server, lone_karmada
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 
 FLAGS = (*FAST, *QUICK_LEASE, "--cluster-lease-renew-interval-fraction", "0.05")
 LEASE_S = 4.0
@@ -80,10 +80,10 @@ def test_a_leader_that_thaws_writes_nothing_in_any_lane(scene: Scene) -> None:
         assert any(path in each.path for each in begun), f"the leader never wrote: {lane}"
 
     # A request that has begun to be sent is sent after the thaw: nothing calls it back.
-    eventually(_tells_no_more, scene, own)
+    within(STARTED_S, _tells_no_more, scene, own)
     leader.signal(signal.SIGSTOP)
     standby = scene.agent()
-    eventually(_serves, standby)
+    within(STARTED_S, _serves, standby)
     for work in works:  # the leader will see all that, once it thaws
         patch = {"data": {"key": "2"}}
         manifest: Object = lab.hub.get(work)["spec"]["workload"]["manifests"][0] | patch

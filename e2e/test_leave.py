@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from e2e.lab import accounts, objects
@@ -17,7 +18,7 @@ from e2e.lab.checkpoint import saved, secrets_of
 from e2e.lab.cleanup import NAMESPACES, POLICIES, POLICY_OBJECTS
 from e2e.lab.lab import AGENT_LABEL, CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
-from e2e.lab.wait import eventually, wait_gone, within
+from e2e.lab.wait import GONE_S, wait_gone, within
 from e2e.lab.works import works_path
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
@@ -30,7 +31,7 @@ HUB_PATIENCE_S = 40.0
 def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) -> None:
     kept, leaving = lab.group("kept"), lab.group("leaving")
     agent, template = _serve(lab, kept, leaving)
-    eventually(_assert_saved, lab, agent, kept, leaving)
+    within(GONE_S, _assert_saved, lab, agent, kept, leaving)
     done = leave(lab, leaving.name)
     assert done.returncode == 1
     assert f"resourcebinding {template['metadata']['namespace']}/" in done.stdout
@@ -50,17 +51,18 @@ def test_a_running_agent_cleans_and_the_other_virtual_cluster_stays(lab: Lab) ->
     agent.kill()
     agent.start()
     text = "Not registering a virtual cluster that has left"
-    eventually(lambda: _assert_says(agent, text))
+    within(GONE_S, lambda: _assert_says(agent, text))
     assert lab.hub.find(f"{CLUSTERS}/{leaving.name}") is None
     again = leave(lab, leaving.name, "--yes")
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.smoke
 def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
     """Though policies let only the agent give namespaces up; they go with the last one."""
     first, last = lab.group("first"), lab.group("last")
     agent, _ = _serve(lab, first, last)
-    eventually(_assert_saved, lab, agent, first, last)
+    within(GONE_S, _assert_saved, lab, agent, first, last)
     agent.terminate()
     stopped = time.monotonic()
     done = leave(lab, first.name, "--yes", host=_reader(lab))
@@ -118,7 +120,7 @@ def test_preserved_resources_stay_though_the_hub_writes_their_works_anew(lab: La
     (work,) = (path_of(head | each) for each in lab.works(group) if _is_of(each, template))
     lab.hub.patch(work, {"spec": {"preserveResourcesOnDeletion": True}})
     lab.hub.patch(path_of(template), {"data": {"key": "other"}})
-    eventually(_is_unmarked, lab, work)
+    within(GONE_S, _is_unmarked, lab, work)
     uid = lab.on_host(template, group)["metadata"]["uid"]
     with _changing(lab, template):
         done = leave(lab, group.name, "--yes", "--preserve-resources")
@@ -226,7 +228,7 @@ def test_orphans_are_reported_and_only_prune_removes_them(lab: Lab) -> None:
     lab.hub.delete(work)
     wait_gone(lab.hub, work)
     agent.start()
-    eventually(lambda: _assert_says(agent, "Found host objects whose Work is gone"))
+    within(GONE_S, lambda: _assert_says(agent, "Found host objects whose Work is gone"))
     assert f"ConfigMap {group.host_namespace(namespace)}/lost" in agent.log()
     assert lab.host.get(lab.host_path(lost, group)), "the agent removes none"
 
@@ -250,12 +252,12 @@ def test_prune_removes_a_namespace_only_when_nothing_of_others_is_in_it(lab: Lab
     kept, orphaned = lab.namespace(), lab.namespace("-orphaned")
     homes = [f"/api/v1/namespaces/{group.host_namespace(name)}" for name in (kept, orphaned)]
     for path in homes:
-        eventually(lab.host.get, path)
+        within(GONE_S, lab.host.get, path)
     theirs = lab.host.create(objects.config_map(group.host_namespace(orphaned), "theirs"))
     agent.kill()
     [work] = [path_of(work) for work in _works_about(lab, group, orphaned)]
     lab.hub.delete(f"/api/v1/namespaces/{orphaned}")
-    eventually(lambda: lab.hub.get(work)["metadata"]["deletionTimestamp"])
+    within(GONE_S, lambda: lab.hub.get(work)["metadata"]["deletionTimestamp"])
     lab.hub.patch(work, {"metadata": {"finalizers": []}})
     wait_gone(lab.hub, work)
 
@@ -324,7 +326,7 @@ def _reader(lab: Lab) -> Path:
     role = f"vc-agent:{lab.id}:works"  # of a name that is cleaned up with the agent's
     lab.host.create(accounts.cluster_role(role, rule))
     lab.host.create(accounts.cluster_role_binding(role, subject))
-    eventually(reader.get, NAMESPACES)
+    within(GONE_S, reader.get, NAMESPACES)
     return reader.kubeconfig
 
 
@@ -352,7 +354,7 @@ def _wait_host_clean(lab: Lab, group: Group) -> None:
         left = lab.host.list(NAMESPACES, f"{CLUSTER_LABEL}={group.name}")
         assert not left, [item["metadata"] for item in left]
 
-    eventually(look)
+    within(GONE_S, look)
 
 
 def _leads_nowhere(lab: Lab, kubeconfig: Path) -> Path:

@@ -13,7 +13,7 @@ from e2e.lab.endpoints import Endpoints, Scrape, help_defaults
 from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.real_agent import joined_whole, program_of
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 from karmada_vc_agent.model.durations import parse_duration_s
 
 FLAGS = Path(__file__).parents[1] / "docs" / "flags.md"
@@ -52,6 +52,7 @@ def _group(lab: Lab, letter: str) -> Group:
     return group
 
 
+@pytest.mark.smoke
 def test_metrics_say_what_hub_and_host_have(lab: Lab) -> None:
     groups = [_group(lab, "a"), _group(lab, "b")]
     agent, endpoints = _start(lab, *groups)
@@ -83,7 +84,7 @@ def test_metrics_say_what_hub_and_host_have(lab: Lab) -> None:
         assert scrape.values(synced)["success",] >= 1
         return scrape
 
-    scrape = eventually(look)
+    scrape = within(STARTED_S, look)
     for each in groups:
         _assert_numbers_of(lab.cluster(each.name)["status"], scrape, each.name)
         for server in ("hub", "host"):
@@ -95,7 +96,7 @@ def test_metrics_say_what_hub_and_host_have(lab: Lab) -> None:
     assert not [line for line in scrape.text.splitlines() if "_created" in line]
 
     lab.hub.delete(f"{CLUSTERS}/{groups[1].name}")
-    eventually(_is_gone, lab, endpoints, groups[1].name)
+    within(STARTED_S, _is_gone, lab, endpoints, groups[1].name)
 
 
 def _assert_numbers_of(status: Object, scrape: Scrape, name: str) -> None:
@@ -139,8 +140,12 @@ def test_families_are_those_of_a_real_agent(lab: Lab, program: str) -> None:
     elects = ("--leader-elect=true", "--leader-elect-resource-namespace", lab.id)
     flags = (*elects, *real.flags())
     with joined_whole(lab, program, f"{lab.id}-whole", *flags):
-        eventually(
-            _has, real, "cluster_cpu_allocatable_number", "work_sync_workload_duration_seconds"
+        within(
+            STARTED_S,
+            _has,
+            real,
+            "cluster_cpu_allocatable_number",
+            "work_sync_workload_duration_seconds",
         )
         theirs, ours = real.scrape(), endpoints.scrape()
     names = {n for n in theirs.families if SAME_BY_NAME.match(n) and theirs.families[n].samples}
@@ -165,12 +170,12 @@ def test_health_tells_of_cut_servers_without_asking_for_a_restart(lab: Lab) -> N
     ):
         to_hub.cut()
         agent, endpoints = _start(lab, group, hub=to_hub.kubeconfig, host=to_host.kubeconfig)
-        eventually(_has_check, endpoints, 500, "[-]hub failed", "[-]phase failed: starting")
+        within(STARTED_S, _has_check, endpoints, 500, "[-]hub failed", "[-]phase failed: starting")
         assert endpoints.ask("/healthz") == (200, "ok")
 
         to_hub.restore()
         lab.wait_serving(agent)
-        eventually(_is_ready, endpoints)
+        within(STARTED_S, _is_ready, endpoints)
         status, text = endpoints.ask("/healthz?verbose")
         assert (status, text) == (
             200,
@@ -181,11 +186,11 @@ def test_health_tells_of_cut_servers_without_asking_for_a_restart(lab: Lab) -> N
             ("host", to_host, (500, "[-]host failed: the API server")),
         ):
             proxy.cut()
-            eventually(_has_check, endpoints, *state)
+            within(STARTED_S, _has_check, endpoints, *state)
             assert endpoints.ask("/healthz") == (200, "ok")
             assert endpoints.scrape().values("api_server_reachable")[server,] == 0
             proxy.restore()
-            eventually(_is_ready, endpoints)
+            within(STARTED_S, _is_ready, endpoints)
 
 
 def test_standby_is_ready_and_says_that_it_does_not_lead(lab: Lab) -> None:
@@ -201,12 +206,12 @@ def test_standby_is_ready_and_says_that_it_does_not_lead(lab: Lab) -> None:
             assert group.name not in scrape.text
             _is_ready(endpoints)
 
-        eventually(stands_by)
+        within(STARTED_S, stands_by)
         to_hub.cut()
-        eventually(_has_check, endpoints, 200, "[+]hub ok: the API server")
+        within(STARTED_S, _has_check, endpoints, 200, "[+]hub ok: the API server")
         assert endpoints.ask("/livez") == (200, "ok")
         to_hub.restore()
-        eventually(_is_ready, endpoints)
+        within(STARTED_S, _is_ready, endpoints)
 
 
 def _is_ready(endpoints: Endpoints) -> None:

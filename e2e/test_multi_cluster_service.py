@@ -13,7 +13,7 @@ from e2e.lab import multi_cluster as mcs
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import THROUGH_HUB_S, wait_gone, within
 from e2e.lab.works import hand_written
 
 GATE = "MultiClusterService=true"
@@ -33,6 +33,7 @@ def finalised_reports(lab: Lab) -> Iterator[None]:
             _finalise(lab, report)
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("finalised_reports")
 def test_slices_are_collected_for_as_long_as_the_hub_asks(lab: Lab) -> None:
     group = lab.group("a")
@@ -41,7 +42,7 @@ def test_slices_are_collected_for_as_long_as_the_hub_asks(lab: Lab) -> None:
     live = _provide(lab, group, namespace)
     assert _reports(lab, group) == []
     asking = _ask(lab, group, namespace)
-    report = eventually(_report, lab, group, mcs.addresses([live]))
+    report = within(THROUGH_HUB_S, _report, lab, group, mcs.addresses([live]))
     labels = report["metadata"]["labels"]
     assert labels["multiclusterservice.karmada.io/namespace"] == namespace
     assert labels["multiclusterservice.karmada.io/name"] == "web"
@@ -53,10 +54,10 @@ def test_slices_are_collected_for_as_long_as_the_hub_asks(lab: Lab) -> None:
 
     deployment = objects.deployment(namespace)
     lab.hub.patch(path_of(deployment), {"spec": {"replicas": 3}})
-    eventually(_assert_count, lab, group, 3)
+    within(THROUGH_HUB_S, _assert_count, lab, group, 3)
 
     lab.hub.delete(asking)
-    eventually(_assert_going, lab, group)
+    within(THROUGH_HUB_S, _assert_going, lab, group)
     _finalise(lab, _reports(lab, group)[0])
     wait_gone(lab.hub, path_of(_work(report)))
     assert lab.host.find(path_of(live)) is not None
@@ -70,7 +71,7 @@ def test_dispatched_slice_has_the_names_of_its_consumer_and_is_not_reported_back
     live = _provide(lab, provider, namespace)
     _ask(lab, provider, namespace)
     _ask(lab, consumer, namespace)
-    report = eventually(_report, lab, provider, mcs.addresses([live]))
+    report = within(THROUGH_HUB_S, _report, lab, provider, mcs.addresses([live]))
     (manifest,) = report["spec"]["workload"]["manifests"]
     dispatched = _dispatched(manifest, provider)
     lab.wait_applied(lab.create_work(consumer, report["metadata"]["name"], dispatched))
@@ -103,7 +104,7 @@ def _provide(lab: Lab, group: Group, namespace: str) -> Object:
         assert len(mcs.addresses(found)) == 2
         return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice"} | found[0]
 
-    return eventually(look)
+    return within(THROUGH_HUB_S, look)
 
 
 def _ask(lab: Lab, group: Group, namespace: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 
 
 def test_a_taken_name_fails_one_virtual_cluster_and_the_others_go_on(lab: Lab) -> None:
@@ -18,7 +18,7 @@ def test_a_taken_name_fails_one_virtual_cluster_and_the_others_go_on(lab: Lab) -
     host_uid = lab.host.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
     identity = uuid.uuid5(uuid.UUID(host_uid), taken.name)
     text = f"the cluster ID {identity} or the cluster name {taken.name} has been registered"
-    eventually(lambda: _says(agent.log(), text))
+    within(BACKED_OFF_S, lambda: _says(agent.log(), text))
     template = objects.config_map(lab.namespace())
     lab.propagate([template], ours)
     lab.wait_fully_applied(template)
@@ -35,13 +35,16 @@ def test_a_name_that_becomes_free_is_registered(lab: Lab, *, by_name: bool) -> N
     ours, taken = lab.group("ours"), lab.group("taken")
     lab.hub.create(_foreign(taken.name))
     agent = lab.new_agent(ours, taken, clustersByName=by_name).start()
-    eventually(lambda: _says(agent.log(), f"the cluster name {taken.name} has been registered"))
+    within(
+        BACKED_OFF_S,
+        lambda: _says(agent.log(), f"the cluster name {taken.name} has been registered"),
+    )
     lab.hub.delete(f"{CLUSTERS}/{taken.name}")
     lab.wait_ready(taken.name)
     # The execution namespace went with the foreign Cluster, and the rights in it.
     missing = "{apiGroups: [work.karmada.io], resources: [works], verbs: [list]}"
     place = f"in namespace karmada-es-{taken.name}; karmada-vc-agent join grants"
-    eventually(lambda: _says(agent.log(), f"needs rule {missing} {place}"))
+    within(BACKED_OFF_S, lambda: _says(agent.log(), f"needs rule {missing} {place}"))
     agent.join()
     _assert_serves(lab, taken)
 

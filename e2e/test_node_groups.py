@@ -16,7 +16,7 @@ from e2e.lab.endpoints import Endpoints
 from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
 from e2e.lab.node_groups import GROUPS, NodeGroups
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import THROUGH_HUB_S, eventually, wait_gone, within
 from e2e.lab.works import condition
 
 BELONGING_TO = "apps.kubeedge.io/belonging-to"
@@ -59,6 +59,7 @@ def event_about(lab: Lab, kind: str, name: str, text: str) -> None:
     assert kind in kinds
 
 
+@pytest.mark.smoke
 def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None:
     agent = follow(lab, node_groups, gracePeriod="2s", drain=True, settings={"region": "south"})
     group = of_group(lab, "x" + lab.id[4:], nodes=2)
@@ -94,7 +95,7 @@ def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None
 
     lab.host.delete(f"{GROUPS}/{name}")
     wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
-    eventually(has_no_namespaces, lab, group)
+    within(THROUGH_HUB_S, has_no_namespaces, lab, group)
     assert agent.is_running()
     assert "Traceback" not in agent.log()
 
@@ -117,14 +118,16 @@ def test_group_that_goes_while_nothing_runs_stays_registered(
     agent.kill()
     lab.host.delete(f"{GROUPS}/{name}")
     agent.start()
-    eventually(is_absent, lab, group, "because nodeGroups.drain is off; to remove it, run")
+    within(
+        THROUGH_HUB_S, is_absent, lab, group, "because nodeGroups.drain is off; to remove it, run"
+    )
     has_nodes(lab, group, 1)
     is_trusted(lab, group, "Unknown", "the group is a list of node names")
     (after,) = lab.pods(group.host_namespace(web["metadata"]["namespace"]))
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "nothing restarts"
     assert "Keeping a virtual cluster whose source is gone" in agent.log()
     node_groups.apply(name, nodes=group.nodes)
-    eventually(is_found, lab, group)
+    within(THROUGH_HUB_S, is_found, lab, group)
 
 
 def test_edge_application_for_the_group_of_its_cluster_runs(
@@ -150,7 +153,7 @@ def test_edge_application_for_the_group_of_its_cluster_runs(
     lab.wait_applied(lab.create_work(group, "shop", application))
     live = lab.on_host(application, group)
     lab.host.create(made_by_kubeedge(live))
-    eventually(runs_on, lab, group)
+    within(THROUGH_HUB_S, runs_on, lab, group)
 
 
 def made_by_kubeedge(application: Object) -> Object:
@@ -213,7 +216,7 @@ def test_bad_groups_and_taken_names_are_told_and_cost_no_other(
     # It is served once the name is free.
     agent.settings["virtualClusters"] = []
     agent.reload()
-    eventually(is_found, lab, of_file)
+    within(THROUGH_HUB_S, is_found, lab, of_file)
     agent.settings["virtualClusters"] = [of_file.settings()]
     agent.reload()
     eventually(is_written_down, lab, of_file)
@@ -294,7 +297,7 @@ def test_settings_are_followed_while_the_agent_runs(lab: Lab, node_groups: NodeG
     uid = lab.cluster(group.name)["metadata"]["uid"]
     lab.wait_data(template, group, key="2")
     change(agent, enabled=True, gracePeriod="1s", drain=True)
-    eventually(is_found, lab, group)
+    within(THROUGH_HUB_S, is_found, lab, group)
     assert lab.cluster(group.name)["metadata"]["uid"] == uid, "it was never away"
     change(agent, selector={"matchLabels": {lab.label: "none-has-this"}})
     wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")

@@ -10,7 +10,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError
 from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import THROUGH_HUB_S, eventually, wait_gone, within
 from e2e.lab.works import condition
 
 GRACE_S = 6.0
@@ -28,6 +28,7 @@ def relabel(lab: Lab, group: Group, value: str | None) -> None:
         lab.host.patch(f"{NODES}/{node}", {"metadata": {"labels": {lab.label: value}}})
 
 
+@pytest.mark.smoke
 def test_value_comes_waits_for_its_last_node_and_goes(lab: Lab) -> None:
     agent = discover(lab, gracePeriod=f"{GRACE_S:g}s", drain=True)
     group = lab.group("a", nodes=2)
@@ -41,9 +42,9 @@ def test_value_comes_waits_for_its_last_node_and_goes(lab: Lab) -> None:
 
     # All of its nodes are away for a moment: nothing goes.
     relabel(lab, group, None)
-    eventually(is_absent, lab, group, "nothing changes until")
+    within(THROUGH_HUB_S, is_absent, lab, group, "nothing changes until")
     relabel(lab, group, "a")
-    eventually(is_found, lab, group)
+    within(THROUGH_HUB_S, is_found, lab, group)
     time.sleep(GRACE_S)
     is_found(lab, group)
     lab.wait_data(template, group, key="1")
@@ -53,7 +54,7 @@ def test_value_comes_waits_for_its_last_node_and_goes(lab: Lab) -> None:
     relabel(lab, group, None)
     agent.start()
     wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
-    eventually(has_no_namespaces, lab, group)
+    within(THROUGH_HUB_S, has_no_namespaces, lab, group)
     assert "Traceback" not in agent.log()
     relabel(lab, group, "a")
     lab.wait_ready(group.name)
@@ -68,10 +69,10 @@ def test_value_that_may_not_be_drained_stays_and_says_so(lab: Lab) -> None:
     lab.wait_fully_applied(template)
     uid = lab.on_host(template, group)["metadata"]["uid"]
     relabel(lab, group, None)
-    eventually(is_absent, lab, group, "because discover.drain is off; to remove it, run")
+    within(THROUGH_HUB_S, is_absent, lab, group, "because discover.drain is off; to remove it, run")
     assert lab.on_host(template, group)["metadata"]["uid"] == uid
     assert "Keeping a virtual cluster whose source is gone" in agent.log()
-    eventually(has_no_nodes, lab, group)
+    within(THROUGH_HUB_S, has_no_nodes, lab, group)
 
 
 def test_another_label_is_followed_while_the_agent_runs(lab: Lab) -> None:

@@ -1,10 +1,13 @@
 """Nodes that come, go, change group or fail change what the Clusters report."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.lab import NODES, Group, Lab
 from e2e.lab.wait import eventually
 
 
+@pytest.mark.smoke
 def test_a_node_whose_label_changes_moves_from_one_cluster_to_the_other(lab: Lab) -> None:
     group_a, group_b = lab.group("a", nodes=2), lab.group("b", nodes=1)
     lab.serve(group_a, group_b)

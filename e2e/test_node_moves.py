@@ -5,7 +5,7 @@ import time
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, NODES, Group, Lab
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import NODE_GRACE_S, within
 from e2e.lab.works import condition
 
 MOVED_S = 2.0
@@ -20,7 +20,7 @@ def test_both_clusters_are_right_soon_after_each_move_of_a_node(lab: Lab) -> Non
     left, joined = lab.group("a", nodes=2), lab.group("b", nodes=1)
     lab.serve(left, joined, flags=())
     for group, nodes in ((left, 2), (joined, 1)):
-        eventually(_has_nodes, lab, group, nodes)
+        within(NODE_GRACE_S, _has_nodes, lab, group, nodes)
     took: list[float] = []
     moving = left.nodes[1]
     for _ in range(MOVES):
@@ -50,22 +50,22 @@ def test_pods_stay_on_a_node_that_leaves_unless_they_are_to_be_evicted(lab: Lab)
     web, probe = objects.deployment(namespace), objects.daemon_set(namespace)
     lab.propagate([web, probe], keeps, evicts)
     for group in (keeps, evicts):
-        eventually(_runs, lab, group, namespace, 3, group.nodes[:1])
+        within(NODE_GRACE_S, _runs, lab, group, namespace, 3, group.nodes[:1])
         lab.add_node(group)
-        eventually(_runs_probe, lab, group, namespace, group.nodes[1])
+        within(NODE_GRACE_S, _runs_probe, lab, group, namespace, group.nodes[1])
     before = {group.name: _uids(lab, group, namespace, "web-") for group in (keeps, evicts)}
     bystander = lab.host.create(_bystander(lab, evicts.nodes[0]))
     try:
         for group in (keeps, evicts):
             _move(lab, group.nodes[0], other)
         # Two pods ran there, and both run again where they belong.
-        eventually(_runs, lab, evicts, namespace, 3, evicts.nodes[1:])
+        within(NODE_GRACE_S, _runs, lab, evicts, namespace, 3, evicts.nodes[1:])
         lab.wait_fully_applied(web)
         # The controller of a DaemonSet takes its pod away, in both.
-        eventually(_runs_probe, lab, keeps, namespace, keeps.nodes[1], is_alone=True)
+        within(NODE_GRACE_S, _runs_probe, lab, keeps, namespace, keeps.nodes[1], is_alone=True)
         assert not before[evicts.name] & _uids(lab, evicts, namespace, "web-")
         assert before[keeps.name] == _uids(lab, keeps, namespace, "web-")
-        eventually(_is_told, lab, evicts, "PodEvicted", f"pod {namespace}/web-")
+        within(NODE_GRACE_S, _is_told, lab, evicts, "PodEvicted", f"pod {namespace}/web-")
         assert lab.host.get(path_of(bystander))["metadata"]["uid"] == bystander["metadata"]["uid"]
         log = agent.log()
         evicted = [line for line in log.splitlines() if "Evicting a pod" in line]
@@ -83,20 +83,20 @@ def test_eviction_waits_for_what_a_disruption_budget_allows(lab: Lab) -> None:
     web, held = objects.deployment(namespace), objects.stateful_set(namespace)
     of_web, of_held = _budget(namespace, "web"), _budget(namespace, "db")
     lab.propagate([web, held, of_web, of_held], group)
-    eventually(_runs, lab, group, namespace, 3, group.nodes)
-    eventually(_allows, lab, group, of_web, 1)
-    eventually(_allows, lab, group, of_held, 0)
+    within(NODE_GRACE_S, _runs, lab, group, namespace, 3, group.nodes)
+    within(NODE_GRACE_S, _allows, lab, group, of_web, 1)
+    within(NODE_GRACE_S, _allows, lab, group, of_held, 0)
     lab.add_node(group)
     before = _uids(lab, group, namespace, "")
     db = _uids(lab, group, namespace, "db-")
     _move(lab, group.nodes[0], other)
-    event = eventually(_is_told, lab, group, "PodEvictionHeld", f"pod {namespace}/db-0, ")
+    event = within(NODE_GRACE_S, _is_told, lab, group, "PodEvictionHeld", f"pod {namespace}/db-0, ")
     assert "disruption budget" in event["message"]
     assert "-v-" not in event["message"]
-    eventually(_moved_to, lab, group, namespace, "web-", group.nodes[1])
+    within(NODE_GRACE_S, _moved_to, lab, group, namespace, "web-", group.nodes[1])
     assert _uids(lab, group, namespace, "db-") == db, "it was evicted against its budget"
     lab.hub.delete(path_of(of_held))
-    eventually(_moved_to, lab, group, namespace, "db-", group.nodes[1])
+    within(NODE_GRACE_S, _moved_to, lab, group, namespace, "db-", group.nodes[1])
     assert not before & _uids(lab, group, namespace, "")
 
 
@@ -105,12 +105,12 @@ def test_node_that_moved_while_the_agent_was_away_is_noticed(lab: Lab) -> None:
     agent = lab.serve(group.settings(onNodeLeave="Evict"), other, flags=SOON)
     web = objects.deployment(lab.namespace())
     lab.propagate([web], group)
-    eventually(_runs, lab, group, lab.id, 2, group.nodes)
+    within(NODE_GRACE_S, _runs, lab, group, lab.id, 2, group.nodes)
     agent.kill()
     lab.add_node(group)
     _move(lab, group.nodes[0], other)
     agent.start()
-    eventually(_runs, lab, group, lab.id, 2, group.nodes[1:])
+    within(NODE_GRACE_S, _runs, lab, group, lab.id, 2, group.nodes[1:])
 
 
 def _move(lab: Lab, node: str, to: Group) -> None:

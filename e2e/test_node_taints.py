@@ -1,5 +1,7 @@
 """Nodes kept for a virtual cluster by a taint: its pods, and no others, tolerate it."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import NODES, Group, Lab
@@ -7,6 +9,7 @@ from e2e.lab.wait import eventually
 from e2e.lab.works import works_path
 
 
+@pytest.mark.smoke
 def test_pods_run_on_tainted_nodes_of_their_group_and_follow_its_taints(lab: Lab) -> None:
     group = lab.group("a", nodes=2)
     branch, edge = _taint(lab, "branch", "a"), _taint(lab, "edge")

@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import NODE_GRACE_S, wait_gone, within
 from e2e.lab.works import condition
 
 SOON = (
@@ -27,9 +27,16 @@ def test_group_without_a_ready_node_is_not_ready_where_that_is_asked_for(lab: La
     )
     for group in (strict, usual):
         _wait(lab, group, "NodesReachable", "False", "NoNodeReady")
-        eventually(_is_told, lab, group, "NoNodeReady", "the only node of the group is not Ready")
+        within(
+            NODE_GRACE_S,
+            _is_told,
+            lab,
+            group,
+            "NoNodeReady",
+            "the only node of the group is not Ready",
+        )
     _wait(lab, usual, "Ready", "True", "ClusterReady")
-    eventually(_is_tainted, lab, strict)
+    within(NODE_GRACE_S, _is_tainted, lab, strict)
 
     # Its host takes Works all the same, and its sums are those that Karmada's agent reports.
     template = objects.config_map(lab.namespace())
@@ -39,8 +46,8 @@ def test_group_without_a_ready_node_is_not_ready_where_that_is_asked_for(lab: La
     assert status["resourceSummary"]["allocatable"]["pods"] == "110"
 
     for group in (strict, usual):
-        eventually(_is_back, lab, group)
-        eventually(_is_told, lab, group, "NodesReady", "1 of 1 nodes are Ready")
+        within(NODE_GRACE_S, _is_back, lab, group)
+        within(NODE_GRACE_S, _is_told, lab, group, "NodesReady", "1 of 1 nodes are Ready")
 
 
 def test_node_that_is_away_for_a_moment_changes_nothing_but_the_numbers(lab: Lab) -> None:
@@ -49,9 +56,9 @@ def test_node_that_is_away_for_a_moment_changes_nothing_but_the_numbers(lab: Lab
     before = _wait(lab, group, "NodesReachable", "True", "NodesReady")
     ready = condition(lab.cluster(group.name), "Ready")
     _set_ready(lab, group, "False")
-    eventually(_counts, lab, group, {"totalNum": 1})
+    within(NODE_GRACE_S, _counts, lab, group, {"totalNum": 1})
     _set_ready(lab, group, "True")
-    eventually(_counts, lab, group, {"totalNum": 1, "readyNum": 1})
+    within(NODE_GRACE_S, _counts, lab, group, {"totalNum": 1, "readyNum": 1})
     cluster = lab.cluster(group.name)
     assert condition(cluster, "NodesReachable") == before
     assert condition(cluster, "Ready") == ready
@@ -63,7 +70,7 @@ def test_selector_that_matches_no_node_is_told_and_logged(lab: Lab) -> None:
     away = _wait(lab, group, "Ready", "False", "NodesNotReachable")
     assert away["message"].endswith("but no node of the host is in the group")
     _wait(lab, group, "NodesReachable", "False", "NoNodes")
-    eventually(_is_told, lab, group, "NoNodes", "no node of the host is in the group")
+    within(NODE_GRACE_S, _is_told, lab, group, "NoNodes", "no node of the host is in the group")
     [line] = [each for each in agent.log().splitlines() if "The settings select no node" in each]
     assert f"{lab.label}=mistyped" in line
     lab.add_node(group)
@@ -111,7 +118,7 @@ def _wait(lab: Lab, group: Group, kind: str, status: str, reason: str) -> Object
         assert (found["status"], found["reason"]) == (status, reason), found
         return found
 
-    return eventually(look)
+    return within(NODE_GRACE_S, look)
 
 
 def _is_told(lab: Lab, group: Group, reason: str, text: str) -> None:

@@ -9,7 +9,7 @@ from e2e.lab import objects
 from e2e.lab.agent import Agent, settings_file
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import CLUSTERS, FAST, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 
 WAITS = "Waiting for rights on the hub"
 DENIED_FOR_S = 35.0
@@ -21,7 +21,7 @@ def test_one_that_comes_before_join_waits_while_others_are_served(lab: Lab) -> N
     endpoints = Endpoints.new()
     agent = lab.serve(joined, flags=(*FAST, *endpoints.flags()))
     _write(agent, joined, early)
-    eventually(_remarks, endpoints, early)
+    within(STARTED_S, _remarks, endpoints, early)
     time.sleep(DENIED_FOR_S)
     _remarks(endpoints, early)
     assert endpoints.ask("/readyz")[0] == 200
@@ -49,7 +49,7 @@ def test_an_agent_that_starts_with_one_not_joined_serves_the_others(lab: Lab) ->
     agent = lab.serve(joined, flags=(*FAST, *endpoints.flags()))
     agent.kill()
     _start_with(agent, joined, early)
-    eventually(_remarks, endpoints, early)
+    within(STARTED_S, _remarks, endpoints, early)
     template = objects.config_map(lab.namespace())
     lab.propagate([template], joined)
     lab.wait_fully_applied(template)
@@ -66,7 +66,7 @@ def test_an_agent_that_may_serve_nothing_is_not_ready(lab: Lab) -> None:
         assert status == 500
         assert f"[-]rights failed: waiting for rights on the hub: {early.name}" in text
 
-    eventually(look)
+    within(STARTED_S, look)
 
 
 def _content(agent: Agent, groups: tuple[Group, ...]) -> str:

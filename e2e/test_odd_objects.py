@@ -155,7 +155,7 @@ def _work_of(lab: Lab, group: Group, name: str) -> Object:
         for manifest in work["spec"]["workload"]["manifests"]:
             if manifest["metadata"].get("name") == name:
                 return work
-    raise LookupError(f"no Work of {name}")
+    raise AssertionError(f"no Work of {name}")
 
 
 def _is_no_name(lab: Lab, group: Group, name: str) -> None:

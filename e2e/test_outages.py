@@ -10,7 +10,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.works import condition
 
 SHORT = (
@@ -63,7 +63,7 @@ def test_a_short_gap_of_the_host_is_not_reported(lab: Lab, host_wire: Proxy) -> 
     before = condition(lab.wait_ready(group.name), "Ready")
     namespace = lab.namespace()
     host_wire.cut()
-    eventually(_says_that_it_waits, agent, host_wire)
+    within(BACKED_OFF_S, _says_that_it_waits, agent, host_wire)
     host_wire.restore()
     template = objects.config_map(namespace)
     lab.propagate([template], group)
@@ -83,7 +83,7 @@ def test_works_made_while_the_hub_was_away_are_applied_soon_after(
     lab.wait_fully_applied(template)
 
     hub_wire.cut()
-    eventually(_says_that_it_waits, agent, hub_wire)
+    within(BACKED_OFF_S, _says_that_it_waits, agent, hub_wire)
     made = [lab.create_work(group, f"made-{n}", _map(namespace, n)) for n in range(10)]
     lab.hub.patch(path_of(template), {"data": {"key": "2"}})
 
@@ -98,6 +98,7 @@ def test_works_made_while_the_hub_was_away_are_applied_soon_after(
     agent.terminate()
 
 
+@pytest.mark.smoke
 def test_the_host_is_kept_right_while_the_hub_is_away(lab: Lab, hub_wire: Proxy) -> None:
     group = lab.group("a")
     agent = lab.new_agent(group, flags=SHORT, hub=hub_wire.kubeconfig).start()
@@ -106,10 +107,10 @@ def test_the_host_is_kept_right_while_the_hub_is_away(lab: Lab, hub_wire: Proxy)
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
     hub_wire.cut()
-    eventually(_says_that_it_waits, agent, hub_wire)
+    within(BACKED_OFF_S, _says_that_it_waits, agent, hub_wire)
     before = lab.on_host(template, group)
     lab.host.delete(lab.host_path(template, group))
-    eventually(lambda: _is_another(lab.host.get(lab.host_path(template, group)), before))
+    within(BACKED_OFF_S, lambda: _is_another(lab.host.get(lab.host_path(template, group)), before))
     agent.terminate()
 
 
@@ -119,7 +120,7 @@ def test_an_agent_that_starts_without_the_hub_says_so_and_serves_when_it_comes(
     group = lab.group("a")
     hub_wire.cut()
     agent = lab.new_agent(group, flags=SHORT, hub=hub_wire.kubeconfig).start()
-    eventually(_says_that_it_waits, agent, hub_wire)
+    within(BACKED_OFF_S, _says_that_it_waits, agent, hub_wire)
     hub_wire.restore()
     lab.wait_ready(group.name)
 
@@ -136,7 +137,7 @@ def test_an_agent_ends_when_told_to_although_an_api_server_is_away(
     wire = {"hub": hub_wire, "host": host_wire}[side]
     if how == "cut":
         wire.cut()
-        eventually(_says_that_it_waits, agent, wire)
+        within(BACKED_OFF_S, _says_that_it_waits, agent, wire)
     else:
         wire.silence()
     agent.terminate()
@@ -170,7 +171,7 @@ def _assert_lease_goes_on(lab: Lab, group: Group) -> None:
     def look() -> None:
         assert lab.hub.get(path)["spec"]["renewTime"] > before, "the Lease is not renewed"
 
-    eventually(look)
+    within(BACKED_OFF_S, look)
 
 
 def _says_that_it_waits(agent: Agent, wire: Proxy) -> None:

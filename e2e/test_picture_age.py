@@ -10,7 +10,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 
 OBSERVED_AT = "virtualcluster.kubeedge.io/observed-at"
 HUB_CONTACT = "virtualcluster.kubeedge.io/hub-contact"
@@ -32,14 +32,14 @@ def test_picture_has_its_age_on_the_hub_and_at_the_site(lab: Lab, hub_wire: Prox
     lab.wait_applied(work)
 
     lab.add_node(group)  # the first status cannot tell when the hub was reached before it
-    eventually(_has_both_ages, lab, group.name)
+    within(BACKED_OFF_S, _has_both_ages, lab, group.name)
     before = lab.cluster(group.name)["metadata"]["annotations"][OBSERVED_AT]
     url = ("--metrics-url", f"http://{endpoints.metrics}/metrics")
-    eventually(_shows_status, url, f"{group.name}   True    2/2")
+    within(BACKED_OFF_S, _shows_status, url, f"{group.name}   True    2/2")
     assert told("status", group.name, *url).splitlines()[1].rstrip().endswith("now")
 
     hub_wire.cut()
-    eventually(_shows_status, url, "hub not reached since")
+    within(BACKED_OFF_S, _shows_status, url, "hub not reached since")
     (row,) = json.loads(told("status", group.name, "-o", "json", *url))
     assert row["hub"]["reached"] is False
     assert row["works"]["applied"] >= 1
@@ -49,8 +49,8 @@ def test_picture_has_its_age_on_the_hub_and_at_the_site(lab: Lab, hub_wire: Prox
 
     hub_wire.restore()
     lab.add_node(group)
-    eventually(_is_younger, lab, group.name, before)
-    eventually(_shows_status, url, "now")
+    within(BACKED_OFF_S, _is_younger, lab, group.name, before)
+    within(BACKED_OFF_S, _shows_status, url, "now")
     here = _explain(lab, agent, hub_wire, f"{group.name}/configmap/{lab.id}/settings")
     assert "Applied=True" in here
     assert "status written 20" in here

@@ -80,6 +80,7 @@ def test_an_older_pod_can_end_after_the_selector_changed(lab: Lab) -> None:
     eventually(look_gone)
 
 
+@pytest.mark.smoke
 def test_a_claimed_namespace_that_names_no_nodes_gets_no_pods(lab: Lab) -> None:
     """As one from which somebody took the annotation while no policy was there."""
     group = lab.group("a")

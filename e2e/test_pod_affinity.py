@@ -5,7 +5,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import NODE_GRACE_S, within
 from e2e.lab.works import condition
 
 
@@ -18,14 +18,14 @@ def test_pods_beside_and_away_from_those_of_another_namespace(lab: Lab, suffix: 
     away = _looking_at(other, namespace, "away", "podAntiAffinity")
     first = lab.create_work(group, "first", beside)
     lab.wait_applied(first)
-    eventually(_waits, lab, group, "beside")
+    within(NODE_GRACE_S, _waits, lab, group, "beside")
     web = lab.create_work(group, "web", objects.deployment(other, replicas=1))
     lab.wait_applied(web)
-    eventually(_runs, lab, group, "beside")
+    within(NODE_GRACE_S, _runs, lab, group, "beside")
     lab.wait_applied(lab.create_work(group, "second", away))
-    eventually(_waits, lab, group, "away")
+    within(NODE_GRACE_S, _waits, lab, group, "away")
     lab.hub.delete(web)
-    eventually(_runs, lab, group, "away")
+    within(NODE_GRACE_S, _runs, lab, group, "away")
 
 
 def _looking_at(other: str, namespace: str, name: str, affinity: str) -> Object:

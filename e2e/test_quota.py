@@ -1,5 +1,7 @@
 """A FederatedResourceQuota becomes a ResourceQuota of each virtual cluster; its use is summed."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually
@@ -7,6 +9,7 @@ from e2e.lab.wait import eventually
 QUOTAS = "/apis/policy.karmada.io/v1alpha1/namespaces/{}/federatedresourcequotas"
 
 
+@pytest.mark.smoke
 def test_quota_is_divided_and_its_use_is_summed(lab: Lab) -> None:
     groups = [lab.group("a"), lab.group("b")]
     lab.serve(*groups)

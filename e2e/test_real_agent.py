@@ -13,6 +13,7 @@ def program(request: pytest.FixtureRequest) -> str:
     return program_of(request.config)
 
 
+@pytest.mark.smoke
 def test_a_real_agent_and_ours_serve_one_host_side_by_side(lab: Lab, program: str) -> None:
     """One test, since a host can be joined whole only once at a time."""
     groups = [lab.group("a"), lab.group("b")]

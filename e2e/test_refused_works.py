@@ -1,11 +1,15 @@
 """A Work that cannot be applied says why, the others go on, and it recovers."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, THROUGH_HUB_S, eventually, within
 from e2e.lab.works import condition
+
+pytestmark = pytest.mark.shared_agent
 
 FAILED = "Failed to apply all manifests (0/1): "
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -35,6 +39,7 @@ def test_a_cluster_scoped_kind_is_refused_and_the_rest_of_its_work_goes_on(lab: 
     eventually(_has_event, lab, work, "KindForbidden")
 
 
+@pytest.mark.smoke
 def test_a_node_selector_of_another_group_is_refused_in_one_cluster_only(lab: Lab) -> None:
     group_a, group_b = lab.group("a"), lab.group("b")
     lab.serve(group_a, group_b)
@@ -47,7 +52,10 @@ def test_a_node_selector_of_another_group_is_refused_in_one_cluster_only(lab: La
         f'NodeSelectorConflict: spec.template.spec.nodeSelector["{lab.label}"] is "a", '
         'required "b"'
     )
-    eventually(lambda: _aggregates(lab, template, {group_a: (True, ""), group_b: (False, text)}))
+    within(
+        THROUGH_HUB_S,
+        lambda: _aggregates(lab, template, {group_a: (True, ""), group_b: (False, text)}),
+    )
     assert lab.host.find(lab.host_path(template, group_b)) is None
     spec = {"template": {"spec": {"nodeSelector": None}}}
     lab.hub.patch(path_of(template), {"spec": spec})
@@ -108,6 +116,7 @@ def test_an_object_that_was_there_before_is_taken_over_where_the_policy_says_so(
     assert live["metadata"]["uid"] == theirs["metadata"]["uid"]
 
 
+@pytest.mark.smoke
 def test_a_kind_that_nobody_serves_is_applied_once_the_host_serves_it(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
@@ -129,6 +138,7 @@ def test_a_kind_that_nobody_serves_is_applied_once_the_host_serves_it(lab: Lab) 
         lab.host.delete(f"{CRDS}/widgets.{api_group}")
 
 
+@pytest.mark.own_agent
 def test_a_host_namespace_that_somebody_else_made_is_not_taken(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
@@ -152,6 +162,7 @@ def test_a_host_namespace_that_somebody_else_made_is_not_taken(lab: Lab) -> None
     lab.on_host(manifest, group)
 
 
+@pytest.mark.own_agent
 def test_works_that_are_refused_hold_up_no_others_and_are_not_tried_again(lab: Lab) -> None:
     group = lab.group("a")
     endpoints = Endpoints.new()
@@ -170,7 +181,7 @@ def test_works_that_are_refused_hold_up_no_others_and_are_not_tried_again(lab: L
     broken = objects.service(namespace, "broken")
     broken["spec"]["ports"][0]["port"] = 99999
     lab.create_work(group, "broken", broken)
-    eventually(_has_retried, endpoints, 3)
+    within(BACKED_OFF_S, _has_retried, endpoints, 3)
     assert {work: _version(lab.hub.get(work)) for work in refused} == versions
     keys = {line.split("key=")[1].split()[0] for line in _backing_off(lab)}
     assert keys == {f"{group.name}/broken"}

@@ -2,13 +2,18 @@
 
 import uuid
 
+import pytest
+
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import CLUSTERS, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
+
+pytestmark = pytest.mark.shared_agent
 
 LEASES = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
 
 
+@pytest.mark.own_agent
 def test_several_clusters_are_ready_at_once(lab: Lab) -> None:
     groups = [lab.group("a", nodes=2), lab.group("b"), lab.group("c")]
     agent = lab.serve(*groups)
@@ -28,19 +33,21 @@ def test_each_cluster_has_an_id_of_its_own_made_from_the_host_and_its_name(lab: 
         assert lab.cluster(group.name)["spec"]["id"] == expected
 
 
+@pytest.mark.own_agent
 def test_each_cluster_has_a_lease_that_is_renewed(lab: Lab) -> None:
     groups = [lab.group("a"), lab.group("b")]
     lab.serve(*groups, flags=("--cluster-lease-renew-interval-fraction", "0.05"))
     for group in groups:
-        lease = eventually(lab.hub.get, f"{LEASES}/{group.name}")
+        lease = within(STARTED_S, lab.hub.get, f"{LEASES}/{group.name}")
         assert lease["spec"]["holderIdentity"] == group.name
         assert lease["spec"]["leaseDurationSeconds"] == 40
         owner = lease["metadata"]["ownerReferences"][0]
         assert (owner["kind"], owner["name"]) == ("Cluster", group.name)
         assert owner["uid"] == lab.cluster(group.name)["metadata"]["uid"]
-        eventually(_is_later, lab, lease)
+        within(STARTED_S, _is_later, lab, lease)
 
 
+@pytest.mark.smoke
 def test_a_cluster_reports_its_own_nodes_only(lab: Lab) -> None:
     large, small = lab.group("large", nodes=3, cpu="8"), lab.group("small", nodes=1, cpu="2")
     lab.serve(large, small)
@@ -80,9 +87,10 @@ def test_a_cluster_offers_what_it_takes_and_hides_what_would_be_refused(lab: Lab
 def test_a_cluster_has_no_resource_models_by_default(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
-    eventually(lambda: _has_no_models(lab.cluster(group.name)))
+    within(STARTED_S, lambda: _has_no_models(lab.cluster(group.name)))
 
 
+@pytest.mark.own_agent
 def test_a_cluster_carries_what_the_settings_say_of_it(lab: Lab) -> None:
     group = lab.group("a")
     taint = {"key": "edge", "value": "far", "effect": "NoSchedule"}
@@ -102,21 +110,23 @@ def test_a_cluster_carries_what_the_settings_say_of_it(lab: Lab) -> None:
     assert taint.items() <= cluster["spec"]["taints"][0].items()
 
 
+@pytest.mark.own_agent
 def test_a_cluster_keeps_its_identity_when_the_agent_restarts(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group)
-    eventually(lambda: _has_no_models(lab.cluster(group.name)))  # the hub makes some first
+    within(STARTED_S, lambda: _has_no_models(lab.cluster(group.name)))  # the hub makes some first
     before = lab.cluster(group.name)
     agent.terminate()
     agent.start()
-    eventually(lambda: _has_started_again(agent.log()))
+    within(STARTED_S, lambda: _has_started_again(agent.log()))
     lab.add_node(group)
-    eventually(lambda: _counts(lab.cluster(group.name), 2))
+    within(STARTED_S, lambda: _counts(lab.cluster(group.name), 2))
     after = lab.cluster(group.name)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert _spec_of_ours(after) == _spec_of_ours(before)
 
 
+@pytest.mark.smoke
 def test_a_cluster_that_exists_on_the_hub_is_listed_by_kubectl(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)

@@ -8,7 +8,7 @@ from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES, RBAC
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import STARTED_S, wait_gone, within
 from e2e.lab.works import execution_namespace
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -18,6 +18,7 @@ LEASE = ("--cluster-lease-duration", "10s")
 KINDS = ("Deployment", "StatefulSet", "ReplicaSet")
 
 
+@pytest.mark.smoke
 def test_a_new_name_takes_all_over_and_restarts_no_pod(lab: Lab) -> None:
     """Its nodes are listed by name: then even the selector of its pods has the name in it."""
     old = lab.group("branch-a")
@@ -32,7 +33,7 @@ def test_a_new_name_takes_all_over_and_restarts_no_pod(lab: Lab) -> None:
     lab.wait_status(web, readyReplicas=2)
     lab.wait_status(templates[1], readyReplicas=1)
     binding = f"{collection('rbac.authorization.k8s.io/v1', 'RoleBinding', home)}/read"
-    eventually(lab.host.get, binding)
+    within(STARTED_S, lab.host.get, binding)
     pods, before = _pods(lab, home), _uids(lab, home)
     assert len(pods) == 3
     assert _label(lab, old) == old.name
@@ -42,13 +43,13 @@ def test_a_new_name_takes_all_over_and_restarts_no_pod(lab: Lab) -> None:
     agent.reload()
     lab.wait_ready(new.name)
     for name in ("default", namespace):
-        eventually(_is_claimed_by, lab, old.host_namespace(name), new.name)
+        within(STARTED_S, _is_claimed_by, lab, old.host_namespace(name), new.name)
     lab.hub.patch(path_of(policy), {"spec": {"placement": objects.to_clusters(new.name)}})
     lab.create_work(new, "rights", role, bound)
     for template in templates:
-        eventually(_is_of, lab, path_of(template, home), new.name)
+        within(STARTED_S, _is_of, lab, path_of(template, home), new.name)
     for path in (binding, f"{RBAC}/clusterroles/{role['metadata']['name']}-v-{old.name}"):
-        eventually(_is_of, lab, path, new.name)
+        within(STARTED_S, _is_of, lab, path, new.name)
     lab.wait_status(web, readyReplicas=2)
     assert _pods(lab, home) == pods
 
@@ -56,7 +57,7 @@ def test_a_new_name_takes_all_over_and_restarts_no_pod(lab: Lab) -> None:
     wait_gone(lab.hub, f"{CLUSTERS}/{old.name}")
     wait_gone(lab.hub, f"{NAMESPACES}/{execution_namespace(old.name)}")
     lab.hub.patch(path_of(settings), {"data": {"key": "2"}})
-    eventually(_has_data, lab, path_of(settings, home))
+    within(STARTED_S, _has_data, lab, path_of(settings, home))
     assert _pods(lab, home) == pods
     assert _uids(lab, home) == before, "all of it is the same as ever"
     assert _label(lab, old) == old.name, "pods select it"
@@ -67,7 +68,7 @@ def test_a_new_name_takes_all_over_and_restarts_no_pod(lab: Lab) -> None:
     later = lab.namespace("-later")
     marker = objects.config_map(later)
     lab.propagate([marker], new)
-    eventually(lab.host.get, path_of(marker, old.host_namespace(later)))
+    within(STARTED_S, lab.host.get, path_of(marker, old.host_namespace(later)))
     assert _pods(lab, home) == pods
     lab.hub.delete(path_of(settings))
     wait_gone(lab.host, path_of(settings, home))
@@ -94,10 +95,10 @@ def test_the_first_name_is_taken_back_and_restarts_no_pod(lab: Lab, *, is_delete
         agent.settings["virtualClusters"] = [names | entry]
         agent.reload()
         lab.wait_ready(to.name)
-        eventually(_is_claimed_by, lab, home, to.name)
+        within(STARTED_S, _is_claimed_by, lab, home, to.name)
         lab.hub.patch(path_of(policy), {"spec": {"placement": objects.to_clusters(to.name)}})
         for template in (web, settings):
-            eventually(_is_of, lab, path_of(template, home), to.name)
+            within(STARTED_S, _is_of, lab, path_of(template, home), to.name)
 
     def delete(cluster: Group) -> None:
         lab.hub.delete(f"{CLUSTERS}/{cluster.name}")
@@ -109,7 +110,7 @@ def test_the_first_name_is_taken_back_and_restarts_no_pod(lab: Lab, *, is_delete
     rename(old, old, new)
     delete(new)
     lab.hub.patch(path_of(settings), {"data": {"key": "2"}})
-    eventually(_has_data, lab, path_of(settings, home))
+    within(STARTED_S, _has_data, lab, path_of(settings, home))
     lab.wait_status(web, readyReplicas=2)
     assert _pods(lab, home) == pods
     assert _uids(lab, home) == before, "all of it is the same as ever"

@@ -1,9 +1,11 @@
 """Replicas are divided by what the groups of nodes can take."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import THROUGH_HUB_S, within
 
 BY_CAPACITY = {
     "replicaDivisionPreference": "Weighted",
@@ -29,12 +31,13 @@ def test_a_group_that_is_full_gets_no_more_replicas(lab: Lab) -> None:
     namespace = lab.namespace()
     first = objects.deployment(namespace, "first", replicas=4, cpu="1")
     lab.propagate([first], full)
-    eventually(_has_no_room, lab, full)
+    within(THROUGH_HUB_S, _has_no_room, lab, full)
     second = objects.deployment(namespace, "second", replicas=3, cpu="1")
     lab.propagate([second], full, free, placement=_divided(full, free))
     assert _shares(lab, second, 3) == {free.name: 3}
 
 
+@pytest.mark.smoke
 def test_static_weights_divide_replicas_too(lab: Lab) -> None:
     group_a, group_b = lab.group("a"), lab.group("b")
     lab.serve(group_a, group_b)
@@ -63,7 +66,7 @@ def _shares(lab: Lab, template: Object, replicas: int) -> dict[str, int]:
         assert sum(shares.values()) == replicas, shares
         return shares
 
-    return eventually(look)
+    return within(THROUGH_HUB_S, look)
 
 
 def _assert_all_run(lab: Lab, template: Object, group: Group, replicas: int) -> None:
@@ -77,7 +80,7 @@ def _assert_all_run(lab: Lab, template: Object, group: Group, replicas: int) -> 
         ready = live["status"].get("readyReplicas")
         assert ready == replicas, f"{ready} of {replicas} are ready"
 
-    eventually(look)
+    within(THROUGH_HUB_S, look)
 
 
 def _has_no_room(lab: Lab, group: Group) -> None:

@@ -8,7 +8,7 @@ from e2e.lab.api import Object
 from e2e.lab.audit import AgentWrites
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 
 SYNCED = "work_sync_workload_duration_seconds_count"
 
@@ -124,7 +124,7 @@ class Scene:
     def start_again(self) -> None:
         """Start the agent, and wait until it has looked at each Work."""
         self.agent.start()
-        eventually(self._has_synced, len(self.works))
+        within(STARTED_S, self._has_synced, len(self.works))
 
     def wait_quiet(self, *audits: AgentWrites) -> None:
         """Wait until nothing was written for a while: controllers complete objects, too."""
@@ -135,7 +135,7 @@ class Scene:
             assert is_quiet
 
         for _ in range(5):
-            eventually(look, [-1])
+            within(STARTED_S, look, [-1])
 
     def _has_synced(self, count: int) -> None:
         found = self.endpoints.scrape().values(SYNCED)
@@ -189,7 +189,7 @@ def test_drift_and_changes_while_the_agent_was_away_are_put_right(lab: Lab) -> N
             assert _spec(lab, obj, group) == wanted
         assert "minReadySeconds" not in _spec(lab, told, group)
 
-    eventually(look)
+    within(STARTED_S, look)
 
 
 def _statuses(scene: Scene) -> dict[tuple[str, str], Object]:

@@ -12,7 +12,7 @@ from e2e.lab.cleanup import clean_up
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.lone_server import lone_api_server, lone_karmada
 from e2e.lab.restorable import Restorable
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 
 SHORT = (
     *FAST,
@@ -102,7 +102,7 @@ def test_a_host_restored_from_a_backup_is_put_right(hub: Api, tmp_path: Path) ->
             lab.wait_data(old, group, key="2")
             for template in (lost, other):
                 lab.on_host(template, group)
-            eventually(_notices, agent)
+            within(BACKED_OFF_S, _notices, agent)
             lab.wait_ready(group.name)
             lab.host.delete(lab.host_path(lost, group))
             lab.on_host(lost, group)

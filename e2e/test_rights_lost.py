@@ -6,7 +6,7 @@ from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.works import condition
 
 ROLES = collection("rbac.authorization.k8s.io/v1", "Role", "karmada-cluster")
@@ -45,7 +45,7 @@ def test_lost_rights_of_one_fail_nobody_else(lab: Lab) -> None:
     within(DENIED_WITHIN_S, _answers, endpoints, 500, "[-]rights failed: hub: the agent lacks rule")
     agent.join()
     within(DENIED_WITHIN_S, _answers, endpoints, 200, "")
-    eventually(_is_granted, lab, lost)
+    within(BACKED_OFF_S, _is_granted, lab, lost)
     for group in (kept, lost):
         lab.wait_ready(group.name)
     assert "Traceback" not in agent.log()

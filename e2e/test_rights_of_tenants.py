@@ -1,5 +1,7 @@
 """What RBAC of a template allows on the host: in the namespaces of its virtual cluster only."""
 
+import pytest
+
 from e2e.lab.accounts import RBAC, Who, cluster_role, may
 from e2e.lab.api import Object
 from e2e.lab.lab import Group, Lab
@@ -87,6 +89,7 @@ ROLES: dict[str, tuple[tuple[bool, str, str], ...]] = {
 """ClusterRole of a roleRef -> what it allows on the host and what not; {own} = one by a Work."""
 
 
+@pytest.mark.smoke
 def test_each_row_of_the_table_holds_in_its_own_namespaces_only(lab: Lab) -> None:
     first, second = lab.group("a"), lab.group("b")
     lab.serve(first, second)

@@ -5,7 +5,7 @@ import pytest
 from e2e.lab.accounts import RBAC, Who, cluster_role, may
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.works import condition, execution_namespace
 
 API = f"{RBAC}/v1"
@@ -67,9 +67,9 @@ def test_role_comes_one_work_later(lab: Lab, tenancy: str) -> None:
         lab.wait_applied(work)
         assert _warnings(lab, group, work) == []
     made = {"to-role", "to-wide", f"vc:crb:{lab.id}-all"}
-    eventually(_assert_bound, lab, home, made)
+    within(BACKED_OFF_S, _assert_bound, lab, home, made)
     cluster_roles = collection(API, "ClusterRole")
-    eventually(_assert_no_stand_in, lab, home, f"{cluster_roles}/{wide}-v-{group.name}")
+    within(BACKED_OFF_S, _assert_no_stand_in, lab, home, f"{cluster_roles}/{wide}-v-{group.name}")
     users = [Who(f"vc:{group.name}:{name}") for name in ("to-role", "to-wide", f"{lab.id}-all")]
     assert not any(may(lab.host, user, "get", "configmaps", home) for user in users)
     try:
@@ -77,7 +77,7 @@ def test_role_comes_one_work_later(lab: Lab, tenancy: str) -> None:
         for number, role in enumerate(roles):
             lab.wait_applied(lab.create_work(group, f"role-{number}", role))
         for user in users:
-            eventually(_may_read, lab, user, home)
+            within(BACKED_OFF_S, _may_read, lab, user, home)
             assert not may(lab.host, user, "get", "configmaps", "kube-system")
     finally:
         lab.host.delete(f"{cluster_roles}/{wide}-v-{group.name}")
@@ -116,7 +116,7 @@ def test_role_of_the_host_that_holds_more_is_not_bound(lab: Lab, tenancy: str) -
     lab.serve(group, tenancy=tenancy)
     namespace = lab.namespace()
     home = group.host_namespace(namespace)
-    eventually(lab.host.get, f"/api/v1/namespaces/{home}")
+    within(BACKED_OFF_S, lab.host.get, f"/api/v1/namespaces/{home}")
     wide = {name: f"{lab.id}-{name}" for name in STRONG}
     roles = [
         made

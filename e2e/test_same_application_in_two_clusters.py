@@ -1,11 +1,17 @@
 """One Deployment, one policy, two virtual clusters: each on its own nodes."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually
 
+pytestmark = pytest.mark.shared_agent
 
+
+@pytest.mark.own_agent
+@pytest.mark.smoke
 def test_a_deployment_lands_in_two_host_namespaces_each_on_its_own_nodes(lab: Lab) -> None:
     groups = _groups_with_disks(lab)
     lab.serve(*groups)
@@ -20,6 +26,7 @@ def test_a_deployment_lands_in_two_host_namespaces_each_on_its_own_nodes(lab: La
         eventually(_runs_on_own_nodes, lab, template, group, 3)
 
 
+@pytest.mark.smoke
 def test_the_hub_sums_what_two_clusters_run(lab: Lab) -> None:
     groups = [lab.group("a"), lab.group("b")]
     lab.serve(*groups)

@@ -5,7 +5,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, NODES, QUICK_LEASE, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import THROUGH_HUB_S, wait_gone, within
 from e2e.lab.works import condition
 
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -30,7 +30,7 @@ def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(
     lab.propagate([web, once, alone], group)
     lab.wait_status(web, readyReplicas=2)
     home = group.host_namespace(namespace)
-    running = eventually(_job_pod, lab, home, held)
+    running = within(THROUGH_HUB_S, _job_pod, lab, home, held)
     lab.host.patch(f"{path_of(running)}/status", {"status": RUNNING})
     ending = _pod(home, "operated", nodeSelector=group.selector | quick)
     ending["metadata"]["finalizers"] = [f"{lab.id}/wait"]
@@ -46,14 +46,14 @@ def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(
         agent.restart()
     else:
         agent.reload()
-    eventually(_all_run_on, lab, home, "web", newer)
+    within(THROUGH_HUB_S, _all_run_on, lab, home, "web", newer)
     lab.wait_status(web, readyReplicas=2, updatedReplicas=2)
     for template, spec in ((once, "spec.template.spec"), (alone, "spec")):
         text = (
             f"{spec}.nodeSelector cannot be changed to select {lab.id}/generation=2; the object "
             "stays where it is: to move it, delete and recreate it"
         )
-        eventually(_is_reported_immutable, lab, group, template, text)
+        within(THROUGH_HUB_S, _is_reported_immutable, lab, group, template, text)
         assert _identity(lab.on_host(template, group)) == before[template["kind"]]
 
     lab.host.patch(path_of(ending), {"metadata": {"finalizers": None}})
@@ -62,13 +62,13 @@ def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(
     assert still["status"]["phase"] == "Running"
     lab.host.patch(f"{path_of(running)}/status", {"status": SUCCEEDED})
     # Karmada shows no status of what is not applied: the Work has it all the same.
-    eventually(_has_succeeded, lab, group, once)
+    within(THROUGH_HUB_S, _has_succeeded, lab, group, once)
 
     lab.hub.delete(path_of(once))
     wait_gone(lab.host, lab.host_path(once, group))
     lab.hub.create(once)
     lab.wait_fully_applied(once)
-    eventually(_job_pod, lab, home, newer)
+    within(THROUGH_HUB_S, _job_pod, lab, home, newer)
 
 
 def _add_node_of_the_test(lab: Lab, group: Group, labels: dict[str, str]) -> str:

@@ -1,33 +1,36 @@
 """A Service exported by one virtual cluster can be reached from another by its name there."""
 
+import pytest
+
 from e2e.lab import multi_cluster as mcs
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import THROUGH_HUB_S, wait_gone, within
 
 MANAGED_BY = "endpointslice.karmada.io/managed-by"
 
 
+@pytest.mark.smoke
 def test_exported_service_is_imported_by_another_virtual_cluster(lab: Lab) -> None:
     mcs.install_kinds(lab.hub, lab.host)
     provider, consumer = lab.group("a"), lab.group("b")
     lab.serve(provider, consumer)
     namespace = lab.namespace()
     exported = _export(lab, provider, namespace)
-    live = eventually(_slice_with, lab, provider, namespace, 2)
-    report = eventually(_report_of, lab, provider, live)
+    live = within(THROUGH_HUB_S, _slice_with, lab, provider, namespace, 2)
+    report = within(THROUGH_HUB_S, _report_of, lab, provider, live)
     _assert_virtual(report, live, namespace)
 
     imported = mcs.service_import(namespace)
     lab.propagate([imported], consumer, propagateDeps=True)
     path = f"imported-{provider.name}-{live['metadata']['name']}"
-    eventually(_assert_imported, lab, consumer, namespace, path, mcs.addresses([live]))
+    within(THROUGH_HUB_S, _assert_imported, lab, consumer, namespace, path, mcs.addresses([live]))
 
     lab.hub.delete(path_of(exported))
     wait_gone(lab.hub, _work_path(report))
     assert lab.host.get(path_of(live))["metadata"]["uid"] == live["metadata"]["uid"]
-    eventually(_assert_no_slices_on_the_hub, lab, namespace)
+    within(THROUGH_HUB_S, _assert_no_slices_on_the_hub, lab, namespace)
 
 
 def test_two_virtual_clusters_report_their_own_slices(lab: Lab) -> None:
@@ -37,8 +40,8 @@ def test_two_virtual_clusters_report_their_own_slices(lab: Lab) -> None:
     namespace = lab.namespace()
     _export(lab, groups[0], namespace, groups[1])
     for group in groups:
-        live = eventually(_slice_with, lab, group, namespace, 2)
-        report = eventually(_report_of, lab, group, live)
+        live = within(THROUGH_HUB_S, _slice_with, lab, group, namespace, 2)
+        report = within(THROUGH_HUB_S, _report_of, lab, group, live)
         _assert_virtual(report, live, namespace)
         assert len(_reports(lab, group)) == 1
 
@@ -47,10 +50,10 @@ def test_two_virtual_clusters_report_their_own_slices(lab: Lab) -> None:
     group = groups[0]
     deployment = objects.deployment(namespace)
     lab.host.patch(lab.host_path(deployment, group), {"spec": {"replicas": 0}})
-    live = eventually(_slice_with, lab, group, namespace, 0)
+    live = within(THROUGH_HUB_S, _slice_with, lab, group, namespace, 0)
     lab.hub.patch(path_of(deployment), {"spec": {"replicas": 0}})
     agent.start("--controllers", "clusterStatus,serviceExport")
-    eventually(_assert_reports, lab, group, live, set())
+    within(THROUGH_HUB_S, _assert_reports, lab, group, live, set())
 
 
 def test_switched_off_nothing_is_reported(lab: Lab) -> None:
@@ -59,7 +62,7 @@ def test_switched_off_nothing_is_reported(lab: Lab) -> None:
     lab.serve(group, controllers="*,-serviceExport")
     namespace = lab.namespace()
     exported = _export(lab, group, namespace)
-    eventually(_slice_with, lab, group, namespace, 2)
+    within(THROUGH_HUB_S, _slice_with, lab, group, namespace, 2)
     lab.wait_fully_applied(exported)
     assert _reports(lab, group) == []
 

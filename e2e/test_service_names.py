@@ -13,7 +13,7 @@ from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.dns import CoreDns
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import THROUGH_HUB_S, within
 
 
 @pytest.fixture
@@ -28,6 +28,7 @@ def dns(request: pytest.FixtureRequest, tmp_path: Path, lab: Lab) -> Iterator[Co
         dns.stop()
 
 
+@pytest.mark.smoke
 def test_each_virtual_cluster_resolves_to_its_own_services(lab: Lab, dns: CoreDns) -> None:
     group_a, group_b = lab.group("a"), lab.group("b")
     _serve(
@@ -46,9 +47,15 @@ def test_each_virtual_cluster_resolves_to_its_own_services(lab: Lab, dns: CoreDn
         own = _address(lab, shop, group)
         assert f"{shop}-v-" in group.host_namespace(shop)
         for name in (f"web.{shop}", f"web.{shop}.svc", f"web.{shop}.svc.cluster.local"):
-            eventually(_resolves, lab, dns, name, (pod, client, group), own)
-        eventually(
-            _resolves, lab, dns, f"web.{odd}", (pod, client, group), _address(lab, odd, group)
+            within(THROUGH_HUB_S, _resolves, lab, dns, name, (pod, client, group), own)
+        within(
+            THROUGH_HUB_S,
+            _resolves,
+            lab,
+            dns,
+            f"web.{odd}",
+            (pod, client, group),
+            _address(lab, odd, group),
         )
         assert dns.resolve("nothing.at-all", pod, group.host_namespace(client)) is None
     assert _address(lab, shop, group_a) != _address(lab, shop, group_b)
@@ -69,12 +76,12 @@ def test_host_namespace_of_the_same_name(lab: Lab, dns: CoreDns, mode: str) -> N
         foreign = lab.host.create(objects.service(shop))["spec"]["clusterIP"]
         full = f"web.{shop}.svc.cluster.local"
         # The whole name without a dot at its end goes through the search list first.
-        eventually(_resolves, lab, dns, full, (pod, client, group), own)
-        eventually(_resolves, lab, dns, f"{full}.", (pod, client, group), foreign)
+        within(THROUGH_HUB_S, _resolves, lab, dns, full, (pod, client, group), own)
+        within(THROUGH_HUB_S, _resolves, lab, dns, f"{full}.", (pod, client, group), foreign)
         short = own if mode == "VirtualFirst" else foreign
-        eventually(_resolves, lab, dns, f"web.{shop}", (pod, client, group), short)
+        within(THROUGH_HUB_S, _resolves, lab, dns, f"web.{shop}", (pod, client, group), short)
         api = lab.host.get("/api/v1/namespaces/default/services/kubernetes")["spec"]["clusterIP"]
-        eventually(_resolves, lab, dns, "kubernetes.default", (pod, client, group), api)
+        within(THROUGH_HUB_S, _resolves, lab, dns, "kubernetes.default", (pod, client, group), api)
     finally:
         lab.host.delete(f"/api/v1/namespaces/{shop}")
 
@@ -105,7 +112,7 @@ def _address(lab: Lab, namespace: str, group: Group) -> str:
         (service,) = found
         return str(service["spec"]["clusterIP"])
 
-    return eventually(look)
+    return within(THROUGH_HUB_S, look)
 
 
 def _pod_spec(lab: Lab, app: Object, group: Group) -> Object:
@@ -113,7 +120,8 @@ def _pod_spec(lab: Lab, app: Object, group: Group) -> Object:
 
     def look() -> Object:
         pods = lab.pods(group.host_namespace(app["metadata"]["namespace"]))
+        assert pods
         spec: Object = pods[0]["spec"]
         return spec
 
-    return eventually(look)
+    return within(THROUGH_HUB_S, look)

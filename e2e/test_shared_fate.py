@@ -8,7 +8,7 @@ import yaml
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import THROUGH_HUB_S, within
 from e2e.lab.works import condition
 
 SAMPLE = Path(__file__).parent.parent / "manifests" / "samples" / "spread-over-hosts.yaml"
@@ -55,7 +55,7 @@ def test_a_host_that_somebody_else_names_stays_so(lab: Lab) -> None:
     def is_aligned() -> None:
         assert _labels(lab, group)["tier"] == "edge"
 
-    eventually(is_aligned)
+    within(THROUGH_HUB_S, is_aligned)
     assert _labels(lab, group) == {HOST_LABEL: "rack-7", "theirs": "too", "tier": "edge"}
 
 
@@ -133,7 +133,7 @@ def _assert_run(lab: Lab, group: Group, namespace: str, name: str, replicas: int
     def look() -> None:
         assert lab.host.get(path)["status"].get("readyReplicas") == replicas
 
-    eventually(look)
+    within(THROUGH_HUB_S, look)
 
 
 def _assert_unscheduled(lab: Lab, template: Object, reason: str) -> None:
@@ -145,7 +145,7 @@ def _assert_unscheduled(lab: Lab, template: Object, reason: str) -> None:
         assert scheduled["status"] == "False", scheduled
         assert reason in scheduled["message"]
 
-    eventually(look)
+    within(THROUGH_HUB_S, look)
 
 
 def _labels(lab: Lab, group: Group) -> dict[str, str]:

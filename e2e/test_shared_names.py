@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.works import execution_namespace
 
 HOST_PATH = "spec.rules[0].host"
@@ -15,8 +15,13 @@ def test_the_second_with_one_host_is_told_and_so_is_a_class_that_binds_at_once(l
     ingress = _ingress(lab.namespace(), f"{lab.id}.example.com")
     lab.wait_applied(lab.create_work(first, "web", ingress))
     lab.wait_applied(lab.create_work(second, "web", ingress))
-    eventually(
-        _is_told, lab, second, "HostShared", f"host {lab.id}.example.com is also used by another"
+    within(
+        BACKED_OFF_S,
+        _is_told,
+        lab,
+        second,
+        "HostShared",
+        f"host {lab.id}.example.com is also used by another",
     )
     assert [text for _, text in _events(lab, first) if "is also used by another" in text] == []
     assert first.name not in " ".join(text for _, text in _events(lab, second))
@@ -26,10 +31,10 @@ def test_the_second_with_one_host_is_told_and_so_is_a_class_that_binds_at_once(l
     storage = _storage_class(lab.id)
     work = lab.create_work(first, "storage", storage)
     lab.wait_applied(work)
-    eventually(_is_told, lab, first, "ImmediateBinding", "set volumeBindingMode")
+    within(BACKED_OFF_S, _is_told, lab, first, "ImmediateBinding", "set volumeBindingMode")
     lab.hub.delete(work)
     path = f"{collection('storage.k8s.io/v1', 'StorageClass')}/{lab.id}"
-    eventually(_is_gone, lab, path)
+    within(BACKED_OFF_S, _is_gone, lab, path)
 
 
 def test_a_refused_host_is_applied_once_the_other_gives_it_up(lab: Lab) -> None:
@@ -48,7 +53,7 @@ def test_a_refused_host_is_applied_once_the_other_gives_it_up(lab: Lab) -> None:
         'another virtual cluster; an administrator can allow it with "allow: [SharedHosts]"',
     )
     refused = f'virtual cluster "{second.name}" refused Ingress'
-    eventually(_is_told, lab, second, "SharedHostConflict", refused)
+    within(BACKED_OFF_S, _is_told, lab, second, "SharedHostConflict", refused)
 
     agent.restart()
     lab.wait_serving(agent)

@@ -13,7 +13,7 @@ from e2e.lab.api import ApiError, Object
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.interpreting import Widgets
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.webhook_server import VALIDATING, WebhookServer, validating
 from e2e.lab.works import condition
 from e2e.test_interpreter_webhooks import by_url, configuration
@@ -67,7 +67,7 @@ def slow_admission(lab: Lab, silent: Silent) -> Iterator[Callable[[str], Silent]
             assert lab.host.refusal(objects.config_map(namespace, "probe")) == ""
             assert silent.requests
 
-        eventually(is_called)
+        within(BACKED_OFF_S, is_called)
         silent.may_answer.clear()
         silent.requests.clear()
         return silent
@@ -115,7 +115,7 @@ def test_a_neighbour_is_served_while_all_works_of_another_wait_for_a_silent_webh
     declare(widgets, silent, timeout_s=30)
     lab.serve(one, other)
     create_works(lab, one, *(widgets.widget(namespace, f"w-{n}") for n in range(MANY)))
-    eventually(lambda: _at_least(silent, WORKERS // 2))
+    within(BACKED_OFF_S, lambda: _at_least(silent, WORKERS // 2))
     for number in range(3):
         neighbour = lab.create_work(
             other, f"neighbour-{number}", objects.config_map(namespace, f"settings-{number}")
@@ -125,7 +125,7 @@ def test_a_neighbour_is_served_while_all_works_of_another_wait_for_a_silent_webh
     assert health(lab, one) == []
     assert len(silent.requests) == WORKERS // 2
     silent.may_answer.set()
-    eventually(lambda: _all(health(lab, one), "Healthy"))
+    within(BACKED_OFF_S, lambda: _all(health(lab, one), "Healthy"))
 
 
 def test_a_neighbour_is_served_while_the_host_is_slow_with_all_writes_of_another(
@@ -138,7 +138,7 @@ def test_a_neighbour_is_served_while_the_host_is_slow_with_all_writes_of_another
         lab.wait_applied(lab.create_work(group, "first", objects.config_map(namespace, "first")))
     slow = slow_admission(one.host_namespace(namespace))
     create_works(lab, one, *(objects.config_map(namespace, f"slow-{n}") for n in range(SLOW_WORKS)))
-    eventually(lambda: _at_least(slow, CONNECTIONS // 2))
+    within(BACKED_OFF_S, lambda: _at_least(slow, CONNECTIONS // 2))
     for number in range(3):
         neighbour = lab.create_work(
             other, f"neighbour-{number}", objects.config_map(namespace, f"settings-{number}")
@@ -152,7 +152,7 @@ def test_a_neighbour_is_served_while_the_host_is_slow_with_all_writes_of_another
     def are_all_applied() -> None:
         assert _applied_of(lab, one) == SLOW_WORKS
 
-    eventually(are_all_applied)
+    within(BACKED_OFF_S, are_all_applied)
 
 
 def test_works_of_a_silent_webhook_are_parked_and_heal_when_it_answers(
@@ -163,11 +163,11 @@ def test_works_of_a_silent_webhook_are_parked_and_heal_when_it_answers(
     declare(widgets, silent, timeout_s=2)
     lab.serve(one, other)
     create_works(lab, one, *(widgets.widget(namespace, f"w-{n}") for n in range(MANY)))
-    eventually(lambda: _all(health(lab, one), "Unknown"))
+    within(BACKED_OFF_S, lambda: _all(health(lab, one), "Unknown"))
     # Each Work was told of it, but only few of them asked: those that were first, and scouts.
     assert len(silent.requests) < MANY / 2, len(silent.requests)
     silent.may_answer.set()
-    eventually(lambda: _all(health(lab, one), "Healthy"))
+    within(BACKED_OFF_S, lambda: _all(health(lab, one), "Healthy"))
 
 
 def test_works_of_an_unknown_kind_ask_for_it_together_and_heal_when_it_is_served(
@@ -189,12 +189,12 @@ def test_works_of_an_unknown_kind_ask_for_it_together_and_heal_when_it_is_served
             for number in range(MANY)
         ),
     )
-    eventually(lambda: _all(_applied(lab, group), "False"))
+    within(BACKED_OFF_S, lambda: _all(_applied(lab, group), "False"))
     # Each asked for the kind on host and hub, in two requests each, at each of its retries.
     assert _gets(endpoints) - before < MANY, _gets(endpoints) - before
     try:
         lab.host.create(objects.custom_definition(api_group))
-        eventually(lambda: _all(_applied(lab, group), "True"))
+        within(BACKED_OFF_S, lambda: _all(_applied(lab, group), "True"))
     finally:
         lab.host.delete(f"{CRDS}/widgets.{api_group}")
 

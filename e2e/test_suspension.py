@@ -27,7 +27,7 @@ def test_a_suspended_application_is_dispatched_when_it_is_resumed(lab: Lab) -> N
     assert dispatching["message"] == "Work dispatching is in a suspended state."
     _apply_another(lab, group, namespace)
     assert lab.host.find(lab.host_path(template, group)) is None
-    with pytest.raises(LookupError):
+    with pytest.raises(AssertionError, match="no condition Applied"):
         condition(lab.hub.get(path_of(work)), "Applied")
 
     lab.hub.patch(path_of(policy), {"spec": {"suspension": {"dispatching": False}}})
@@ -36,6 +36,7 @@ def test_a_suspended_application_is_dispatched_when_it_is_resumed(lab: Lab) -> N
     assert condition(lab.hub.get(path_of(work)), "Dispatching")["status"] == "True"
 
 
+@pytest.mark.smoke
 def test_a_suspended_work_is_neither_updated_nor_repaired(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)

@@ -1,5 +1,7 @@
 """Kinds that a branch may have, its isolated network and its pod-security level."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import Lab
@@ -52,6 +54,7 @@ def test_kind_denied_later_goes_with_its_work(lab: Lab) -> None:
     wait_gone(lab.host, lab.host_path(settings, group))
 
 
+@pytest.mark.smoke
 def test_namespaces_are_isolated_and_have_their_level(lab: Lab) -> None:
     group = lab.group("a")
     isolated = {"networkPolicy": "isolate", "podSecurity": "baseline"}

@@ -5,10 +5,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import THROUGH_HUB_S, within
 from e2e.lab.works import condition
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
@@ -62,18 +64,19 @@ def test_the_sum_over_namespaces_never_exceeds_the_quota(lab: Lab) -> None:
     with Meter(lab, group).running() as meter:
         for template in templates:  # 15 pods are wanted, 6 may be
             lab.propagate([template], group)
-        eventually(_has_pods, lab, group, 6)
+        within(THROUGH_HUB_S, _has_pods, lab, group, 6)
         time.sleep(3)
         full = next(t for t in templates if len(_pods(lab, t, group)) == 5)
         lab.hub.patch(_path(full), {"spec": {"replicas": 0}})
         others = [template for template in templates if template is not full]
         # What one namespace gives up moves to those that want it.
-        eventually(_share_six, lab, group, others)
+        within(THROUGH_HUB_S, _share_six, lab, group, others)
     assert meter.looks > 20
     assert meter.most_pods == 6, f"{meter.most_pods} pods at once"
     assert meter.most_enforced == 6, f"the shares added up to {meter.most_enforced}"
 
 
+@pytest.mark.smoke
 def test_a_quota_made_smaller_or_removed_by_hand_is_put_right(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group.settings(quota={"pods": 4}, limits=[{"type": "Pod", "max": {"cpu": "1"}}]))
@@ -82,22 +85,22 @@ def test_a_quota_made_smaller_or_removed_by_hand_is_put_right(lab: Lab) -> None:
     host = group.host_namespace(namespace)
     quota = f"{collection('v1', 'ResourceQuota', host)}/vc-quota"
     limits = f"{collection('v1', 'LimitRange', host)}/vc-limits"
-    eventually(lab.host.get, quota)
-    eventually(_adds_up, lab, group, 4)
+    within(THROUGH_HUB_S, lab.host.get, quota)
+    within(THROUGH_HUB_S, _adds_up, lab, group, 4)
     lab.host.patch(quota, {"spec": {"hard": {"pods": "100"}}})
-    eventually(_adds_up, lab, group, 4)
+    within(THROUGH_HUB_S, _adds_up, lab, group, 4)
     before = lab.host.get(limits)["spec"]
     lab.host.delete(quota)
     lab.host.patch(limits, {"spec": {"limits": [{"type": "Pod", "max": {"cpu": "100"}}]}})
-    eventually(lab.host.get, quota)
-    eventually(_adds_up, lab, group, 4)
+    within(THROUGH_HUB_S, lab.host.get, quota)
+    within(THROUGH_HUB_S, _adds_up, lab, group, 4)
 
     def look() -> None:
         assert lab.host.get(limits)["spec"] == before
 
-    eventually(look)
+    within(THROUGH_HUB_S, look)
     lab.host.delete(limits)
-    eventually(look)
+    within(THROUGH_HUB_S, look)
 
 
 def test_a_quota_of_karmada_beside_ours_stops_nothing(lab: Lab) -> None:
@@ -107,10 +110,10 @@ def test_a_quota_of_karmada_beside_ours_stops_nothing(lab: Lab) -> None:
     for namespace in (first, second):
         lab.hub.create(objects.federated_quota(namespace, {group.name: "8"}))
         path = f"{collection('v1', 'ResourceQuota', group.host_namespace(namespace))}/shared"
-        eventually(lab.host.get, path)
+        within(THROUGH_HUB_S, lab.host.get, path)
     lab.propagate([objects.deployment(first, replicas=3)], group)
-    eventually(_has_pods, lab, group, 3)
-    eventually(_adds_up, lab, group, 4)
+    within(THROUGH_HUB_S, _has_pods, lab, group, 3)
+    within(THROUGH_HUB_S, _adds_up, lab, group, 4)
     divided = condition(lab.cluster(group.name), "QuotaDivided")
     assert divided["status"] == "True", divided
 
@@ -139,9 +142,9 @@ def test_replicas_are_divided_by_what_each_branch_may_use(lab: Lab) -> None:
             assert sum(found.values()) == 8, found
             return found
 
-        share = eventually(shares)[small.name]
+        share = within(THROUGH_HUB_S, shares)[small.name]
         assert 0 < share <= 2, "without its quota the small one would get half"
-        eventually(_has_pods, lab, small, share)
+        within(THROUGH_HUB_S, _has_pods, lab, small, share)
     assert meter.most_pods == share
 
 

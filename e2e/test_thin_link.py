@@ -51,6 +51,7 @@ def application(namespace: str, number: int) -> Object:
     return objects.config_map(namespace, f"app-{number}", **content)
 
 
+@pytest.mark.nightly  # "thin and far" of test_hub_connection holds what is right, this how long
 def test_cold_start_and_a_change_take_their_time_but_not_the_lease(
     lab: Lab, hub_wire: Proxy
 ) -> None:

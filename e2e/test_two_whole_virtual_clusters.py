@@ -12,7 +12,7 @@ from e2e.lab.branch import Branch
 from e2e.lab.inventory import chosen
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.leave import leave
-from e2e.lab.wait import eventually
+from e2e.lab.wait import THROUGH_HUB_S, within
 from e2e.lab.works import condition, execution_namespace
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
@@ -49,7 +49,7 @@ def test_one_goes_and_the_other_is_untouched_bit_by_bit(
         assert len({_binding_id(lab, branch, group) for group in (kept, going)}) == 1
 
         go(lab, going)
-        eventually(_is_gone, lab, going, leaves_default=go is _delete_on_the_hub)
+        within(THROUGH_HUB_S, _is_gone, lab, going, leaves_default=go is _delete_on_the_hub)
         after = _everything_of(lab, branch, kept)
         assert after.keys() == before.keys()
         assert {path: after[path] for path in before if after[path] != before[path]} == {}
@@ -71,7 +71,7 @@ def _propagate_all(lab: Lab, branch: Branch, *groups: Group) -> None:
     del policy["metadata"]["namespace"]
     lab.hub.create(policy)
     # Karmada sends a kind only to Clusters that say they serve it.
-    eventually(_is_announced, lab, branch, groups)
+    within(THROUGH_HUB_S, _is_announced, lab, branch, groups)
     lab.propagate(branch.of_shop(), *groups)
     lab.propagate(branch.of_stock(), *groups)
 
@@ -86,7 +86,7 @@ def _wait_running(lab: Lab, branch: Branch, *groups: Group) -> None:
     for template in [*branch.of_shop(), *branch.of_stock()]:
         lab.wait_fully_applied(template)
     for group in groups:
-        eventually(_all_works_are_applied, lab, group)
+        within(THROUGH_HUB_S, _all_works_are_applied, lab, group)
     runs = len(groups)
     lab.wait_status(branch.web(), readyReplicas=2 * runs)
     lab.wait_status(branch.of_stock()[0], readyReplicas=runs)
@@ -112,7 +112,7 @@ def _wait_settled(lab: Lab, branch: Branch, group: Group) -> None:
         first = _everything_of(lab, branch, group)
         assert _everything_of(lab, branch, group) == first
 
-    eventually(look)
+    within(THROUGH_HUB_S, look)
 
 
 # --- looking ----------------------------------------------------------------------------

@@ -4,6 +4,8 @@ widen them.
 
 import time
 
+import pytest
+
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import eventually
@@ -13,6 +15,7 @@ NAME = "karmada-impersonator"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
+@pytest.mark.smoke
 def test_impersonator_of_the_hub_is_stored_and_bound_to_nobody(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)

@@ -76,6 +76,7 @@ def serve(lab: Lab, *groups: Group, **objects_settings: Any) -> Agent:
     return lab.serve(*groups, flags=FAST, objects=objects_settings or ANY_NAME)
 
 
+@pytest.mark.smoke
 def test_object_appears_changes_and_goes_while_the_agent_runs(lab: Lab, applied: Any) -> None:
     of_file, group = lab.group("a"), lab.group("b", nodes=2)
     agent = serve(lab, of_file)

@@ -14,7 +14,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import STARTED_S, within
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/karmada-cluster/leases"
 LEASE_S = 12.0
@@ -83,7 +83,7 @@ def test_three_become_five_become_two_and_those_that_stay_feel_nothing(lab: Lab)
 
         before = {path: lab.host.get(path) for path in _left(lab, first, web, leave, come)}
         _serve(agent, *stay)
-        eventually(_is_left_out, agent, *leave, *come)
+        within(STARTED_S, _is_left_out, agent, *leave, *come)
         lab.hub.patch(path_of(first), {"data": {"key": "2"}})
         for group in stay:
             lab.wait_data(first, group, key="2")
@@ -91,7 +91,7 @@ def test_three_become_five_become_two_and_those_that_stay_feel_nothing(lab: Lab)
         assert after == before, "what left is not touched"
         for group in (*leave, *come):
             assert lab.cluster(group.name), "nor is its Cluster"
-        eventually(_are_shown, endpoints, {group.name for group in stay})
+        within(STARTED_S, _are_shown, endpoints, {group.name for group in stay})
         within(60.0, _has_at_most, agent, lab.hub, connections)
     assert agent.is_running()
     pauses = renewals.longest_pauses()
@@ -108,7 +108,7 @@ def test_bad_settings_are_reported_and_change_nothing(lab: Lab) -> None:
     endpoints = Endpoints.new()
     agent = lab.serve(kept, flags=(*FAST, *endpoints.flags()))
     agent.write_settings("virtualClusters: [")
-    eventually(_is_reloaded, endpoints, 0.0)
+    within(STARTED_S, _is_reloaded, endpoints, 0.0)
     status, text = endpoints.ask("/readyz?verbose")
     assert status == 200, "it serves as before"
     assert "keeping those in use" in text
@@ -121,7 +121,7 @@ def test_bad_settings_are_reported_and_change_nothing(lab: Lab) -> None:
     lab.wait_serving(agent)
     _is_reloaded(endpoints, 1.0)
     agent.signal(signal.SIGHUP)
-    eventually(_was_asked, agent)
+    within(STARTED_S, _was_asked, agent)
 
 
 def _serve(agent: Agent, *groups: Group) -> None:

@@ -11,7 +11,7 @@ from e2e.lab.api import Api, Object, collection
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import CLUSTERS, FAST, NODES, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 
 SERVED_BY = "virtualcluster.kubeedge.io/served-by"
 MEMBERSHIP = "node-restriction.kubernetes.io/virtual-cluster"
@@ -22,9 +22,9 @@ RETRIED_WITHIN_S = 60.0
 def test_the_younger_of_two_agents_steps_back_and_can_take_over(lab: Lab) -> None:
     group = lab.group("a", nodes=3)
     older = lab.serve({"name": group.name, "nodeNames": group.nodes[:2]})
-    eventually(lambda: _labelled(lab, group, group.nodes[:2]))
+    within(STARTED_S, lambda: _labelled(lab, group, group.nodes[:2]))
     before = _versions(lab, group)
-    cluster = eventually(_without_taints, lab, group)  # the hub sets them until it is Ready
+    cluster = within(STARTED_S, _without_taints, lab, group)  # the hub sets them until it is Ready
     assert cluster["metadata"]["annotations"][SERVED_BY] == f"{older.namespace}/{older.name}"
 
     endpoints = Endpoints.new()
@@ -35,17 +35,17 @@ def test_the_younger_of_two_agents_steps_back_and_can_take_over(lab: Lab) -> Non
         agentNamespace=f"{lab.id}-agent-2",
     ).start()
     said = f"Cluster {group.name} is served by agent {older.namespace}/{older.name}"
-    eventually(lambda: _says(younger, said))
-    eventually(lambda: _stepped_back(endpoints, said))
+    within(STARTED_S, lambda: _says(younger, said))
+    within(STARTED_S, lambda: _stepped_back(endpoints, said))
     time.sleep(3)
     assert _versions(lab, group) == before, "a node was written"
     assert lab.cluster(group.name)["metadata"]["generation"] == cluster["metadata"]["generation"]
 
     older.terminate()
     lab.hub.patch(f"{CLUSTERS}/{group.name}", {"metadata": {"annotations": {SERVED_BY: None}}})
-    eventually(lambda: _labelled(lab, group, group.nodes[1:]))
+    within(STARTED_S, lambda: _labelled(lab, group, group.nodes[1:]))
     assert _served_by(lab, group) == f"{younger.namespace}/{younger.name}"
-    eventually(lambda: _ready(endpoints))
+    within(STARTED_S, lambda: _ready(endpoints))
     assert younger.is_running()
 
 
@@ -61,7 +61,7 @@ def test_the_same_agent_goes_on_after_it_is_installed_anew(lab: Lab) -> None:
     agent.kill()
     lab.host.delete(f"/api/v1/namespaces/{agent.namespace}/configmaps/{agent.name}-state")
     again = lab.new_agent(group, flags=(*FAST, *QUICK_LEASE)).start()
-    eventually(lambda: _says(again, "Serving"))
+    within(STARTED_S, lambda: _says(again, "Serving"))
     assert _served_by(lab, group) == f"{again.namespace}/{again.name}"
     assert "Not registered" not in again.log()
 

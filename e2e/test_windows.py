@@ -4,6 +4,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import Group, Lab
@@ -131,6 +133,7 @@ def _is_due(lab: Lab, group: Group) -> None:
     assert f"{datetime.now(UTC) + timedelta(minutes=2):%Y-%m-%d %H}" in text, text
 
 
+@pytest.mark.smoke
 def test_held_namespace_is_not_touched_until_it_is_released(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from e2e.lab import objects
 from e2e.lab.api import Api, ApiError, Object, collection
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
 from e2e.lab.works import works_path
 
 T = TypeVar("T")
@@ -45,16 +45,16 @@ def test_works_made_anew_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None
     assert lab.host.get(host_namespace)["metadata"]["uid"] == before
     assert "deletionTimestamp" not in lab.host.get(host_namespace)["metadata"]
 
-    _all_at_once(lambda path: eventually(lab.hub.delete, path), paths)
+    _all_at_once(lambda path: within(BACKED_OFF_S, lab.hub.delete, path), paths)
     for path in paths:
         wait_gone(lab.hub, path)
     wait_gone(lab.hub, space)
-    eventually(_nothing_is_left, lab.host, group)
+    within(BACKED_OFF_S, _nothing_is_left, lab.host, group)
 
 
 def _make_anew(lab: Lab, group: Group, manifest: Object) -> None:
     path = f"{works_path(group.name)}/{manifest['metadata']['name']}"
-    eventually(lab.hub.delete, path)
+    within(BACKED_OFF_S, lab.hub.delete, path)
     wait_gone(lab.hub, path)
     _create(lab, group, manifest)
 
@@ -69,7 +69,7 @@ def _create(lab: Lab, group: Group, manifest: Object) -> None:
             if error.code != 409:
                 raise
 
-    eventually(create)
+    within(BACKED_OFF_S, create)
 
 
 def _namespace_manifest(name: str) -> Object:

@@ -16,7 +16,7 @@ from e2e.lab.api import Api, Object, collection
 from e2e.lab.cleanup import NAMESPACES, clean_up
 from e2e.lab.lab import CLUSTERS, FAST, Group, Lab
 from e2e.lab.real_agent import RealAgent, program_of
-from e2e.lab.wait import eventually
+from e2e.lab.wait import GONE_S, within
 
 QUICK_RETRIES = ("--rate-limiter-max-delay", "5s", "--rate-limiter-qps", "100")
 """A test that waits for a retry has no time for Karmada's sixteen minutes."""
@@ -75,7 +75,7 @@ def results(
             for lane in (real_lane, our_lane):
                 _make_namespace(ours, lane)
             for lane in (real_lane, our_lane):
-                eventually(_has_namespaces, lane, (real_lane.tag, our_lane.tag))
+                within(GONE_S, _has_namespaces, lane, (real_lane.tag, our_lane.tag))
             yield play(cases, real_lane, our_lane)
     finally:
         for lab in (real, ours):
@@ -92,7 +92,7 @@ def _selected(session: pytest.Session) -> list[str]:
 def _serving(lab: Lab, lane: Lane, program: str) -> Iterator[None]:
     """Run a real agent that joins the whole host, which has the same nodes as our group."""
     _add_nodes(lab, lane)
-    eventually(_is_free, lab)
+    within(GONE_S, _is_free, lab)
     flags = QUICK_RETRIES
     agent = RealAgent(
         program, lab.hub, lab.host, lane.cluster, f"{lab.id}-real", lab.directory, *flags

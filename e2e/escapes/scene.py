@@ -6,7 +6,7 @@ from e2e.escapes.by_profile import scene_definition, widgets
 from e2e.lab import accounts
 from e2e.lab.api import collection
 from e2e.lab.lab import Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 from e2e.lab.works import condition
 
 
@@ -17,7 +17,7 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
     answer(str, lab.host.create, definition)
     names = definition["spec"]["names"]
     group = definition["spec"]["group"]
-    eventually(lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
+    within(STARTED_S, lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
     shared = f"apiextensions.k8s.io/CustomResourceDefinition/{widgets(lab)['metadata']['name']}"
     named = f"storage.k8s.io/StorageClass/{lab.id}-secret"
     lab.serve(
@@ -31,13 +31,15 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
     for group in (mine, theirs):
         for name in (lab.id, "default"):
             accounts_path = collection("v1", "ServiceAccount", group.host_namespace(name))
-            eventually(lab.host.get, f"{accounts_path}/default")
-    eventually(_is_enforced, lab, mine.name)
-    eventually(_has_its_share, lab, home)
+            within(STARTED_S, lab.host.get, f"{accounts_path}/default")
+    within(STARTED_S, _is_enforced, lab, mine.name)
+    within(STARTED_S, _has_its_share, lab, home)
     tenant = accounts.service_account(lab.host, home, "tenant", lab.directory)
     subject = accounts.subject(home, "tenant")
     lab.host.create(accounts.role_binding(home, "cluster-admin", subject))
-    eventually(tenant.patch, f"/api/v1/namespaces/{home}", {"metadata": {}})  # changes nothing
+    within(
+        STARTED_S, tenant.patch, f"/api/v1/namespaces/{home}", {"metadata": {}}
+    )  # changes nothing
     return Scene(lab, mine, theirs, home, tenant, tenancy)
 
 

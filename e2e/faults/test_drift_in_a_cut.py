@@ -11,7 +11,8 @@ from e2e.lab.api import collection
 from e2e.lab.followed import BEGINS, says
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually, within
+from e2e.lab.tiers import rows
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.works import works_path
 
 DRIFTED = 500
@@ -51,7 +52,7 @@ class Repairs:
                 self.repaired_at.setdefault(name, time.monotonic())
 
 
-@pytest.mark.parametrize("how", ["cut", "silence"])
+@pytest.mark.parametrize("how", rows(["cut", "silence"], nightly=["cut"]))
 def test_what_drifts_at_once_is_repaired_without_the_hub(
     lab: Lab, hub_wire: Proxy, how: str
 ) -> None:
@@ -64,7 +65,7 @@ def test_what_drifts_at_once_is_repaired_without_the_hub(
         hub_wire.silence()
     else:
         hub_wire.cut()
-        eventually(says, agent, BEGINS)
+        within(BACKED_OFF_S, says, agent, BEGINS)
     repairs = Repairs(lab, path)
     time.sleep(1.0)  # until it watches
     names = [f"map-{number}" for number in range(DRIFTED)]
@@ -95,7 +96,7 @@ def _served(lab: Lab, group: Group) -> str:
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(create, range(DRIFTED)))
-    eventually(_has_all, lab, path)
+    within(BACKED_OFF_S, _has_all, lab, path)
     return path
 
 

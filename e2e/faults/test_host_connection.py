@@ -9,6 +9,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.lab import FAST, Lab
 from e2e.lab.proxy import Proxy
+from e2e.lab.tiers import rows
 from e2e.lab.wait import within
 
 FAULT_S = 15.0
@@ -21,6 +22,8 @@ FAULTS: dict[str, Callable[[Proxy], None]] = {
     "black hole": Proxy.silence,
     "stall in an answer": lambda wire: wire.stall(6000),
 }
+NIGHTLY = ("refuse", "loss by resets", "black hole")
+"""What cells of test_matrix that are run always hold, too."""
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def wire(lab: Lab, tmp_path: Path) -> Iterator[Proxy]:
         yield proxy
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", rows(FAULTS, NIGHTLY))
 def test_what_changed_on_both_sides_meanwhile_is_put_right(
     lab: Lab, wire: Proxy, fault: str
 ) -> None:

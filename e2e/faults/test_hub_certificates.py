@@ -11,7 +11,7 @@ from control_planes.pki import Authority
 from e2e.lab.followed import BEGINS, ENDS, Followed, says
 from e2e.lab.lab import FAST, Lab
 from e2e.lab.tls_front import TlsFront, lead
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, within
 
 AUTHORITY = Authority("first")
 LONG_AGO = dt.timedelta(minutes=-1)
@@ -57,7 +57,7 @@ def test_a_new_certificate_of_the_same_authority_is_nothing_new(fronted: Fronted
 def test_a_certificate_that_expired_is_an_outage_until_there_is_another(fronted: Fronted) -> None:
     front, seen = fronted
     front.use(AUTHORITY, LONG_AGO)
-    eventually(says, seen.agent, BEGINS)
+    within(BACKED_OFF_S, says, seen.agent, BEGINS)
     seen.drifts_and_is_repaired("1")
     front.use(AUTHORITY)
     seen.recovers("2")
@@ -68,7 +68,7 @@ def test_another_authority_is_trusted_once_the_kubeconfig_names_it(fronted: Fron
     front, seen = fronted
     other = Authority("second")
     front.use(other)
-    eventually(says, seen.agent, BEGINS)
+    within(BACKED_OFF_S, says, seen.agent, BEGINS)
     seen.drifts_and_is_repaired("1")
     lead(seen.agent.hub_kubeconfig, front.server, other)
     seen.recovers("2")

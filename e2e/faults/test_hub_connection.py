@@ -15,8 +15,9 @@ from e2e.lab.audit import AgentWrites
 from e2e.lab.followed import BEGINS, ENDS, RECOVERS_S, Followed, follow, point, says
 from e2e.lab.lab import Lab
 from e2e.lab.proxy import Proxy
+from e2e.lab.tiers import rows
 from e2e.lab.tunnel import Tunnel
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.works import condition
 
 FAULT_S = 20.0
@@ -52,7 +53,11 @@ FAULTS: dict[str, tuple[Fault, float, int]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+NIGHTLY = ("refuse", "loss by resets")
+"""What test_outages and the resets of test_matrix hold, too."""
+
+
+@pytest.mark.parametrize("fault", rows(FAULTS, NIGHTLY))
 def test_fault_of_the_connection_costs_nothing_but_its_time(
     lab: Lab, hub_wire: Proxy, fault: str
 ) -> None:
@@ -125,7 +130,7 @@ def test_hub_that_moves_is_found_by_the_kubeconfig(
     used = seen.agent.hub_kubeconfig
     point(used, "https://hub.invalid:6443")
     hub_wire.cut()
-    eventually(says, seen.agent, BEGINS)
+    within(BACKED_OFF_S, says, seen.agent, BEGINS)
     seen.drifts_and_is_repaired("1")
     with Proxy(lab.hub.kubeconfig, tmp_path / "moved") as moved:
         point(used, moved.server)
@@ -145,7 +150,7 @@ def test_hub_behind_a_proxy_that_breaks_is_found_again(lab: Lab, tmp_path: Path)
         seen.recovers("2")
         tunnel.refuses = True
         tunnel.end_all()
-        eventually(says, seen.agent, BEGINS)
+        within(BACKED_OFF_S, says, seen.agent, BEGINS)
         seen.drifts_and_is_repaired("2")
         tunnel.refuses = False
         seen.recovers("3")

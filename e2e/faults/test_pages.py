@@ -16,7 +16,7 @@ from e2e.lab.checkpoint import KEPT, is_saved, manifest_saved, secrets_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import QUICK_LEASE, Lab
 from e2e.lab.page_front import Fault, PageFront
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.lab.works import works_path
 from tests.fakes.pages import PAGES
 
@@ -81,8 +81,8 @@ class Served:
             for each in (self.changes, self.quiet)
         )
         for each in (self.changes, self.quiet):
-            eventually(lab.on_host, each, self.group)
-            eventually(is_saved, lab, self.agent, self.group, each)
+            within(BACKED_OFF_S, lab.on_host, each, self.group)
+            within(BACKED_OFF_S, is_saved, lab, self.agent, self.group, each)
         self.path = lab.host_path(self.changes, self.group)
         self._value = 1
 
@@ -146,8 +146,8 @@ class Served:
     def kept(self) -> set[str]:
         """Return the entries of the checkpoint, once both Works are among them as they are now."""
         for each in (self.changes, self.quiet):
-            eventually(is_saved, self.lab, self.agent, self.group, each)
-        eventually(self._is_saved_as_now)
+            within(BACKED_OFF_S, is_saved, self.lab, self.agent, self.group, each)
+        within(BACKED_OFF_S, self._is_saved_as_now)
         found = secrets_of(self.lab.host, self.agent)
         return {f"{s['metadata']['name']} {key}" for s in found for key in s.get("data") or {}}
 
@@ -234,7 +234,7 @@ def test_start_serves_from_the_checkpoint_while_the_hub_is_a_page(served: Served
 @pytest.mark.parametrize("name", ["401 Status", "503 plain"])
 def test_standby_takes_over_while_the_hub_is_a_page(served: Served, name: str) -> None:
     standby = served.start_standby()
-    eventually(_says, standby, "Standing by")
+    within(BACKED_OFF_S, _says, standby, "Standing by")
     served.hub.begin(FAULTS[name])
     served.agent.kill()
     served.drift()

@@ -116,7 +116,7 @@ def command(
 def is_ready(pod: Object) -> bool:
     try:
         return bool(condition(pod, "Ready")["status"] == "True")
-    except LookupError:
+    except AssertionError:
         return False
 
 

@@ -14,7 +14,7 @@ from e2e.kind import workloads
 from e2e.kind.installed import AGENT, ROOT, Installed, is_ready, lives
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
-from e2e.lab.wait import eventually, wait_gone, within
+from e2e.lab.wait import REAL_S, wait_gone, within
 from e2e.lab.works import condition
 
 LABEL = "node-restriction.kubernetes.io/branch"
@@ -137,14 +137,14 @@ def test_agent_is_installed_by_manifests_and_join(kind: Installed, tmp_path: Pat
         assert len(pods) == 2
         assert any(is_ready(pod) for pod in pods)
 
-    eventually(both)
+    within(REAL_S, both)
 
 
 def test_virtual_clusters_come_by_kubectl_apply(kind: Installed) -> None:
     for group in BRANCHES:
         kind.kubectl("apply", "-f", "-", content=yaml.safe_dump(virtual_cluster(group)))
     for group, nodes in (("a", 2), ("b", 1)):
-        eventually(assert_ready, kind, group, nodes)
+        within(REAL_S, assert_ready, kind, group, nodes)
     told = kind.kubectl("get", "vc")
     assert told.splitlines()[0].split() == [
         "NAME",
@@ -180,7 +180,7 @@ def test_pods_answer_through_services(kind: Installed, group: str) -> None:
         answered = {ask(kind, group) for _ in range(6)}
         assert answered == {f"1 {name}" for name in names}
 
-    eventually(all_of_them)
+    within(REAL_S, all_of_them)
     assert ask(kind, group, f"http://db-1.db.{on_host(group)}:{workloads.PORT}/") == "1 db-1"
 
 
@@ -227,9 +227,9 @@ def test_leader_is_killed(kind: Installed) -> None:
         assert live["data"] == {"key": "2"}
 
     for group in BRANCHES:
-        eventually(applied, group)
+        within(REAL_S, applied, group)
     assert staying(kind, *BRANCHES) == before
-    eventually(_both_ready, kind)
+    within(REAL_S, _both_ready, kind)
 
 
 def test_link_of_a_worker_is_cut_for_longer_than_the_grace_time(kind: Installed) -> None:
@@ -237,18 +237,18 @@ def test_link_of_a_worker_is_cut_for_longer_than_the_grace_time(kind: Installed)
     kind.on_node(node, CUT)
     try:
         within(120, assert_node, kind, node, "Unknown")
-        eventually(assert_ready, kind, "a", 1)
+        within(REAL_S, assert_ready, kind, "a", 1)
         assert_ready(kind, "b", 1)
         time.sleep(10)
     finally:
         kind.on_node(node, MEND)
     within(120, assert_node, kind, node, "True")
-    eventually(assert_ready, kind, "a", 2)
+    within(REAL_S, assert_ready, kind, "a", 2)
     assert staying(kind, *BRANCHES) == before
     for group in BRANCHES:
         for app in ("web", "probe", "db"):
-            eventually(pods_of, kind, group, app)
-        assert eventually(ask, kind, group).startswith("2 ")
+            within(REAL_S, pods_of, kind, group, app)
+        assert within(REAL_S, ask, kind, group).startswith("2 ")
     assert_in_their_groups(kind)
 
 
@@ -257,7 +257,7 @@ def test_node_moves_to_the_other_group(kind: Installed) -> None:
     stay = lives([pod for pod in kind.pods(BRANCHES["a"]) if pod["spec"].get("nodeName") != node])
     kind.kubectl("label", "--overwrite", "node", node, f"{LABEL}=b")
     for group, nodes in (("a", 1), ("b", 2)):
-        eventually(assert_ready, kind, group, nodes)
+        within(REAL_S, assert_ready, kind, group, nodes)
     for pod in kind.pods(BRANCHES["a"]):  # the administrator moves what runs there
         if pod["spec"].get("nodeName") == node:
             kind.host.delete(path_of(pod | {"apiVersion": "v1", "kind": "Pod"}))
@@ -282,7 +282,7 @@ def test_virtual_cluster_goes_by_kubectl_delete(kind: Installed) -> None:
     before = staying(kind, "a")
     kind.kubectl("delete", "vc", BRANCHES["b"], "--timeout=300s")
     wait_gone(kind.hub, f"{CLUSTERS}/{BRANCHES['b']}")
-    eventually(_no_pods, kind, "b")
+    within(REAL_S, _no_pods, kind, "b")
     assert staying(kind, "a") == before
     assert_ready(kind, "a", 1)
 

@@ -27,7 +27,7 @@ from e2e.kind.installed import AGENT, Installed, is_ready
 from e2e.kind.test_story import BRANCHES, CLUSTERS, LABEL, assert_status
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import REAL_S, within
 
 A, B = BRANCHES.values()
 OFFICE = "office"
@@ -124,7 +124,7 @@ def test_gateway_is_turned_on(kind: Installed, tmp_path: Path) -> None:
         assert spec.get("proxyURL") == SETTINGS["proxyURL"]
 
     for cluster in (A, B):
-        eventually(published, cluster)
+        within(REAL_S, published, cluster)
 
 
 def test_consoles_run_and_alice_may_use_one(kind: Installed) -> None:
@@ -320,7 +320,7 @@ def test_promote(kind: Installed, root: HubUser) -> None:
         labels["app"] = "legacy"
     create = root.kubectl(A, "create", "-f", "-")
     root.run(create, stdin=yaml.safe_dump(legacy).encode())
-    pod = eventually(pod_of, kind, A, "legacy")
+    pod = within(REAL_S, pod_of, kind, A, "legacy")
     root.run(root.command(WAYS[0], A, "promote", "deployment", "legacy", "-n", OFFICE))
     within(120, assert_status, kind, legacy, readyReplicas=1)
     template = kind.hub.get(path_of(legacy))

@@ -11,6 +11,17 @@ from karmada_vc_agent.kube import salvage
 
 Object = dict[str, Any]
 
+
+class Answer(Object):
+    """What a server answered; to read a field that it does not have fails an assertion.
+
+    So a story can wait for a field, while a mistake in the story itself ends it at once.
+    """
+
+    def __missing__(self, key: str) -> Any:
+        raise AssertionError(f"no {key!r} among {sorted(self)}")
+
+
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 ATTEMPTS_S = 30.0
@@ -146,9 +157,9 @@ class Api:
 def _decoded(content: bytes) -> Object:
     """Decode an object; of one nested deeper than Python decodes, the first levels."""
     try:
-        answer: Object = json.loads(content)
+        answer: Object = json.loads(content, object_hook=Answer)
     except RecursionError:
-        answer = json.loads(salvage.cut(content, 100))
+        answer = json.loads(salvage.cut(content, 100), object_hook=Answer)
     return answer
 
 

@@ -53,6 +53,13 @@ class Endpoints:
         return Scrape(answer.data.decode())
 
 
+class _Samples(dict[tuple[str, ...], float]):
+    """Values by labels; to read one that is not there yet fails an assertion."""
+
+    def __missing__(self, labels: tuple[str, ...]) -> float:
+        raise AssertionError(f"no sample with labels {labels} among {list(self)}")
+
+
 class Scrape:
     """What one look at /metrics showed."""
 
@@ -62,12 +69,12 @@ class Scrape:
 
     def values(self, sample: str) -> dict[tuple[str, ...], float]:
         """Return label values in order of their names -> value, of one sample name."""
-        return {
-            tuple(found.labels[name] for name in sorted(found.labels)): found.value
+        return _Samples(
+            (tuple(found.labels[name] for name in sorted(found.labels)), found.value)
             for family in self.families.values()
             for found in family.samples
             if found.name == sample
-        }
+        )
 
     def shape(self, family: str) -> tuple[str, frozenset[str]]:
         """Return type and label names of a family that has samples."""

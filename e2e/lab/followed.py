@@ -10,6 +10,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import collection
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.wait import within
+from e2e.lab.works import condition
 
 BEGINS, ENDS = "Waiting for API server", "API server answers again"
 RECOVERS_S = 90.0
@@ -57,9 +58,7 @@ class Followed:
         assert self.renewed_at() > before
 
     def _is_applied_of_now(self) -> None:
-        work = self.lab.hub.get(self.work)
-        conditions = {c["type"]: c["status"] for c in work["status"]["conditions"]}
-        assert conditions["Applied"] == "True"
+        assert condition(self.lab.hub.get(self.work), "Applied")["status"] == "True"
 
 
 def follow(lab: Lab, hub: Path, *flags: str) -> Followed:

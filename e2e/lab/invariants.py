@@ -140,6 +140,7 @@ def _is_kept(scene: Scene) -> None:
         }
         for entry in scene.wanted():
             if entry.group is group:
+                assert entry.name in found, "not in the checkpoint yet"
                 known = content(entry.kind, found[entry.name])
                 assert known == content(entry.kind, entry.manifest), "not in the checkpoint yet"
 

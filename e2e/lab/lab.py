@@ -10,7 +10,7 @@ from e2e.lab import objects
 from e2e.lab.access import LIFETIME_S, Kubeconfigs
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError, Object, collection, path_of
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, THROUGH_HUB_S, eventually, within
 from e2e.lab.works import condition, hand_written, works_path
 
 NODES = "/api/v1/nodes"
@@ -164,7 +164,7 @@ class Lab:
             assert ready["status"] == status, f"Cluster {name}: {ready}"
             return cluster
 
-        return eventually(look)
+        return within(STARTED_S, look)
 
     def namespace(self, suffix: str = "") -> str:
         """Make a namespace on the hub."""
@@ -197,12 +197,12 @@ class Lab:
             assert applied["status"] == "True", f"ResourceBinding {name}: {seen}"
             return binding
 
-        return eventually(look)
+        return within(THROUGH_HUB_S, look)
 
     def create_work(self, group: Group, name: str, *manifests: Object, **spec: bool) -> str:
         """Write a Work by hand; return its path."""
         work = hand_written(group.name, name, *manifests, **spec)
-        eventually(self.hub.get, f"/api/v1/namespaces/{work['metadata']['namespace']}")
+        within(STARTED_S, self.hub.get, f"/api/v1/namespaces/{work['metadata']['namespace']}")
         return path_of(self.hub.create(work))
 
     def works(self, group: Group) -> list[Object]:
@@ -219,13 +219,13 @@ class Lab:
                 assert applied["message"] == message
             return found
 
-        return eventually(look)
+        return within(STARTED_S, look)
 
     # --- both ---------------------------------------------------------------------------
 
     def on_host(self, template: Object, group: Group) -> Object:
         """Wait until an object of the hub is on the host; return the host's."""
-        return eventually(self.host.get, self.host_path(template, group))
+        return within(THROUGH_HUB_S, self.host.get, self.host_path(template, group))
 
     def host_path(self, template: Object, group: Group) -> str:
         """Return where the host has an object of the hub."""
@@ -239,7 +239,7 @@ class Lab:
             assert live["data"] == data, live["data"]
             return live
 
-        return eventually(look)
+        return within(THROUGH_HUB_S, look)
 
     def wait_status(self, template: Object, **expected: int) -> None:
         """Wait until the hub has these numbers in the status of a template."""
@@ -248,9 +248,49 @@ class Lab:
             status = self.hub.get(path_of(template)).get("status") or {}
             assert {key: status.get(key) for key in expected} == expected, status
 
-        eventually(look)
+        within(THROUGH_HUB_S, look)
 
     def pods(self, namespace: str) -> list[Object]:
         """Return the pods of a host namespace that are to stay."""
         pods = self.host.list(collection("v1", "Pod", namespace))
         return [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+
+
+class SharedLab(Lab):
+    """A lab whose stories come one after the other and share one agent, with usual settings.
+
+    Each story has namespaces of its own; groups of the same size are the same ones.
+    """
+
+    def __init__(self, hub: Api, host: Api, directory: Path) -> None:
+        super().__init__(hub, host, directory)
+        self._groups: dict[tuple[str, int, str], Group] = {}
+
+    def group(self, letter: str, nodes: int = 1, cpu: str = "4") -> Group:
+        """Return the group of this size; only those of one node are known by their letter."""
+        key = (letter, nodes, cpu)
+        if key not in self._groups:
+            is_usual = (nodes, cpu) == (1, "4")
+            self._groups[key] = super().group(
+                letter if is_usual else f"{letter}-{nodes}-{cpu}", nodes, cpu
+            )
+        return self._groups[key]
+
+    def serve(self, *entries: Group | dict[str, Any], **settings: Any) -> Agent:
+        """Have the agent serve these, too, and wait until they are Ready."""
+        assert not settings, "a story with settings of its own needs an agent of its own"
+        if not self.agents:
+            return super().serve(*entries)
+        (agent,) = self.agents
+        served = agent.settings["virtualClusters"]
+        new = [e.settings() if isinstance(e, Group) else e for e in entries]
+        if added := [entry for entry in new if entry not in served]:
+            served += added
+            agent.reload()
+        for entry in new:
+            self.wait_ready(entry["name"])
+        return agent
+
+    def namespace(self, suffix: str = "") -> str:
+        """Make a namespace on the hub that no other story has."""
+        return super().namespace(f"-{len(self.namespaces) + 1}{suffix}")

@@ -18,7 +18,7 @@ from control_planes.pki import Authority, write_private
 from e2e.lab.agent import ROOT, clean_environment, settings_file
 from e2e.lab.api import Api, Object
 from e2e.lab.kubectl import kubectl
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 from karmada_vc_agent.features.gateway.secret import (
     KEY_BYTES,
     KINDS,
@@ -88,7 +88,7 @@ class LoneGateway:
             told |= {**self._make(cluster), definition_key(cluster): definition_text(vc)}
         self._tell(told)
         for cluster in clusters:
-            eventually(self._assert_serves, cluster)
+            within(STARTED_S, self._assert_serves, cluster)
 
     def _make(self, cluster: str) -> dict[str, str]:
         """Make what is of one virtual cluster; return what the Secret has to say of it."""
@@ -109,12 +109,15 @@ class LoneGateway:
         self.host.patch(path, {"stringData": texts})
 
     def _assert_serves(self, cluster: str) -> None:
-        answer = self.ask("/api/v1/namespaces", cluster).json()
-        names = {each["metadata"]["name"] for each in answer["items"]}
+        answer = self.ask("/api/v1/namespaces", cluster)
+        assert answer.status == 200, answer.data
+        names = {each["metadata"]["name"] for each in answer.json()["items"]}
         assert names == {*NAMESPACES, "kube-system"}
         for name in NAMESPACES:
             assert self.ask(f"/api/v1/namespaces/{name}/configmaps", cluster).status == 200
-        assert len(self.ask("/api/v1/nodes", cluster).json()["items"]) == 1
+        answer = self.ask("/api/v1/nodes", cluster)
+        assert answer.status == 200, answer.data
+        assert len(answer.json()["items"]) == 1
 
     def claim(self, cluster: str, virtual: str) -> str:
         """Make a claimed namespace with the rights in it; return its name on the host."""
@@ -190,7 +193,7 @@ class LoneGateway:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, cwd=ROOT, env=clean_environment()
             )
-        self.port = eventually(self._serving_port)
+        self.port = within(STARTED_S, self._serving_port)
 
     def _settings(self, more: dict[str, Any]) -> dict[str, Any]:
         gateway = {

@@ -15,7 +15,7 @@ from e2e.lab.api import Object
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 
 
 def kubeconfig_of(lab: Lab, agent: Agent, group: Group, account: str) -> Path:
@@ -50,10 +50,11 @@ class OperatedSite:
         lab.wait_serving(self.agent)
         self.gateway.start(self.agent)
         self.file, self.other = (
-            eventually(kubeconfig_of, lab, self.agent, group, "alice") for group in (self.a, self.b)
+            within(STARTED_S, kubeconfig_of, lab, self.agent, group, "alice")
+            for group in (self.a, self.b)
         )
         for file in (self.file, self.other):
-            eventually(kubectl, file, "get", "namespace", "default")
+            within(STARTED_S, kubectl, file, "get", "namespace", "default")
 
     def __enter__(self) -> Self:
         return self

@@ -15,7 +15,7 @@ import yaml
 from e2e.lab.agent import EXIT_S, LOG_TAIL, clean_environment
 from e2e.lab.api import Api
 from e2e.lab.lab import CLUSTERS, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 from e2e.lab.works import execution_namespace
 
 
@@ -86,7 +86,7 @@ def joined_whole(lab: Lab, program: str, cluster: str, *flags: str) -> Iterator[
     uid = lab.host.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
     with (Path(tempfile.gettempdir()) / f"karmada-vc-agent-e2e-{uid}").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        eventually(_is_not_joined, lab, uid)
+        within(STARTED_S, _is_not_joined, lab, uid)
         try:
             with RealAgent(
                 program, lab.hub, lab.host, cluster, own, lab.directory, *flags

@@ -1,4 +1,4 @@
-"""Wait for what only looking again can tell; say what was seen last when it never came."""
+"""Wait for what only repeated reading shows; report what was seen last when it never came."""
 
 import time
 from collections.abc import Callable
@@ -12,13 +12,30 @@ from e2e.lab.api import Api, ApiError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-TIMEOUT_S = 180.0
+TIMEOUT_S = 20.0
+STARTED_S = 90.0
+"""An agent imports its code, is confined by policies, lists hub and host and reports; three start
+at once on two cores."""
+THROUGH_HUB_S = 60.0
+"""A change passes five controllers of Karmada, the agent and those of the host, and back again."""
+GONE_S = 180.0
+"""Deletions wait for one another: the hub checks a Cluster that is deleted every 10 s, the host
+empties a namespace kind by kind."""
+BACKED_OFF_S = 120.0
+"""What failed is retried by a back-off, which grows as long as it fails; so is a connection."""
+NODE_GRACE_S = 120.0
+"""The host reports a node Unknown 50 s after its last Lease, and evicts behind that."""
+REAL_S = 180.0
+"""On kind: real kubelets start real containers, and Leases of 15 s run out."""
 POLL_S = 0.1
-_NOT_YET = (AssertionError, ApiError, LookupError, TypeError, urllib3.exceptions.HTTPError)
+_NOT_YET = (AssertionError, ApiError, urllib3.exceptions.HTTPError)
+
+slow: list[str] = []
+"""Waits that took more than half of their time, for the report of the test that runs."""
 
 
 def eventually(look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-    """Call `look` until it raises no more; return what it returned. See `within`."""
+    """Call `look` until it raises no more, for TIMEOUT_S; where longer is right, use `within`."""
     __tracebackhide__ = True
     return within(TIMEOUT_S, look, *args, **named)
 
@@ -26,18 +43,22 @@ def eventually(look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
 def within(timeout_s: float, look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """Call `look` for so long at most until it raises no more; return what it returned.
 
-    look: asserts what is to be; an assertion, a missing object and a missing key count as
-    not yet.
+    look: asserts what is to be. An assertion and an answer that is no success count as not yet;
+    anything else is a mistake of the story and ends it.
     """
     __tracebackhide__ = True
-    deadline = time.monotonic() + timeout_s
+    begin = time.monotonic()
     while True:
         try:
-            return look(*args, **named)
+            result = look(*args, **named)
         except _NOT_YET as error:
-            if time.monotonic() > deadline:
+            if time.monotonic() - begin > timeout_s:
                 seen = f"{type(error).__name__}: {error}"
                 pytest.fail(f"not within {timeout_s:.0f} s; last seen: {seen}")
+        else:
+            if (took_s := time.monotonic() - begin) > timeout_s / 2:
+                slow.append(f"{took_s:.0f} of {timeout_s:.0f} s for {_name(look)}")
+            return result
         time.sleep(POLL_S)
 
 
@@ -45,8 +66,12 @@ def wait_gone(api: Api, path: str) -> None:
     """Wait until there is no such object."""
     __tracebackhide__ = True
 
-    def look() -> None:
+    def look_for() -> None:
         found = api.find(path)
         assert found is None, f"{path} is still there: {found['metadata']}"
 
-    eventually(look)
+    within(GONE_S, look_for)
+
+
+def _name(look: Callable[..., object]) -> str:
+    return str(getattr(look, "__qualname__", look))

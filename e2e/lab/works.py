@@ -30,11 +30,11 @@ def hand_written(cluster: str, name: str, *manifests: Object, **spec: bool) -> O
 
 
 def condition(obj: Object, kind: str) -> Object:
-    """Return a condition of any object; LookupError where it is not there yet."""
+    """Return a condition of any object; AssertionError where it is not there yet."""
     for found in (obj.get("status") or {}).get("conditions") or []:
         if found["type"] == kind:
             return dict(found)
-    raise LookupError(f"no condition {kind} in {obj.get('status')}")
+    raise AssertionError(f"no condition {kind} in {obj.get('status')}")
 
 
 def _marked(cluster: str, work: str, manifest: Object) -> Object:

@@ -32,6 +32,7 @@ from tests.fuzz import hostile, samples
 
 TENANT, NEIGHBOUR = "branch-a", "branch-b"
 PATIENCE_S = 120.0
+POLL_S = 0.1
 _CONFIG = "config.karmada.io/v1alpha1"
 _HUB = (
     *served.HUB,
@@ -97,7 +98,7 @@ class Field:
                 raise SufferedError(f"the process ended: {error!r}")
             if asyncio.get_running_loop().time() > deadline:
                 raise SufferedError(problem)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(POLL_S)
 
     def say(self, server: FakeApiServer, plural: str, line: bytes) -> None:
         """Tell every watch of a resource a line, whatever is in it."""

@@ -5,7 +5,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.kube.rate_limit import TokenBucket
@@ -381,7 +381,6 @@ class Model:
         self.working.append(key)
 
 
-@settings(deadline=None, max_examples=150)
 @given(STEPS)
 def test_no_key_is_lost_or_worked_on_twice_at_once(steps: list[tuple[Any, ...]]) -> None:
     async def play() -> None:
@@ -564,7 +563,6 @@ async def test_retry_now_brings_keys_that_wait_for_a_cause() -> None:
         max_size=40,
     )
 )
-@settings(max_examples=200, deadline=None)
 def test_no_key_that_has_a_cause_is_ever_lost(steps: list[tuple[str, str, list[str]]]) -> None:
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(_no_key_is_lost(steps))

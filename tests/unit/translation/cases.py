@@ -20,7 +20,7 @@ class Case:
 
 
 def _cases(file: Path) -> list[Case]:
-    documents = list(yaml.safe_load_all(file.read_text()))
+    documents = list(yaml.load_all(file.read_text(), yaml.CSafeLoader))
     cases = []
     for document in documents:
         metadata = document["given"]["manifest"].get("metadata") or {}
@@ -31,8 +31,9 @@ def _cases(file: Path) -> list[Case]:
 
 
 FILES = sorted(FOLDER.rglob("*.yaml"))
-CASES = [case for file in FILES for case in _cases(file)]
-STACKS = {file.stem: _cases(file) for file in FILES if file.parent.name == "stacks"}
+_OF_FILES = {file: _cases(file) for file in FILES}
+CASES = [case for cases in _OF_FILES.values() for case in cases]
+STACKS = {file.stem: cases for file, cases in _OF_FILES.items() if file.parent.name == "stacks"}
 """Whole applications: file -> a case for each of its manifests."""
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import given as for_all
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
@@ -68,7 +67,6 @@ SELECTORS: st.SearchStrategy[Any] = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @for_all(NAMES, SELECTORS, st.sampled_from(["edge", "ops"]))
 def test_a_term_means_the_same_namespaces_or_is_refused(
     names: list[str], selector: Object | None, own: str

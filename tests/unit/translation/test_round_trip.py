@@ -219,7 +219,6 @@ def test_references_come_back(kind: GroupKind, data: st.DataObject) -> None:
     _check_both_ways(data.draw(objects_of(kind, tuple(reference_table.BY_KIND[kind]))), kind)
 
 
-@settings(deadline=None, max_examples=100)
 @for_all(st.data())
 def test_references_in_pod_specs_come_back(data: st.DataObject) -> None:
     kind = ("apps", "Deployment")
@@ -250,7 +249,6 @@ SUBJECTS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @for_all(st.lists(SUBJECTS, max_size=4), WORDS | st.sampled_from(["admin", "cluster-admin"]))
 def test_subjects_and_roles_come_back(subjects: list[Object], role: str) -> None:
     kind = ("rbac.authorization.k8s.io", "RoleBinding")
@@ -264,7 +262,6 @@ def test_subjects_and_roles_come_back(subjects: list[Object], role: str) -> None
     _check_both_ways(binding, kind)
 
 
-@settings(deadline=None, max_examples=100)
 @for_all(st.lists(NAMESPACES, max_size=4))
 def test_names_in_rules_come_back(names: list[str]) -> None:
     kind = ("rbac.authorization.k8s.io", "Role")

@@ -98,8 +98,8 @@ def with_annotations(number: int) -> Object:
 def test_what_is_kept_of_a_virtual_cluster_is_bounded(
     keeping: Keeping, make: Callable[[int], Object]
 ) -> None:
-    grown = keeping.list(make(n) for n in range(40))
-    assert len(keeping.store) == 40
+    grown = keeping.list(make(n) for n in range(20))
+    assert len(keeping.store) == 20
     assert 4 * MIB < grown < 9 * MIB
     assert keeping.over == ["branch-a"]
     assert list(keeping.kept.met()) == [("branch-a", HOST_BYTES)]

@@ -278,7 +278,7 @@ async def test_works_of_who_is_served_no_more_are_not_kept(hub: FakeApiServer) -
 
 def test_works_of_tiny_keys_count_what_they_hold() -> None:
     tiny = {**config_map("c"), "data": {f"k{n}": "" for n in range(40_000)}}
-    works = [work(f"w-{n:02}", tiny, created=n) for n in range(30)]
+    works = [work(f"w-{n:02}", tiny, created=n) for n in range(8)]
     content = orjson.dumps({"kind": "WorkList", "metadata": {}, "items": works})
     bounds = WorkBounds({"branch-a": objects.virtual_cluster(bounds=Bounds(bytes=Size(10 * MIB)))})
     tracemalloc.start()

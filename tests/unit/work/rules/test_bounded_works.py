@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
@@ -155,7 +155,6 @@ _WORK = st.tuples(
 
 
 @given(st.lists(st.one_of(_WORK, st.sampled_from("abcdefgh")), max_size=40), st.randoms())
-@settings(max_examples=150)
 def test_only_what_there_is_decides_and_every_change_is_told(
     steps: list[Any], order: random.Random
 ) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.features.gateway.mapping.exchange import Forward
@@ -51,7 +51,6 @@ FORMS = (
 
 
 @pytest.mark.parametrize("plural", ROOTS)
-@settings(max_examples=60)
 @given(
     body=objects | st.lists(objects, max_size=3) | leaves,
     form=st.sampled_from(FORMS),
@@ -64,7 +63,6 @@ def test_any_body_is_mapped_or_refused(plural: str, body: Any, form: str, method
         assert 400 <= planned.code < 500
 
 
-@settings(max_examples=100)
 @given(
     body=objects | st.lists(objects, max_size=3),
     form=st.sampled_from(FORMS),
@@ -87,7 +85,6 @@ PATHS = (
 
 
 @pytest.mark.parametrize("path", PATHS)
-@settings(max_examples=60)
 @given(answer=objects)
 @example(answer={"metadata": {"namespace": 1}})
 def test_any_answer_is_mapped(path: str, answer: Object) -> None:

@@ -201,7 +201,7 @@ types = st.sampled_from(
 )
 
 
-@settings(max_examples=600)
+@settings(max_examples=100)
 @given(
     method=methods,
     path=paths(),
