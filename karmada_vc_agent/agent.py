@@ -16,6 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from karmada_vc_agent.cluster.agent_node import check_apart_from_tenants
+from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.lead import Lead
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
@@ -43,7 +45,6 @@ from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.runner.api_servers import KUBE_SYSTEM_PATH
 from karmada_vc_agent.runner.clients import Clients, connect, warn_of_few_files
 from karmada_vc_agent.runner.collector import HOST, HUB
@@ -53,7 +54,6 @@ from karmada_vc_agent.runner.hub_certificate import HubCertificate
 from karmada_vc_agent.runner.hub_relief import hub_relief
 from karmada_vc_agent.runner.hub_start import HubStart
 from karmada_vc_agent.runner.joined import JoinedClusters, has_rights
-from karmada_vc_agent.runner.lead import Lead
 from karmada_vc_agent.runner.service import END_S, Service
 from karmada_vc_agent.runner.settings_follower import SettingsFollower
 from karmada_vc_agent.telemetry.build_info import build_info

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.agent_node import VARIABLE
+from karmada_vc_agent.cluster.agent_state import StateError
 from karmada_vc_agent.commands.shared_options import FilePath
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.config_error import ConfigError
@@ -34,7 +35,6 @@ from karmada_vc_agent.kube.connections import limit_tls_buffers
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.model.durations import Duration
-from karmada_vc_agent.runner.agent_state import StateError
 from karmada_vc_agent.runner.ending import call_on, stop_on_signals
 from karmada_vc_agent.runner.settings_follower import SettingsFollower, digest_of
 from karmada_vc_agent.telemetry.endpoints import (

@@ -20,6 +20,7 @@ from karmada_vc_agent.access.changes import Changes
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.access.removals import prune
+from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.commands.command_errors import CommandError
@@ -41,7 +42,6 @@ from karmada_vc_agent.model.karmada import (
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, namespaced_name
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.work.removal import preserve_work
 from karmada_vc_agent.work.work_finalizer import remove_finalizer
 from karmada_vc_agent.work.works import work_path

@@ -8,22 +8,14 @@ from datetime import UTC, datetime
 
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.judgements import LEASE
+from karmada_vc_agent.cluster.lead import Lead
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
+from karmada_vc_agent.kube.controller import NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
-from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, uid_of
-from karmada_vc_agent.model.switches import CLUSTER_STATUS
-from karmada_vc_agent.runner.clients import LEASE_LANES
-from karmada_vc_agent.runner.collector import HUB
-from karmada_vc_agent.runner.keys import itself
-from karmada_vc_agent.runner.lead import Lead
-from karmada_vc_agent.runner.leases import Reconcile
-from karmada_vc_agent.runner.parts import Parts
 
 _log = logging.getLogger(__name__)
 
@@ -188,47 +180,3 @@ class ClusterLeaseController:
             "renewTime": renew_time(lease, self._now()),
         }
         return {**lease, "metadata": metadata, "spec": spec}
-
-
-def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller; its first keys are those that `parts.leases` starts with."""
-    common, config = parts.common, parts.common.config
-
-    def renewed(name: str) -> None:
-        parts.collector.contact(name, HUB)
-        common.contact.accepted(name, LEASE)
-
-    controller = ClusterLeaseController(
-        common.clients.hub_leases,
-        common.stores.clusters,
-        config.cluster_lease_duration,
-        config.cluster_lease_renew_interval_fraction,
-        common.lead,
-        on_renewed=renewed,
-        on_skew=parts.collector.lease_ahead,
-        namespace=parts.lease_namespace,
-    )
-    return ControllerSpec(
-        "cluster-lease",
-        common.queues.by_name(RETRY_MAX_S),
-        parts.leases.tracked(_in_contact(parts, controller.reconcile)),
-        LEASE_LANES,
-        switch=CLUSTER_STATUS,
-        sources=(
-            Enqueues(parts.leases.due.subscribe, itself),
-            Enqueues(common.signals.lead_regained.subscribe, parts.names),
-        ),
-    )
-
-
-def _in_contact(parts: Parts, renew: Reconcile) -> Reconcile:
-    """Return `renew` such that it is noted why the hub does not take a Lease."""
-    contact, lead = parts.common.contact, parts.common.lead
-
-    async def noted(name: str) -> Requeue | None:
-        outcome = await contact.track(name, LEASE, renew(name))
-        if outcome is None or not lead.may_report():
-            contact.forget(name)
-        return outcome
-
-    return noted

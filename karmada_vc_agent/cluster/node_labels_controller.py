@@ -2,23 +2,16 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
-from functools import partial
 
 from karmada_vc_agent.cluster.hub_clusters import agent_of
 from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.keys import itself
-from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.runner.queues import FEW_WORKERS
 
 _log = logging.getLogger(__name__)
 
@@ -93,30 +86,3 @@ class NodeLabelsController:
             _log.info("Removed label of node", extra=extra)
         else:
             _log.info("Labelled node", extra={**extra, "value": wanted})
-
-
-def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller; its keys are nodes."""
-    common, stores = parts.common, parts.common.stores
-    vcs = common.virtual_clusters
-    controller = NodeLabelsController(
-        common.clients.host,
-        stores.nodes,
-        stores.membership,
-        vcs,
-        lambda name: stores.clusters.other_agent(name) is not None,
-        common.state.remember_label,
-    )
-    clusters = stores.clusters.store.add_handler
-    return ControllerSpec(
-        "node-labels",
-        common.queues.by_cluster(lambda node: stores.membership.owner_of(node) or flows.OWN),
-        controller.reconcile,
-        FEW_WORKERS,
-        sources=(
-            Enqueues(stores.nodes.add_handler, keys_of_node),
-            Enqueues(clusters, partial(keys_of_cluster, vcs, stores.nodes)),
-            Enqueues(parts.works.registered.disputed.subscribe, itself),
-        ),
-        resync_keys=lambda _: (node.metadata.name for node in stores.nodes),
-    )

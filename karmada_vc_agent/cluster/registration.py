@@ -6,8 +6,8 @@ missing otherwise, as after a restore of the hub, was lost: it is registered aga
 
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
-from functools import partial
 
+from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import (
     CLUSTERS_PATH,
     HubClusters,
@@ -20,16 +20,11 @@ from karmada_vc_agent.cluster.rules.cluster_registration import (
     served_by_another,
 )
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
+from karmada_vc_agent.kube.controller import NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, KubeError, NotFoundError
 from karmada_vc_agent.kube.log_once import LogOnce
-from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.runner.keys import same
-from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.runner.queues import FEW_WORKERS
 
 _log = logging.getLogger(__name__)
 
@@ -195,26 +190,3 @@ class RegistrationController:
         self._refusals[name] = text
         self._once.error("Not registered", about=name, virtual_cluster=name, reason=text)
         return REFUSED_RETRY
-
-
-def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller."""
-    common, vcs = parts.common, parts.common.virtual_clusters
-    controller = RegistrationController(
-        common.clients.hub,
-        common.stores.clusters,
-        common.state,
-        vcs,
-        common.registrations,
-        common.hooks.fields_of_new,
-    )
-    clusters = common.stores.clusters.store
-    return ControllerSpec(
-        "registration",
-        common.queues.by_name(),
-        controller.reconcile,
-        FEW_WORKERS,
-        initial_keys=parts.names,
-        sources=(Enqueues(clusters.add_handler, partial(keys_of_cluster, vcs)),),
-        resync_keys=same,
-    )

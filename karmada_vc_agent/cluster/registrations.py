@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, digest
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultPodSecurity, VirtualCluster
-from karmada_vc_agent.runner.agent_state import AgentState
 
 _OF_WORKS = frozenset(("paused", "window", "window_passes"))
 

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Protocol
 
-from karmada_vc_agent.cluster.host_status import HostStatus, HostView
+from karmada_vc_agent.cluster.clock import Clock
+from karmada_vc_agent.cluster.host_status import HostStatus
 from karmada_vc_agent.cluster.hub_clusters import (
     CLUSTERS_PATH,
     HubClusters,
@@ -29,22 +29,14 @@ from karmada_vc_agent.cluster.rules.readiness import (
 )
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.kube.health_probe import HealthProbe
-from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
 from karmada_vc_agent.model.karmada import CLUSTER_FINALIZER
 from karmada_vc_agent.model.merge_patch import merge_patch
 from karmada_vc_agent.model.objects import Object, dig
-from karmada_vc_agent.model.switches import CLUSTER_RESOURCE_MODELING, CLUSTER_STATUS
 from karmada_vc_agent.model.timestamps import timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.collector import StatusMeter
-from karmada_vc_agent.runner.common import Clock
-from karmada_vc_agent.runner.conditions import ClusterConditions, Conditions
-from karmada_vc_agent.runner.keys import itself, same
-from karmada_vc_agent.runner.parts import Parts
 
 _log = logging.getLogger(__name__)
 
@@ -255,65 +247,3 @@ _IN_DOUBT = READY.false(
     "the agent is listing everything again",
 )
 """Damped like an outage: until then the known state of the host may be outdated."""
-
-
-def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller."""
-    common, config = parts.common, parts.common.config
-    vcs, stores = common.virtual_clusters, common.stores
-    frequency_s = config.cluster_status_update_frequency
-    thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
-    conditions = ClusterConditions(parts)
-    controller = ClusterStatusController(
-        common.clients.hub_urgent,
-        stores.clusters,
-        HostStatus(_host_view(parts, conditions), common.clock.monotonic),
-        vcs,
-        StatusTimes(frequency_s, thresholds),
-        Collaborators(
-            common.scopes,
-            common.judgements,
-            parts.reachable,
-            common.contact,
-            common.lead.may_report,
-            parts.works.finalizer.why_terminating,
-            parts.leases.start,
-            StatusMeter(common.metrics, parts.collector),
-        ),
-        common.clock,
-    )
-    changed = partial(keys_of_cluster, stores.clusters, vcs)
-    return ControllerSpec(
-        "cluster-status",
-        common.queues.by_name(frequency_s),
-        controller.reconcile,
-        config.concurrent_cluster_syncs,
-        switch=CLUSTER_STATUS,
-        sources=(
-            Enqueues(stores.clusters.store.add_handler, changed),
-            Enqueues(stores.membership.changed.subscribe, itself, NODE_CHANGE_SETTLES_S),
-            Enqueues(common.signals.status_due.subscribe, itself),
-            Enqueues(common.signals.lead_regained.subscribe, parts.names),
-            *conditions.sources(),
-        ),
-        resync_keys=same,
-    )
-
-
-def _host_view(parts: Parts, conditions: Conditions) -> HostView:
-    common, stores, config = parts.common, parts.common.stores, parts.common.config
-    host, max_age_s = common.clients.host_urgent, config.cluster_status_update_frequency / 2
-    return HostView(
-        client=host,
-        probe=HealthProbe(host, max_age_s=max_age_s),
-        discovery=common.discoveries.host,
-        membership=stores.membership,
-        pods=stores.pods,
-        claims=stores.claims,
-        cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
-        conditions=conditions.of,
-        with_resources=config.enable_cluster_resource_modeling,
-        with_models=common.gates[CLUSTER_RESOURCE_MODELING],
-        discovery_max_age_s=max_age_s,
-        is_reached=config.gateway.enabled,
-    )

@@ -1,13 +1,14 @@
 """What all parts of the service are made from."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
+from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.clock import Clock
 from karmada_vc_agent.cluster.held_namespaces import HeldNamespaces
 from karmada_vc_agent.cluster.judgements import HubContact, Judgements
+from karmada_vc_agent.cluster.lead import Lead
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.origins import Origins
 from karmada_vc_agent.cluster.registrations import Registrations
@@ -25,13 +26,10 @@ from karmada_vc_agent.model.switches import (
     enabled_controllers,
     feature_gates,
 )
-from karmada_vc_agent.model.timestamps import timestamp
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.runner.clients import Clients
 from karmada_vc_agent.runner.hooks import Hooks
 from karmada_vc_agent.runner.hub_certificate import is_agents_own
 from karmada_vc_agent.runner.hub_identity import HubIdentity
-from karmada_vc_agent.runner.lead import Lead
 from karmada_vc_agent.runner.queues import Queues
 from karmada_vc_agent.runner.signals import Signals
 from karmada_vc_agent.runner.stores import Stores
@@ -44,14 +42,6 @@ T = TypeVar("T")
 
 UNKNOWN_ON_HUB_FOR_S = 30.0
 """It only says more of kinds that the host does not serve, and it is far away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """What time it is: monotonic seconds, and the time as Kubernetes writes it."""
-
-    monotonic: Callable[[], float] = time.monotonic
-    now: Callable[[], str] = lambda: timestamp(datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
+from karmada_vc_agent.kube.keys import itself
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.condition_spec import ConditionSpec
-from karmada_vc_agent.runner.keys import itself
 from karmada_vc_agent.runner.parts import Parts
 
 _OF_HUB = "[autonomy](autonomy.md#credentialrenewed-leasenamespaceexists)"

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from karmada_vc_agent.cluster.rules.agent_apart import AGENT_APART, agent_apart
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.rules.group_trusted import GROUP_TRUSTED, group_trusted
+from karmada_vc_agent.kube.keys import itself
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.condition_spec import ConditionSpec, Trigger
-from karmada_vc_agent.runner.keys import itself
 from karmada_vc_agent.runner.parts import Parts
 
 NODE_OVERLAP = ConditionType(

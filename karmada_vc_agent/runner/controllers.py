@@ -2,32 +2,24 @@
 
 from typing import Any
 
-from karmada_vc_agent.cluster import lease, node_labels_controller, registration, status
 from karmada_vc_agent.kube.controller import Controller
+from karmada_vc_agent.runner import cluster_controllers, work_controllers
 from karmada_vc_agent.runner.collector import controller_label
 from karmada_vc_agent.runner.feature import Setup
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.telemetry.meters import ControllerMeter
-from karmada_vc_agent.work import (
-    departures,
-    execution,
-    node_taints,
-    orphans_controller,
-    status_controller,
-)
-from karmada_vc_agent.work.namespaces import controller as namespaces
 
 OF_CORE: tuple[Setup, ...] = (
-    lease.setup,
-    departures.setup,
-    registration.setup,
-    status.setup,
-    orphans_controller.setup,
-    node_labels_controller.setup,
-    node_taints.setup,
-    namespaces.setup,
-    execution.setup,
-    status_controller.setup,
+    cluster_controllers.cluster_lease,
+    work_controllers.departures,
+    cluster_controllers.registration,
+    cluster_controllers.cluster_status,
+    work_controllers.orphans,
+    cluster_controllers.node_labels,
+    work_controllers.node_taints,
+    work_controllers.namespaces,
+    work_controllers.execution,
+    work_controllers.work_status,
 )
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read_checkpoint, why_unusable
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
@@ -15,7 +16,6 @@ from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundErro
 from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.retries import retry_until_done
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.runner.hub_identity import HubIdentity
 from karmada_vc_agent.runner.hub_presence import HubPresence
 

@@ -10,17 +10,15 @@ as long as it has namespaces.
 import logging
 from collections.abc import Callable, Mapping
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, find_cluster
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError
+from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.agent_state import AgentState
-from karmada_vc_agent.runner.keys import same
-from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy, policy_for
 from karmada_vc_agent.work.shared_objects import SharedObjects
 
@@ -104,28 +102,3 @@ class DeparturesController:
             resource.gvk, namespaced=resource.namespaced, configured=self._cluster_scoped_kinds
         )
         return policy is Policy.SHARE
-
-
-def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller; its first keys are all that were ever registered."""
-    common, vcs = parts.common, parts.common.virtual_clusters
-    stays_away = common.registrations.stays_away
-    controller = DeparturesController(
-        common.clients.hub,
-        common.clients.host,
-        common.discoveries.host,
-        common.stores.clusters,
-        common.state,
-        parts.works.shared_objects,
-        common.settings.cluster_scoped_kinds,
-        common.stores.claims,
-        vcs,
-        is_served=lambda name: name in vcs and not stays_away(name),
-    )
-    return ControllerSpec(
-        "departures",
-        common.queues.by_name(),
-        controller.reconcile,
-        initial_keys=common.state.clusters,
-        resync_keys=same,
-    )

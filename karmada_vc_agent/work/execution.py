@@ -12,20 +12,15 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Rest, RetryError
+from karmada_vc_agent.kube.controller import NotReadyError, Rest, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
-from karmada_vc_agent.kube.sources import Enqueues, Retries, Source
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.keys import itself
-from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.work.bugs import Bugs
 from karmada_vc_agent.work.held_changes import HeldChanges
@@ -271,59 +266,3 @@ def _dispatching(vc: VirtualCluster, work: Object) -> Condition:
 def _is_suspended(vc: VirtualCluster, work: Object) -> bool:
     """Whether nothing of a Work may be written to the host now."""
     return vc.paused or is_suspended(work)
-
-
-def setup(parts: Parts) -> ControllerSpec[WorkKey]:
-    """Declare the controller; no workload comes before what keeps its pods in place."""
-    common, works = parts.common, parts.works
-    controller = ExecutionController(
-        common.virtual_clusters,
-        Collaborators(
-            clusters=common.stores.clusters,
-            works=works.watches.works,
-            hub_works=works.hub_works,
-            reports=works.reports,
-            manifests=works.manifests,
-            finalizer=works.finalizer,
-            work_status=works.work_status,
-            events=works.events,
-            held_changes=common.held_changes,
-            scopes=common.scopes,
-            measure=common.metrics.work_synced,
-            bounds=works.bounds,
-            memory=works.memory,
-            in_flight=works.in_flight,
-        ),
-    )
-    return ControllerSpec(
-        "execution",
-        works.queue,
-        controller.reconcile,
-        common.config.concurrent_work_syncs,
-        switch=EXECUTION,
-        sources=(*_of_each_work(parts), *_of_other_works(parts)),
-        resync_keys=works.affected.of_clusters,
-        ready=common.hooks.wait_ready,
-    )
-
-
-def _of_each_work(parts: Parts) -> tuple[Source[WorkKey], ...]:
-    """Return what brings up a Work: itself, its objects, its Cluster."""
-    signals, affected = parts.common.signals, parts.works.affected
-    return (
-        Enqueues(signals.work_due.subscribe, itself),
-        Enqueues(signals.work_affected.subscribe, affected.by_id),
-        Enqueues(parts.common.stores.clusters.store.add_handler, affected.by_cluster),
-    )
-
-
-def _of_other_works(parts: Parts) -> tuple[Source[WorkKey], ...]:
-    """Return what brings up Works for something that they depend on."""
-    signals, stores, affected = parts.common.signals, parts.common.stores, parts.works.affected
-    by_meaning = partial(affected.by_meaning, parts.common.virtual_clusters)
-    return (
-        Enqueues(signals.work.subscribe, affected.by_work),
-        Enqueues(signals.meaning.subscribe, by_meaning),
-        Enqueues(stores.namespaces.add_handler, affected.by_namespace),
-        Retries(signals.dependencies.subscribe),
-    )

@@ -4,10 +4,6 @@ import logging
 from collections.abc import Callable
 
 from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
-from karmada_vc_agent.kube.controller import ControllerSpec
-from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.runner.keys import itself, same
-from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.work.works import Works
 
 _log = logging.getLogger(__name__)
@@ -35,17 +31,3 @@ class NodeTaintsController:
         _log.info("Tolerating the taints of the nodes", extra=extra)
         for name in self._works.names(cluster):
             self._enqueue((cluster, name))
-
-
-def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller."""
-    common, stores = parts.common, parts.common.stores
-    works, due = parts.works.watches.works, common.signals.work_due.emit
-    controller = NodeTaintsController(stores.taints, works, due)
-    return ControllerSpec(
-        "node-taints",
-        common.queues.by_name(),
-        controller.reconcile,
-        sources=(Enqueues(stores.membership.changed.subscribe, itself, SETTLES_S),),
-        resync_keys=same,
-    )

@@ -11,12 +11,10 @@ from datetime import UTC, datetime, timedelta
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, STAND_IN_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, namespaced_name
-from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.work.namespaces.bound_roles import BOUND, remove_stand_in
 from karmada_vc_agent.work.rules.orphaned import work_of
 from karmada_vc_agent.work.works import Works
@@ -109,28 +107,3 @@ def keys_of_work(_cluster: str, old: Object | None, new: Object | None) -> Itera
     """Return the key where a Work disappears whose deletion was not seen: it leaves its objects."""
     was_deleted = old is None or old["metadata"].get("deletionTimestamp")
     return () if new is not None or was_deleted else (ALL,)
-
-
-def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller; it has one key."""
-    common = parts.common
-    controller = OrphansController(
-        common.clients.host,
-        common.discoveries.host,
-        common.stores.claims,
-        parts.works.watches.works,
-        common.virtual_clusters,
-        parts.orphaned.note,
-    )
-    return ControllerSpec(
-        "orphans",
-        common.queues.by_name(),
-        controller.reconcile,
-        by_cluster=False,
-        initial_keys=lambda: (ALL,),
-        initial_delay_s=INITIAL_DELAY_S,
-        sources=(
-            Enqueues(common.signals.work.subscribe, keys_of_work, SETTLES_S),
-            Enqueues(common.clients.host.history.on_settled, lambda: (ALL,), SETTLES_S),
-        ),
-    )

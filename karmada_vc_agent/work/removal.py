@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, HubClusters, find_cluster
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
@@ -26,7 +27,6 @@ from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.work.works import Works, is_preserved, work_path
 
 _log = logging.getLogger(__name__)

@@ -5,9 +5,6 @@ decide  whether the hub has it
 write   one status
 """
 
-from karmada_vc_agent.kube.controller import ControllerSpec
-from karmada_vc_agent.model.switches import EXECUTION
-from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.work.held_changes import HeldChanges
 from karmada_vc_agent.work.hub_works import HubWorks
 from karmada_vc_agent.work.work_reports import WorkReports
@@ -39,18 +36,3 @@ class WorkStatusController:
         finally:
             self._held_changes.end_status(key)
         self._reports.done(key, report)
-
-
-def setup(parts: Parts) -> ControllerSpec[WorkKey]:
-    """Declare the controller; its queue is filled by what execution tells."""
-    works = parts.works
-    controller = WorkStatusController(
-        works.reports, works.watches.works, works.hub_works, parts.common.held_changes
-    )
-    return ControllerSpec(
-        "work-status",
-        works.status_queue,
-        controller.reconcile,
-        parts.common.config.concurrent_work_syncs,
-        switch=EXECUTION,
-    )

@@ -11,7 +11,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.clock import Clock
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
+from karmada_vc_agent.cluster.lead import Lead
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
@@ -25,16 +28,12 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.runner import work_controllers
 from karmada_vc_agent.runner.clients import Clients
-from karmada_vc_agent.runner.common import Clock, Process
-from karmada_vc_agent.runner.lead import Lead
+from karmada_vc_agent.runner.common import Process
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.service import Service
 from karmada_vc_agent.telemetry.metrics import Metrics
-from karmada_vc_agent.work import execution
-from karmada_vc_agent.work import status_controller as work_status
-from karmada_vc_agent.work.namespaces import controller as namespaces
 from karmada_vc_agent.work.namespaces.namespace_rights import BINDINGS
 from karmada_vc_agent.work.works import work_path
 from tests.fakes import objects, served
@@ -199,7 +198,10 @@ class World:
     @property
     def execution(self) -> ControllerSpec[tuple[str, str]]:
         """Return execution; each sync also has the status written that it told."""
-        spec, writes = self.spec(execution.setup), self.spec(work_status.setup)
+        spec, writes = (
+            self.spec(work_controllers.execution),
+            self.spec(work_controllers.work_status),
+        )
 
         async def reconcile(key: tuple[str, str]) -> Requeue | None:
             try:
@@ -211,7 +213,7 @@ class World:
 
     @property
     def namespaces(self) -> ControllerSpec[Any]:
-        return self.spec(namespaces.setup)
+        return self.spec(work_controllers.namespaces)
 
     @property
     def quotas(self) -> ControllerSpec[str]:

@@ -15,6 +15,7 @@ import orjson
 import yaml
 
 from karmada_vc_agent.cli import check_rules
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.claims import Claims, claim_of, unclaim
 from karmada_vc_agent.cluster.hub_clusters import ClusterCodec, HubClusters, cluster_store
 from karmada_vc_agent.cluster.membership import Membership
@@ -44,7 +45,6 @@ from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
 from karmada_vc_agent.model.objects import Object, copy_object, dig, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.names import Names
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
+from karmada_vc_agent.kube.keys import itself
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.runner.condition_spec import ConditionSpec
-from karmada_vc_agent.runner.keys import itself
 
 ADOPTION_COMPLETE = ConditionType(
     "AdoptionComplete",

@@ -5,7 +5,7 @@ quota, an admission webhook or a missing right is in the way. Who reads the chec
 is noted, so nothing that was deleted meanwhile comes back, and nothing goes back to what it was.
 """
 
-from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.cluster.agent_state import AgentState
 
 EVERYTHING = "_all"
 """Stands for all virtual clusters; no Cluster has such a name."""

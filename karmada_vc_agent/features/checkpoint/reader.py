@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
 from karmada_vc_agent.features.checkpoint.refused import RefusedError
@@ -14,7 +15,6 @@ from karmada_vc_agent.features.checkpoint.shards import CONTACT_KEY, RULES_KEY
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.model.texts import listed
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.runner.hub_identity import HubIdentity
 
 _log = logging.getLogger(__name__)

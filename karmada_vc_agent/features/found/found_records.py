@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from karmada_vc_agent.runner.agent_state import AgentState
+from karmada_vc_agent.cluster.agent_state import AgentState
 
 _PREFIX = "found."
 

@@ -12,10 +12,10 @@ from karmada_vc_agent.features.found.node_labels import NodeLabelFinder
 from karmada_vc_agent.features.found.start import DISCOVER, NODE_GROUPS
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.events import WARNING, EventRecorder
+from karmada_vc_agent.kube.keys import itself, same
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.keys import itself, same
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.permitted import check_permitted
 from karmada_vc_agent.runner.queues import FEW_WORKERS

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSources
 from karmada_vc_agent.features.found.finding import (
@@ -15,7 +16,6 @@ from karmada_vc_agent.features.found.found_records import FoundRecords
 from karmada_vc_agent.features.found.node_groups import groups_of_host
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.agent_state import AgentState
 
 _log = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from karmada_vc_agent.features.gateway.parts import GatewayParts
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.keys import same
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model import kinds
@@ -23,7 +24,6 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object, dig, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.runner.keys import same
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.translation.refusal import RefusedError

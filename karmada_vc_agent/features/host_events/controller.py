@@ -16,6 +16,7 @@ from typing import NamedTuple
 from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import Claim, Claims
+from karmada_vc_agent.cluster.clock import Clock
 from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.scopes import Scopes
@@ -53,7 +54,6 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.switches import HOST_EVENTS
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.common import Clock
 from karmada_vc_agent.runner.conditions import evaluate
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS, first

@@ -14,10 +14,10 @@ from karmada_vc_agent.features.objects.status_writer import StatusWriter
 from karmada_vc_agent.features.objects.work_tally import WorkTally
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.first_lists import wait_all_synced
+from karmada_vc_agent.kube.keys import itself, same
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.conditions import Conditions, of_objects
-from karmada_vc_agent.runner.keys import itself, same
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.permitted import check_permitted
 from karmada_vc_agent.runner.queues import FEW_WORKERS

@@ -9,9 +9,9 @@ from karmada_vc_agent.features.policies.placement_enforced import (
     with_kept,
 )
 from karmada_vc_agent.features.policies.placement_state import PlacementState
+from karmada_vc_agent.kube.keys import itself
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.condition_spec import ConditionSpec, Trigger
-from karmada_vc_agent.runner.keys import itself
 from karmada_vc_agent.runner.parts import Parts
 
 NETWORK_ISOLATION = ConditionType(

@@ -33,13 +33,13 @@ from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.for_each import for_each
+from karmada_vc_agent.kube.keys import same
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.kinds import plural
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.keys import same
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME

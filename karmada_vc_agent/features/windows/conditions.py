@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.features.windows.openings import Openings
+from karmada_vc_agent.kube.keys import first_of, itself
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.runner.condition_spec import ConditionSpec
-from karmada_vc_agent.runner.keys import first_of, itself
 
 TAKES_CHANGES = ConditionType(
     "TakesChanges",

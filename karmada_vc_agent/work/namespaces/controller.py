@@ -1,13 +1,11 @@
 """Corrects the claimed host namespaces, and creates `default` (rewriting-rules 1)."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from karmada_vc_agent.cluster.claims import Claims, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.virtual_clusters import former_names
-from karmada_vc_agent.kube.controller import ControllerSpec, RetryError
-from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import (
@@ -15,8 +13,6 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
     VirtualNamespace,
 )
-from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.runner.queues import FEW_WORKERS, first
 from karmada_vc_agent.translation.refusal import RefusedError
 from karmada_vc_agent.work.namespaces.default_objects import RESOURCES
 from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter, Pair
@@ -103,40 +99,3 @@ class NamespaceController:
                 await self._writer.claim(vc, namespace)
             except RefusedError as error:
                 raise RetryError(error.refusal.detail) from error
-
-
-def setup(parts: Parts) -> ControllerSpec[Pair]:
-    """Declare the controller; its keys are virtual clusters with a virtual namespace."""
-    common, stores = parts.common, parts.common.stores
-    clusters, claims, vcs = stores.clusters, stores.claims, common.virtual_clusters
-    controller = NamespaceController(
-        parts.works.namespace_writer,
-        claims,
-        vcs,
-        lambda name: clusters.ours(name) is not None and not clusters.is_deleting(name),
-    )
-    objects = common.signals.own_object.subscribe
-
-    def all_keys(names: Iterable[str]) -> Iterator[Pair]:
-        return (
-            (name, namespace)
-            for name in names
-            for namespace in (
-                DEFAULT_NAMESPACE,
-                *claims.of(name),
-                *left_behind(claims, vcs, name),
-            )
-        )
-
-    return ControllerSpec(
-        "namespaces",
-        common.queues.by_cluster(first),
-        controller.reconcile,
-        FEW_WORKERS,
-        sources=(
-            Enqueues(clusters.store.add_handler, partial(keys_of_cluster, clusters, claims, vcs)),
-            Enqueues(stores.namespaces.add_handler, partial(keys_of_namespace, vcs)),
-            Enqueues(objects, partial(keys_of_object, vcs)),
-        ),
-        resync_keys=all_keys,
-    )

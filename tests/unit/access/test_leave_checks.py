@@ -6,11 +6,11 @@ from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.leave_checks import check_known, check_ours
 from karmada_vc_agent.access.leave_steps import NOTHING, HubFacts, LeaveError, Leaving
+from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
 from tests.fakes import objects
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
 

@@ -17,6 +17,7 @@ from karmada_vc_agent.access.leave_purge import (
     report_agent,
 )
 from karmada_vc_agent.access.leave_steps import LeaveError, Leaving
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
@@ -26,7 +27,6 @@ from karmada_vc_agent.model.domain import ALLOW_ADOPTION_ANNOTATION, MEMBERSHIP_
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
-from karmada_vc_agent.runner.agent_state import AgentState
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served

@@ -21,10 +21,10 @@ from karmada_vc_agent.access.leave_steps import (
     read_hub,
     wait_gone,
 )
+from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotServedError
 from karmada_vc_agent.model.domain import AGENT_LABEL
-from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served

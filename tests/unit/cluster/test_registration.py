@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.cluster import registration
+from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, cluster_id, host_id
 from karmada_vc_agent.cluster.registration import REFUSED_RETRY
 from karmada_vc_agent.cluster.registrations import settings_digest
@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, Unreacha
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, HOST_LABEL
 from karmada_vc_agent.model.objects import annotations_of
 from karmada_vc_agent.model.selectors import LabelSelector, Requirement
-from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.runner import cluster_controllers
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, HOST_UID, World
 
@@ -35,7 +35,7 @@ async def controller(
     world.restart(reregister=reregister)
     state = world.parts.common.state
     await state.load()
-    made = world.spec(registration.setup)
+    made = world.spec(cluster_controllers.registration)
     world.forget_requests()
     return made, state
 

@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from karmada_vc_agent.cluster import host_status
+from karmada_vc_agent.cluster.clock import Clock as TimeOfDay
 from karmada_vc_agent.cluster.host_status import HostStatus, HostView
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.judgements import HubContact
@@ -28,7 +29,6 @@ from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.model.selectors import LabelSelector
-from karmada_vc_agent.runner.common import Clock as TimeOfDay
 from karmada_vc_agent.runner.conditions import ClusterConditions
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock

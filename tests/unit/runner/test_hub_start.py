@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
@@ -13,7 +14,6 @@ from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING
 from karmada_vc_agent.features.checkpoint.shards import head_key, place_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
-from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.runner.hub_presence import HubPresence
 from karmada_vc_agent.runner.hub_start import PEEK_S, HubStart
 from tests.fakes import served

@@ -6,10 +6,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from karmada_vc_agent.cluster import lease as cluster_lease
-from karmada_vc_agent.cluster import node_labels_controller as node_labels
-from karmada_vc_agent.cluster import registration
-from karmada_vc_agent.cluster import status as cluster_status
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.origins import Origin
 from karmada_vc_agent.feature_list import FEATURES
@@ -31,11 +27,9 @@ from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL
 from karmada_vc_agent.model.karmada import work_name
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import BUILT_INS
+from karmada_vc_agent.runner import cluster_controllers, work_controllers
 from karmada_vc_agent.runner.controllers import OF_CORE, all_controllers
-from karmada_vc_agent.work import execution, node_taints
-from karmada_vc_agent.work import orphans_controller as orphans
 from karmada_vc_agent.work.dependencies import Dependency, Named, kind_of
-from karmada_vc_agent.work.namespaces import controller as namespaces
 from karmada_vc_agent.work.namespaces.default_objects import QUOTAS
 from karmada_vc_agent.work.orphans_controller import ALL
 from tests.fakes import objects
@@ -225,46 +219,71 @@ AWAY, THERE = ("edge-v-branch-a", "away"), ("shop-v-branch-a", "there")
 SERVICES, WORKS = backing_off(SERVICE, (B, "edge", "web")), backing_off(WEB, (B, "web-1"))
 
 CASES = [
-    Case(cluster_status.setup, 5, lambda world: world.parts.credential.fail("R", "r"), BOTH),
-    Case(cluster_status.setup, 6, lambda world: world.parts.lease_namespace.fail("R", "r"), BOTH),
-    Case(cluster_lease.setup, 0, lambda world: world.parts.leases.start(A), {A}),
-    Case(cluster_lease.setup, 1, emitted("lead_regained"), BOTH),
-    Case(registration.setup, 0, cluster_changed, {A}),
-    Case(cluster_status.setup, 0, cluster_changed, {A}),
-    Case(cluster_status.setup, 1, NODE, {A}),
-    Case(cluster_status.setup, 2, emitted("status_due", A), {A}),
     Case(
-        cluster_status.setup,
+        cluster_controllers.cluster_status,
+        5,
+        lambda world: world.parts.credential.fail("R", "r"),
+        BOTH,
+    ),
+    Case(
+        cluster_controllers.cluster_status,
+        6,
+        lambda world: world.parts.lease_namespace.fail("R", "r"),
+        BOTH,
+    ),
+    Case(cluster_controllers.cluster_lease, 0, lambda world: world.parts.leases.start(A), {A}),
+    Case(cluster_controllers.cluster_lease, 1, emitted("lead_regained"), BOTH),
+    Case(cluster_controllers.registration, 0, cluster_changed, {A}),
+    Case(cluster_controllers.cluster_status, 0, cluster_changed, {A}),
+    Case(cluster_controllers.cluster_status, 1, NODE, {A}),
+    Case(cluster_controllers.cluster_status, 2, emitted("status_due", A), {A}),
+    Case(
+        cluster_controllers.cluster_status,
         8,
         lambda world: world.parts.common.part(PlacementState).changed.emit(),
         BOTH,
     ),
-    Case(cluster_status.setup, 9, lambda world: world.parts.works.kept.changed.emit(A), {A}),
-    Case(cluster_status.setup, 3, emitted("lead_regained"), BOTH),
-    Case(cluster_status.setup, 4, found_by_a_group, {A}),
-    Case(cluster_status.setup, 12, lambda world: world.parts.works.owned.changed.emit(A), {A}),
     Case(
-        cluster_status.setup,
+        cluster_controllers.cluster_status,
+        9,
+        lambda world: world.parts.works.kept.changed.emit(A),
+        {A},
+    ),
+    Case(cluster_controllers.cluster_status, 3, emitted("lead_regained"), BOTH),
+    Case(cluster_controllers.cluster_status, 4, found_by_a_group, {A}),
+    Case(
+        cluster_controllers.cluster_status,
+        12,
+        lambda world: world.parts.works.owned.changed.emit(A),
+        {A},
+    ),
+    Case(
+        cluster_controllers.cluster_status,
         10,
         lambda world: world.parts.common.part(Openings).changed.emit(A),
         {A},
     ),
     Case(
-        cluster_status.setup,
+        cluster_controllers.cluster_status,
         11,
         lambda world: world.parts.common.held.changed.emit(A, "edge", None),
         {A},
     ),
-    Case(cluster_status.setup, 7, lambda world: world.parts.orphaned.note(A, ["x"]), {A}),
-    Case(orphans.setup, 0, seen(lambda world: world.hub.remove(WORK)), {ALL}),
-    Case(orphans.setup, 1, host_restored, {ALL}),
+    Case(
+        cluster_controllers.cluster_status,
+        7,
+        lambda world: world.parts.orphaned.note(A, ["x"]),
+        {A},
+    ),
+    Case(work_controllers.orphans, 0, seen(lambda world: world.hub.remove(WORK)), {ALL}),
+    Case(work_controllers.orphans, 1, host_restored, {ALL}),
     Case(service_names.setup, 0, CLAIM, {SERVICE_NAMES}),
     Case(quotas.setup, 0, seeded(own(objects.deployment())), {A}),
     Case(quotas.setup, 1, CLAIM, {A}),
-    Case(node_labels.setup, 0, NODE, {"n3"}),
-    Case(node_labels.setup, 1, cluster_of_another_agent, {"n1", "n2"}),
-    Case(node_labels.setup, 2, disputed("n1"), {"n1"}),
-    Case(node_taints.setup, 0, NODE, {A}),
+    Case(cluster_controllers.node_labels, 0, NODE, {"n3"}),
+    Case(cluster_controllers.node_labels, 1, cluster_of_another_agent, {"n1", "n2"}),
+    Case(cluster_controllers.node_labels, 2, disputed("n1"), {"n1"}),
+    Case(work_controllers.node_taints, 0, NODE, {A}),
     Case(admin_role.setup, 0, emitted("admin_rules"), set(BUILT_INS)),
     Case(policy_status.setup, 1, CLUSTER_GONE, {EVERYTHING}),
     Case(policy_status.setup, 2, CLAIM_GONE, {EVERYTHING}),
@@ -289,41 +308,55 @@ CASES = [
     Case(endpoint_slices.setup, 2, unready, {SERVICE}, SERVICES),
     Case(endpoint_slices.setup, 2, judged, {SERVICE}, SERVICES),
     Case(endpoint_slices.setup, 2, CLAIM_GONE, {SERVICE}, SERVICES),
-    Case(namespaces.setup, 0, cluster_changed, {(A, "default")}),
-    Case(namespaces.setup, 1, CLAIM, {(A, "shop")}),
-    Case(namespaces.setup, 2, seeded(own(QUOTA)), {(A, "edge")}),
-    Case(execution.setup, 0, emitted("work_due", WEB), {WEB}),
-    Case(execution.setup, 1, emitted("work_affected", "karmada-es-branch-a/web-1"), {WEB}),
-    Case(execution.setup, 2, seen(lambda world: world.hub.mark_deleted(CLUSTER)), {WEB, SHOP}),
+    Case(work_controllers.namespaces, 0, cluster_changed, {(A, "default")}),
+    Case(work_controllers.namespaces, 1, CLAIM, {(A, "shop")}),
+    Case(work_controllers.namespaces, 2, seeded(own(QUOTA)), {(A, "edge")}),
+    Case(work_controllers.execution, 0, emitted("work_due", WEB), {WEB}),
     Case(
-        execution.setup,
+        work_controllers.execution, 1, emitted("work_affected", "karmada-es-branch-a/web-1"), {WEB}
+    ),
+    Case(
+        work_controllers.execution,
+        2,
+        seen(lambda world: world.hub.mark_deleted(CLUSTER)),
+        {WEB, SHOP},
+    ),
+    Case(
+        work_controllers.execution,
         3,
         seen(lambda world: world.hub.remove(WORK)),
         {(A, work_name("Namespace", "edge", ""))},
     ),
-    Case(execution.setup, 4, emitted("meaning", lambda gvk: gvk.kind == "ConfigMap"), {WEB}),
-    Case(execution.setup, 5, CLAIM, {(A, work_name("Namespace", "shop", ""))}),
-    Case(execution.setup, 6, NODE, {WEB}, refused(A)),
     Case(
-        execution.setup,
+        work_controllers.execution,
+        4,
+        emitted("meaning", lambda gvk: gvk.kind == "ConfigMap"),
+        {WEB},
+    ),
+    Case(work_controllers.execution, 5, CLAIM, {(A, work_name("Namespace", "shop", ""))}),
+    Case(work_controllers.execution, 6, NODE, {WEB}, refused(A)),
+    Case(
+        work_controllers.execution,
         6,
         lambda world: world.parts.common.part(Openings).changed.emit(A),
         {WEB},
         refused(A),
     ),
     Case(
-        execution.setup,
+        work_controllers.execution,
         6,
         emitted("node_group", None, {"metadata": {"name": "east"}, "spec": {"nodes": ["n1"]}}),
         {WEB},
         refused(Named("east")),
     ),
-    Case(execution.setup, 6, KIND_SERVED, {WEB}, refused(kind_of(GADGET))),
-    Case(execution.setup, 6, KIND_SERVED, {WEB, SHOP}, failed(kind_of(GADGET))),
-    Case(execution.setup, 6, GADGET_GONE, {WEB, SHOP}, failed(Named("example.com/Gadget"))),
-    Case(execution.setup, 6, unready, {WEB}, WORKS),
-    Case(execution.setup, 6, judged, {WEB}, WORKS),
-    Case(execution.setup, 6, CLAIM_GONE, {WEB}, WORKS),
+    Case(work_controllers.execution, 6, KIND_SERVED, {WEB}, refused(kind_of(GADGET))),
+    Case(work_controllers.execution, 6, KIND_SERVED, {WEB, SHOP}, failed(kind_of(GADGET))),
+    Case(
+        work_controllers.execution, 6, GADGET_GONE, {WEB, SHOP}, failed(Named("example.com/Gadget"))
+    ),
+    Case(work_controllers.execution, 6, unready, {WEB}, WORKS),
+    Case(work_controllers.execution, 6, judged, {WEB}, WORKS),
+    Case(work_controllers.execution, 6, CLAIM_GONE, {WEB}, WORKS),
 ]
 RUN = {(policy_status.setup, 0), (host_events.setup, 0), (host_events.setup, 1)}
 """Have tests of their own: what they follow is known to their controllers only."""

@@ -8,6 +8,7 @@ import pytest
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.runner import work_controllers
 from karmada_vc_agent.work import orphans_controller as orphans
 from karmada_vc_agent.work.orphans_controller import WHILE_ANY, OrphansController
 from tests.fakes import objects
@@ -73,7 +74,7 @@ async def test_works_of_the_checkpoint_that_the_hub_does_not_list_are_reported(
     assert store is not None
     store.is_synced = False
     store.seed([objects.work(objects.config_map("lost"), name="gone")])
-    spec = world.spec(orphans.setup)
+    spec = world.spec(work_controllers.orphans)
     for source in spec.sources:
         source.connect(spec.queue)
     await asyncio.sleep(orphans.SETTLES_S)

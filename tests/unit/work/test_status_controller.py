@@ -6,8 +6,7 @@ import pytest
 
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work import execution
-from karmada_vc_agent.work import status_controller as work_status
+from karmada_vc_agent.runner import work_controllers
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -29,11 +28,11 @@ def given(world: World) -> World:
 
 
 async def sync(world: World) -> None:
-    await world.spec(execution.setup).reconcile(KEY)
+    await world.spec(work_controllers.execution).reconcile(KEY)
 
 
 async def write(world: World) -> None:
-    await world.spec(work_status.setup).reconcile(KEY)
+    await world.spec(work_controllers.work_status).reconcile(KEY)
 
 
 def recreated(world: World) -> None:

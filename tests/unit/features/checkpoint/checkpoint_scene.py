@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, cluster_id, cluster_store
 from karmada_vc_agent.features.checkpoint.entry_source import Knowledge
 from karmada_vc_agent.features.checkpoint.outdated import Outdated
@@ -15,7 +16,6 @@ from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.work.works import Works
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer

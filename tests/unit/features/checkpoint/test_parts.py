@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
@@ -22,7 +23,6 @@ from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.durations import Duration
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.runner.hub_identity import HubIdentity
 from karmada_vc_agent.runner.parts import Parts
 from tests.fakes.world import World

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.origins import Origins
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.config.config_error import ConfigError
@@ -16,7 +17,6 @@ from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.work.removal import Belongings, Removal
 from tests.fakes import objects
 from tests.fakes.world import World

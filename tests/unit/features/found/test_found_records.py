@@ -2,9 +2,9 @@
 
 import pytest
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.features.found.found_records import FoundRecord, FoundRecords
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.runner.agent_state import AgentState
 from tests.fakes.api_server import FakeApiServer
 
 STATE = "/api/v1/namespaces/agents/configmaps/karmada-vc-agent-state"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster import registration
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.features.gateway import access_controller as cluster_access
@@ -19,6 +18,7 @@ from karmada_vc_agent.features.gateway.secret import clusters_of, matching, seal
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.runner import cluster_controllers
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world
 
@@ -111,7 +111,7 @@ async def reconcile(world: World, gateway: Gateway | None = None) -> Requeue | N
 async def register(world: World) -> Object:
     """Register the virtual cluster; return its Cluster."""
     world.look()
-    await world.spec(registration.setup).reconcile("branch-a")
+    await world.spec(cluster_controllers.registration).reconcile("branch-a")
     world.look()
     return world.hub.live(CLUSTER)
 

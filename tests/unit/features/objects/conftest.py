@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.judgements import HubContact, Judgements
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
@@ -30,7 +31,6 @@ from karmada_vc_agent.features.objects.work_tally import WorkTally
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.agent_state import AgentState
 from karmada_vc_agent.runner.conditions_of_nodes import node_overlap
 from karmada_vc_agent.work.removal import Belongings, Removal
 from tests.fakes.virtual_time import Clock

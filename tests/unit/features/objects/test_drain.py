@@ -2,6 +2,7 @@
 
 import pytest
 
+from karmada_vc_agent.cluster.agent_state import ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, cluster_id
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.features.objects.object_names import PATH
@@ -14,7 +15,6 @@ from karmada_vc_agent.model.domain import (
     MEMBERSHIP_LABEL,
 )
 from karmada_vc_agent.model.objects import labels_of
-from karmada_vc_agent.runner.agent_state import ClusterRecord
 from tests.fakes import objects
 from tests.fakes.pages import PAGES, PageFault
 from tests.fakes.world import HOST_UID

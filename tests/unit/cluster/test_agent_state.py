@@ -2,9 +2,9 @@
 
 import pytest
 
+from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord, StateError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError
-from karmada_vc_agent.runner.agent_state import AgentState, ClusterRecord, StateError
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 
