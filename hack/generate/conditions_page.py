@@ -1,9 +1,11 @@
 """Writes docs/conditions.md to standard output, from the declared conditions."""
 
 import sys
+from collections.abc import Iterable
 
 from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
 from karmada_vc_agent.conditions.registry import DECLARED, OF_CONTROLLERS
+from karmada_vc_agent.conditions.spec import ConditionSpec
 
 _HEAD = """\
 # Conditions
@@ -22,9 +24,9 @@ to do.
 _SHOWN = {Shown.NEVER: "", Shown.UNLESS_IDLE: "yes", Shown.ALWAYS: "always"}
 
 
-def page() -> str:
+def page(declared: Iterable[ConditionSpec] = DECLARED) -> str:
     """Return the page."""
-    types = (*OF_CONTROLLERS, *(spec.type for spec in DECLARED))
+    types = (*OF_CONTROLLERS, *(spec.type for spec in declared))
     return _HEAD + "".join(map(_row, types))
 
 

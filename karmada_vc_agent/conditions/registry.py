@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from karmada_vc_agent.cluster.rules.cluster_report import COMPLETE_API_ENABLEMENTS
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
@@ -60,11 +60,15 @@ class Conditions:
     shown: returns when a type is in that status.
     """
 
-    def __init__(self, parts: Parts, shown: Callable[[ConditionType], Shown]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        shown: Callable[[ConditionType], Shown],
+        declared: Iterable[ConditionSpec],
+    ) -> None:
         self._parts = parts
-        self._shown = {
-            spec: shown(spec.type) for spec in DECLARED if shown(spec.type) is not Shown.NEVER
-        }
+        by_spec = {spec: shown(spec.type) for spec in declared}
+        self._shown = {spec: when for spec, when in by_spec.items() if when is not Shown.NEVER}
 
     def of(self, vc: VirtualCluster, live: Object) -> list[Condition]:
         """Return the conditions of a virtual cluster. live: the status to compare with."""
@@ -94,8 +98,8 @@ class Conditions:
 class ClusterConditions(Conditions):
     """The conditions of Clusters, which log, events and metrics have, too."""
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, lambda kind: kind.on_cluster)
+    def __init__(self, parts: Parts, declared: Iterable[ConditionSpec] = DECLARED) -> None:
+        super().__init__(parts, lambda kind: kind.on_cluster, declared)
         self._once = LogOnce(_log)
         self._abnormal: defaultdict[str, set[str]] = parts.common.scopes.keep_each(set)
         self._report = parts.works.on_cluster(parts.works.events.condition_changed)
@@ -122,6 +126,6 @@ class ClusterConditions(Conditions):
                 yield Sample("virtual_cluster_condition_abnormal", (cluster, name), 1)
 
 
-def of_objects(parts: Parts) -> Conditions:
+def of_objects(parts: Parts, declared: Iterable[ConditionSpec] = DECLARED) -> Conditions:
     """Return what evaluates the conditions of VirtualCluster objects."""
-    return Conditions(parts, lambda kind: kind.on_object)
+    return Conditions(parts, lambda kind: kind.on_object, declared)

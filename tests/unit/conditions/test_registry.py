@@ -2,8 +2,13 @@
 
 import pytest
 
-from karmada_vc_agent.conditions.registry import ClusterConditions
+from generate.conditions_page import page
+from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
+from karmada_vc_agent.conditions.registry import ClusterConditions, of_objects
+from karmada_vc_agent.conditions.spec import ConditionSpec
+from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.runner.keys import itself
 from tests.fakes.world import World, new_world
 
 SERIES = (
@@ -59,3 +64,27 @@ async def test_event_is_written_for_each_reason_that_the_cluster_does_not_say_ye
             if request.method == "POST" and request.path.endswith("/events")
         ]
         assert reasons == ["ReadOnly", "RequestPending", "Succeeded"]
+
+
+async def test_declared_condition_is_in_both_statuses_the_metric_the_sources_and_the_page(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    toy = ConditionType("Toy", "It is a toy.", on_object=Shown.ALWAYS, warning="A toy is broken")
+    spec = ConditionSpec(
+        toy,
+        lambda _, vc: toy.false("Broken", vc.name),
+        lambda parts: ((parts.common.signals.status_due.subscribe, itself),),
+    )
+    conditions = ClusterConditions(world.parts, [spec])
+    queue: WorkQueue[str] = WorkQueue(lambda name: name)
+    for source in conditions.sources():
+        source.connect(queue)
+    world.parts.common.signals.status_due.emit("branch-a")
+    assert await queue.take() == "branch-a"
+    broken = [toy.false("Broken", "branch-a")]
+    assert conditions.of(world.vc(), {}) == broken
+    assert of_objects(world.parts, [spec]).of(world.vc(), {}) == broken
+    text = world.parts.common.metrics.text().decode()
+    assert SERIES.replace("CredentialRenewed", "Toy") in text
+    assert caplog.messages == ["A toy is broken"]
+    assert "| `Toy` | True | yes | always |  | It is a toy. |" in page([spec])
