@@ -1,11 +1,13 @@
 """Writes docs/conditions.md to standard output, from the declared conditions."""
 
 import sys
+from collections.abc import Iterable
 
 from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.objects.virtual_cluster_status import OF_OBJECT_STATUS
 from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared
+from karmada_vc_agent.runner.feature import Feature
 
 _HEAD = """\
 # Conditions
@@ -24,9 +26,9 @@ to do.
 _SHOWN = {Shown.NEVER: "", Shown.UNLESS_IDLE: "yes", Shown.ALWAYS: "always"}
 
 
-def page() -> str:
+def page(features: Iterable[Feature] = FEATURES) -> str:
     """Return the page."""
-    types = (*OF_CLUSTER_STATUS, *OF_OBJECT_STATUS, *(spec.type for spec in declared(FEATURES)))
+    types = (*OF_CLUSTER_STATUS, *OF_OBJECT_STATUS, *(spec.type for spec in declared(features)))
     return _HEAD + "".join(map(_row, types))
 
 

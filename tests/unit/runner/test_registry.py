@@ -2,8 +2,16 @@
 
 import pytest
 
+from generate.conditions_page import page
+from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
+from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.kube.keys import itself
+from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.conditions import ClusterConditions
+from karmada_vc_agent.runner.condition_spec import ConditionSpec
+from karmada_vc_agent.runner.conditions import ClusterConditions, of_objects
+from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.runner.parts import Parts
 from tests.fakes.world import World, new_world
 
 SERIES = (
@@ -59,3 +67,29 @@ async def test_event_is_written_for_each_reason_that_the_cluster_does_not_say_ye
             if request.method == "POST" and request.path.endswith("/events")
         ]
         assert reasons == ["ReadOnly", "RequestPending", "Succeeded"]
+
+
+async def test_declared_condition_is_in_both_statuses_the_metric_the_sources_and_the_page(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    toy = ConditionType("Toy", "It is a toy.", on_object=Shown.ALWAYS, warning="A toy is broken")
+    spec = ConditionSpec(
+        toy,
+        lambda _, vc: toy.false("Broken", vc.name),
+        lambda parts: ((parts.common.signals.status_due.subscribe, itself),),
+    )
+    features = (*FEATURES, Feature("toy", conditions=(spec,)))
+    parts = Parts(world.process, features)
+    conditions = ClusterConditions(parts)
+    queue: WorkQueue[str] = WorkQueue(lambda name: name)
+    for source in conditions.sources():
+        source.connect(queue)
+    parts.common.signals.status_due.emit("branch-a")
+    assert await queue.take() == "branch-a"
+    broken = [toy.false("Broken", "branch-a")]
+    for each in (conditions, of_objects(parts)):
+        assert [c for c in each.of(world.vc(), {}) if c["type"] == "Toy"] == broken
+    text = parts.common.metrics.text().decode()
+    assert SERIES.replace("CredentialRenewed", "Toy") in text
+    assert caplog.messages.count("A toy is broken") == 1
+    assert "| `Toy` | True | yes | always |  | It is a toy. |" in page(features)
