@@ -34,7 +34,7 @@ class BoundedSite(web.BaseSite):
         self._tls = tls
         self._most = open_files.endpoint_connections(open_files.allow_most())
         self._there: list[asyncio.Transport] = []
-        self._shaking: set[asyncio.Future[None]] = set()
+        self._shaking: set[asyncio.Task[asyncio.Transport | None]] = set()
 
     @property
     def name(self) -> str:
@@ -67,23 +67,26 @@ class BoundedSite(web.BaseSite):
             connection.connection_made(transport)
         else:
             transport.pause_reading()
-            task = asyncio.ensure_future(_shake_hands(transport, connection, self._tls))
+            task = asyncio.create_task(shake_hands(transport, connection, self._tls))
             self._shaking.add(task)
             task.add_done_callback(self._shaking.discard)
 
 
-async def _shake_hands(
-    transport: asyncio.Transport, connection: web.RequestHandler, tls: ssl.SSLContext
-) -> None:
+async def shake_hands(
+    transport: asyncio.Transport, protocol: asyncio.Protocol, tls: ssl.SSLContext
+) -> asyncio.Transport | None:
+    """Return the secured transport, connected to a protocol; None if the client speaks no TLS."""
     if transport.is_closing():
-        return  # others came in the same round of the loop
+        return None  # others arrived in the same round of the loop
     loop = asyncio.get_running_loop()
-    with suppress(OSError):  # what has to be said of a client that speaks no TLS?
+    with suppress(OSError):
         secured = await loop.start_tls(
-            transport, connection, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_S
+            transport, protocol, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_S
         )
         if secured is not None:
-            connection.connection_made(secured)
+            protocol.connection_made(secured)
+        return secured
+    return None
 
 
 class Door(asyncio.Protocol):

@@ -11,11 +11,10 @@ import h11
 from karmada_vc_agent.features.gateway.server.connection import Connection, Handle
 from karmada_vc_agent.features.gateway.server.http_messages import STREAM_BYTES, MessageStream
 from karmada_vc_agent.kube.connections import keep_alive
-from karmada_vc_agent.telemetry.bounded_site import Door
+from karmada_vc_agent.telemetry.bounded_site import Door, shake_hands
 
 _log = logging.getLogger(__name__)
 
-HANDSHAKE_S = 10.0
 WAITING = 1024
 """Connections that may wait for a handshake or a request; a further one ends the oldest."""
 BACKLOG = 512
@@ -94,17 +93,11 @@ class Listener:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=STREAM_BYTES, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        try:
-            with suppress(OSError):
-                keep_alive(transport.get_extra_info("socket"))
-            secured = await loop.start_tls(
-                transport, protocol, self._tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_S
-            )
-        except OSError:
-            return  # what has to be said to a client that speaks no TLS?
+        with suppress(OSError):
+            keep_alive(transport.get_extra_info("socket"))
+        secured = await shake_hands(transport, protocol, self._tls)
         if secured is None:
             return
-        protocol.connection_made(secured)
         writer = asyncio.StreamWriter(secured, protocol, reader, loop)
         connection = Connection(MessageStream(h11.SERVER, reader, writer), self._handle)
         task = loop.create_task(self._serve(connection))
