@@ -103,14 +103,9 @@ class HostCleaner:
 
     async def obstacle(self, name: str, live: Object) -> str:
         """Return what prevents deleting a namespace, or ""."""
-        if not is_made_by_agent(live):
-            return ""
-
-        def text(resource: Resource, listed: Object) -> str:
-            text = namespaced_name(name, listed["metadata"]["name"])
-            return f"{resource.gvk.kind} {text} does not belong to the virtual cluster"
-
-        return await obstacle_in(self._host, name, self.cluster, text)
+        text = f"{{}} {name}/{{}} does not belong to the virtual cluster"
+        is_made = is_made_by_agent(live)
+        return await obstacle_in(self._host, name, self.cluster, text) if is_made else ""
 
     async def clean(self, *, preserve: bool) -> None:
         """Delete everything, or release it if `preserve`. Raises KubeError."""
@@ -240,12 +235,10 @@ async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:
     return [(live, claim) for live in answer.get("items") or () if (claim := claim_of(live))]
 
 
-async def obstacle_in(
-    host: ApiClient, namespace: str, cluster: str, text: Callable[[Resource, Object], str]
-) -> str:
+async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) -> str:
     """Return why a namespace is not to be deleted with its content: it has objects of others.
 
-    cluster: whose objects do not count. text: what to say of the first other one.
+    cluster: whose objects do not count. text: to be filled with kind and name of the first other.
     """
     served = await Discovery(host).refresh()
     if not served.is_complete:
@@ -253,7 +246,7 @@ async def obstacle_in(
     try:
         async for resource, live in objects_in(host, served, namespace):
             if is_foreign(resource.gvk, live, cluster):
-                return text(resource, live)
+                return text.format(resource.gvk.kind, live["metadata"]["name"])
     except ApiError as error:
         return f"not all of its content can be listed: {error}"
     return ""

@@ -35,7 +35,7 @@ from karmada_vc_agent.commands.removals import (
 )
 from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
@@ -228,10 +228,7 @@ async def _delete_namespace(host: ApiClient, leaving: Leaving, say: Say) -> None
     path = f"{NAMESPACES_PATH}/{leaving.namespace}"
     if leaving.namespace in _OF_KUBERNETES or await find(host, path) is None:
         return
-
-    def text(resource: Resource, live: Object) -> str:
-        return f"{resource.gvk.kind} {live['metadata']['name']} in it does not belong to the agent"
-
+    text = "{} {} in it does not belong to the agent"
     if obstacle := await obstacle_in(host, leaving.namespace, "", text):
         say(f"host: namespace {leaving.namespace} stays: {obstacle}")
     else:

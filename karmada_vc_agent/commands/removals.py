@@ -63,7 +63,9 @@ async def bindings_of(
 async def labelled(client: ApiClient, agent: str, kind: str) -> list[Object]:
     """Return roles or bindings of an agent, in all namespaces. Raises KubeError."""
     listed = await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}")
-    return [item for item in listed if f"{item['metadata']['name']}:".startswith(_prefix(agent))]
+    return [
+        item for item in listed if f"{item['metadata']['name']}:".startswith(f"vc-agent:{agent}:")
+    ]
 
 
 async def prune(
@@ -84,10 +86,6 @@ async def prune(
         for live in await labelled(client, agent, kind):
             if key_of(live) not in keep and (claimed or CLUSTER_LABEL not in labels_of(live)):
                 await remove(client, path_of(live), key_of(live), changes)
-
-
-def _prefix(agent: str) -> str:
-    return f"vc-agent:{agent}:"
 
 
 # --- admission policies -----------------------------------------------------------------
