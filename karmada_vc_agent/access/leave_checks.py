@@ -1,4 +1,4 @@
-"""Checks before `leave` begins: the Cluster is ours, the name is known, claims may be released.
+"""Checks before `leave` begins: the Cluster is ours, the name exists, claims may be released.
 
 While the policies exist, only the agent's account may change or delete a claimed namespace
 (rewriting-rules 3.5, layer 5). An administrator impersonates that account for these requests only;
@@ -10,7 +10,7 @@ from karmada_vc_agent.access.apply_objects import find
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH, PreflightError
 from karmada_vc_agent.access.leave_cleaning import claimed
-from karmada_vc_agent.access.leave_steps import HubFacts, LeaveError, Leaving, known_state
+from karmada_vc_agent.access.leave_steps import HubFacts, LeaveError, Leaving, recorded_state
 from karmada_vc_agent.cluster.hub_clusters import agent_id, agent_of, cluster_id
 from karmada_vc_agent.features.policies.objects import GROUP, PolicyOwner
 from karmada_vc_agent.features.policies.policies import protected_user
@@ -27,17 +27,17 @@ _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 _NEEDS = (Need("patch", "", "namespaces"), Need("delete", "", "namespaces"))
 
 
-def check_ours(found: Object | None, leaving: Leaving, host_uid: str) -> None:
+def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
     """Reject a Cluster that this host did not register, or that another agent serves.
 
     host_uid: empty = the host is unreachable; then only Push Clusters are detected. Raises
     PreflightError.
     """
-    if found is None:
+    if cluster is None:
         return
     name = leaving.cluster
-    own_id = dig(found, "spec", "id")
-    if dig(found, "spec", "syncMode") != "Pull" or (
+    own_id = dig(cluster, "spec", "id")
+    if dig(cluster, "spec", "syncMode") != "Pull" or (
         host_uid and own_id != cluster_id(host_uid, name)
     ):
         problem = (
@@ -45,7 +45,7 @@ def check_ours(found: Object | None, leaving: Leaving, host_uid: str) -> None:
             f"{own_id}); nothing was changed"
         )
         raise PreflightError([problem])
-    agent, given = agent_of(found), agent_id(leaving.namespace, leaving.agent)
+    agent, given = agent_of(cluster), agent_id(leaving.namespace, leaving.agent)
     if agent not in ("", given):
         problem = (
             f'Cluster "{name}" on the hub is served by agent {agent} (namespace/name), not by '
@@ -58,7 +58,7 @@ def check_ours(found: Object | None, leaving: Leaving, host_uid: str) -> None:
 async def check_known(
     leaving: Leaving, facts: HubFacts, hub: ApiClient | None, host: ApiClient | None
 ) -> None:
-    """Reject a name that is unknown, and one whose namespaces another agent claims.
+    """Reject a name that does not exist, and one whose namespaces another agent claims.
 
     hub, host: None = unreachable. Raises LeaveError, PreflightError, KubeError.
     """
@@ -77,7 +77,7 @@ async def check_known(
             return
     known = []
     if host is not None:
-        known = list((await known_state(host, leaving.namespace, leaving.agent)).clusters())
+        known = list((await recorded_state(host, leaving.namespace, leaving.agent)).clusters())
     if leaving.cluster in known:
         return
     of_agent = f"agent {agent_id(leaving.namespace, leaving.agent)}"
@@ -91,7 +91,7 @@ async def claimants(host: ApiClient, cluster: str) -> set[str]:
 
 
 async def claims_user(host: ApiClient, agent: str) -> str:
-    """Return the user to impersonate when changing claimed namespaces; "" = nobody.
+    """Return the user to impersonate when changing claimed namespaces; "" = none.
 
     Raises PreflightError if that is not possible, KubeError.
     """

@@ -47,7 +47,7 @@ NAMESPACES_PATH = "/api/v1/namespaces"
 POLL_S = 0.2
 RELEASED_WITHIN_S = 20.0
 """A running agent that serves the virtual cluster does it in less than a second."""
-Found = tuple[Resource, Object]
+Listed = tuple[Resource, Object]
 
 
 class HostCleaner:
@@ -72,12 +72,12 @@ class HostCleaner:
 
     async def namespaces(self) -> dict[str, Object]:
         """Return the host namespaces that this agent claims for the virtual cluster, by name."""
-        found = await claimed(
+        listed = await claimed(
             self._host, f"{CLUSTER_LABEL}={self.cluster},{AGENT_LABEL}={self._agent}"
         )
-        return {live["metadata"]["name"]: live for live, _ in found}
+        return {live["metadata"]["name"]: live for live, _ in listed}
 
-    async def objects(self, spaces: Container[str]) -> list[Found]:
+    async def objects(self, spaces: Container[str]) -> list[Listed]:
         """Return our objects, in namespaces only those of `spaces`, without the Namespaces."""
         served = await self._discovery.refresh()
         selector = f"{CLUSTER_LABEL}={self.cluster}"
@@ -104,21 +104,16 @@ class HostCleaner:
 
     async def obstacle(self, name: str, live: Object) -> str:
         """Return what prevents deleting a namespace, or ""."""
-        if not is_made_by_agent(live):
-            return ""
-
-        def text(resource: Resource, found: Object) -> str:
-            text = namespaced_name(name, found["metadata"]["name"])
-            return f"{resource.gvk.kind} {text} does not belong to the virtual cluster"
-
-        return await obstacle_in(self._host, name, self.cluster, text)
+        text = f"{{}} {name}/{{}} does not belong to the virtual cluster"
+        is_made = is_made_by_agent(live)
+        return await obstacle_in(self._host, name, self.cluster, text) if is_made else ""
 
     async def clean(self, *, preserve: bool) -> None:
         """Delete everything, or release it if `preserve`. Raises KubeError."""
         spaces = await self.namespaces()
         objects = await self.objects(spaces)
         clean = self.release if preserve else self.delete
-        await for_each(objects, lambda found: clean(*found))
+        await for_each(objects, lambda listed: clean(*listed))
         if objects:
             done = "released, without the agent's labels" if preserve else "deleted"
             self._say(f"host: {len(objects)} objects {done}")
@@ -128,11 +123,11 @@ class HostCleaner:
             self._say(f"host: {resource.gvk.kind} {name} is shared: released")
         await self.give_up(spaces, preserve=preserve)
 
-    async def delete(self, resource: Resource, found: Object) -> None:
+    async def delete(self, resource: Resource, listed: Object) -> None:
         """Delete one object, also if it was recreated meanwhile from the same Work."""
-        await self._change(resource, found, found, self._host.delete_same)
+        await self._change(resource, listed, listed, self._host.delete_same)
 
-    async def release(self, resource: Resource, found: Object) -> None:
+    async def release(self, resource: Resource, listed: Object) -> None:
         """Remove our and Karmada's labels and annotations from an object, and keep it.
 
         One that is of another Work by now, or of none, stays as it is. Raises KubeError, RetryError
@@ -143,27 +138,27 @@ class HostCleaner:
             write = partial(self._host.replace, path, without_claims(live))
             await self._bound_roles.writing(live, "", write)
 
-        await self._change(resource, found, await self._fresh(resource, found), bare)
+        await self._change(resource, listed, await self._fresh(resource, listed), bare)
 
     async def _change(
         self,
         resource: Resource,
-        found: Object,
+        listed: Object,
         live: Object | None,
         write: Callable[[str, Object], Awaitable[None]],
     ) -> None:
-        """Write to an object while it is of the virtual cluster and Work of the one found."""
-        metadata = found["metadata"]
+        """Write to an object while it is of the virtual cluster and Work of the one listed."""
+        metadata = listed["metadata"]
         path = resource.path(metadata.get("namespace") or "", metadata["name"])
 
         async def attempt(live: Object | None) -> None:
-            if live is not None and _origin(live) == _origin(found):
+            if live is not None and _origin(live) == _origin(listed):
                 await write(path, live)
 
-        await retry_on_conflict(live, attempt, partial(self._fresh, resource, found))
+        await retry_on_conflict(live, attempt, partial(self._fresh, resource, listed))
 
-    async def _fresh(self, resource: Resource, found: Object) -> Object | None:
-        metadata = found["metadata"]
+    async def _fresh(self, resource: Resource, listed: Object) -> Object | None:
+        metadata = listed["metadata"]
         namespace = metadata.get("namespace") or ""
         return await self._objects.fresh(resource, namespace, metadata["name"])
 
@@ -220,8 +215,8 @@ async def clean_host(
 async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str, say: Say) -> None:
     """Remove a virtual cluster from the Secrets of an agent's checkpoint. Raises KubeError.
 
-    The agent does it, too, where it runs; it has `leave` to decide that the Cluster is gone. With
-    the last virtual cluster the Secrets go.
+    A running agent does it, too, once the Cluster is deleted. With the last virtual cluster the
+    Secrets are deleted.
     """
     secrets = CheckpointSecrets(host, namespace, agent)
     try:
@@ -241,12 +236,10 @@ async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:
     return [(live, claim) for live in answer.get("items") or () if (claim := claim_of(live))]
 
 
-async def obstacle_in(
-    host: ApiClient, namespace: str, cluster: str, text: Callable[[Resource, Object], str]
-) -> str:
+async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) -> str:
     """Return why a namespace is not to be deleted with its content: it has objects of others.
 
-    cluster: whose objects do not count. text: what to say of the first other one.
+    cluster: whose objects do not count. text: to be filled with kind and name of the first other.
     """
     served = await Discovery(host).refresh()
     if not served.is_complete:
@@ -254,15 +247,15 @@ async def obstacle_in(
     try:
         async for resource, live in objects_in(host, served, namespace):
             if is_foreign(resource.gvk, live, cluster):
-                return text(resource, live)
+                return text.format(resource.gvk.kind, live["metadata"]["name"])
     except ApiError as error:
         return f"not all of its content can be listed: {error}"
     return ""
 
 
-def describe(found: Found) -> str:
+def describe(listed: Listed) -> str:
     """Return a text such as `Deployment edge-v-branch-a/web (Work web-1234)`."""
-    resource, live = found
+    resource, live = listed
     metadata = live["metadata"]
     name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
     return f"{resource.gvk.kind} {name} (Work {work_of(live)})"

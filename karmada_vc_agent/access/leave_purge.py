@@ -17,8 +17,8 @@ from karmada_vc_agent.access.leave_steps import (
     LeaveError,
     Leaving,
     Say,
-    delete_found,
-    known_state,
+    delete_present,
+    recorded_state,
 )
 from karmada_vc_agent.access.removals import (
     BINDINGS,
@@ -35,7 +35,7 @@ from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
 from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
@@ -118,7 +118,7 @@ async def clusters_left(
         names = {
             claim.cluster for _, claim in await claimed(host, f"{AGENT_LABEL}={leaving.agent}")
         }
-        records = (await known_state(host, leaving.namespace, leaving.agent)).clusters()
+        records = (await recorded_state(host, leaving.namespace, leaving.agent)).clusters()
         names |= {name for name, record in records.items() if not record.has_left}
     if hub is not None:
         names |= set(named_clusters(await _hub_role(leaving, hub)))
@@ -143,7 +143,7 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
     Its Pods go first, and its rights before the policies that confine them.
     """
     for obj in workload(leaving.agent, leaving.namespace):
-        await delete_found(host, path_of(obj), say)
+        await delete_present(host, path_of(obj), say)
     changes = Changes(say)
     await remove_gateway(host, leaving.agent, leaving.namespace, changes)
     await prune(host, leaving.agent, (), changes, BINDINGS, claimed=True)
@@ -185,12 +185,12 @@ async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
         where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
         say(f"host: ClusterRole {name} stays: it is bound in {where}")
         return
-    await delete_found(host, path, say)
+    await delete_present(host, path, say)
 
 
 async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Remove the labels of nodes by virtual cluster, and what lets these adopt namespaces."""
-    state = await known_state(host, leaving.namespace, leaving.agent)
+    state = await recorded_state(host, leaving.namespace, leaving.agent)
     names = [
         name
         for name in {**state.clusters(), **state.labels()}
@@ -214,13 +214,13 @@ async def _delete_records(host: ApiClient, leaving: Leaving, say: Say) -> None:
         return
     accounts = f"/api/v1/{space}/serviceaccounts"
     names = [each["metadata"]["name"] for each in (await host.get(accounts)).get("items") or ()]
-    await delete_found(host, f"/api/v1/{space}/configmaps/{name}-state", say)
+    await delete_present(host, f"/api/v1/{space}/configmaps/{name}-state", say)
     if await remove_checkpoint(host, leaving.namespace, name):
         say(f"host: removed the checkpoint of {name}")
-    await delete_found(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
+    await delete_present(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
     for own in names:
         if own == name or own.endswith(f".{name}"):
-            await delete_found(host, f"{accounts}/{own}", say)
+            await delete_present(host, f"{accounts}/{own}", say)
 
 
 async def _delete_namespace(host: ApiClient, leaving: Leaving, say: Say) -> None:
@@ -228,11 +228,8 @@ async def _delete_namespace(host: ApiClient, leaving: Leaving, say: Say) -> None
     path = f"{NAMESPACES_PATH}/{leaving.namespace}"
     if leaving.namespace in _OF_KUBERNETES or await find(host, path) is None:
         return
-
-    def text(resource: Resource, live: Object) -> str:
-        return f"{resource.gvk.kind} {live['metadata']['name']} in it does not belong to the agent"
-
+    text = "{} {} in it does not belong to the agent"
     if obstacle := await obstacle_in(host, leaving.namespace, "", text):
         say(f"host: namespace {leaving.namespace} stays: {obstacle}")
     else:
-        await delete_found(host, path, say)
+        await delete_present(host, path, say)

@@ -63,7 +63,7 @@ async def run_leave(plan: LeavePlan) -> None:
 
 
 async def _claims_user(what: Leaving, host: ApiClient | None) -> str:
-    """Return the user to impersonate for claimed namespaces, "" = nobody."""
+    """Return the user to impersonate for claimed namespaces, "" = none."""
     if host is None or not await HostCleaner(host, what, _say).namespaces():
         return ""
     return await claims_user(host, what.agent)
@@ -109,7 +109,7 @@ async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None)
         if host is not None and not is_served:
             await clean_host(host, what, _say)
         if hub is not None:
-            await leave_steps.wait_gone(hub, what, _say, releases=not is_served)
+            await leave_steps.wait_deleted(hub, what, _say, releases=not is_served)
         if host is not None:
             if is_served:  # the agent leaves what no Work created, such as `default`
                 await clean_host(host, what, _say, agent_releases=True)
@@ -151,10 +151,10 @@ async def run_purge(plan: LeavePlan) -> None:
 
 
 async def run_prune(plan: LeavePlan) -> None:
-    """List host objects whose Work is gone; remove them with --yes."""
+    """List host objects whose Work is deleted; remove them with --yes."""
     async with _client("hub", plan.hub) as hub, _client("host", plan.host) as host:
-        found = await claimed(host, f"{AGENT_LABEL}={plan.what.agent}")
-        clusters = [plan.what.cluster] if plan.what.cluster else {of.cluster for _, of in found}
+        claims = await claimed(host, f"{AGENT_LABEL}={plan.what.agent}")
+        clusters = [plan.what.cluster] if plan.what.cluster else {of.cluster for _, of in claims}
         total = sum([await _prune(plan, hub, host, cluster) for cluster in sorted(clusters)])
     if total and not plan.is_sure:
         _say(f"to remove these {total}, run the command again with --yes")
@@ -179,7 +179,7 @@ async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str)
 
 
 async def _prune_objects(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
-    """Delete objects whose Work is gone. The Works are read last: one may be created meanwhile."""
+    """Delete objects without a Work. The Works are read last: one may be created meanwhile."""
     objects = await cleaner.objects(await cleaner.namespaces())
     works = {each["metadata"]["name"] for each in await leave_steps.works_of(hub, cleaner.cluster)}
     orphans = [each for each in objects if is_orphan(each[1], works)]

@@ -1,10 +1,10 @@
 """The steps of `leave`: leadership, Cluster, Works, rights, and the agent's record.
 
 Never two writers. While an agent serves the virtual cluster, the Cluster is deleted on the hub and
-that agent cleans up; once the Cluster is gone, this command deletes what no Work created, and marks
-the namespaces that stay, which the agent then releases. Otherwise this command holds leadership, so
-that no agent starts meanwhile, and does everything itself. Every step can be repeated: it skips
-what an earlier attempt finished.
+that agent cleans up; then this command deletes what no Work created, and marks the namespaces that
+stay, which the agent then releases. Otherwise this command holds leadership, so that no agent
+starts meanwhile, and does everything itself. Every step can be repeated: it skips what an earlier
+attempt finished.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class LeaveError(CommandError):
 class Leaving:
     """Which virtual cluster of which agent leaves, and how.
 
-    claims_user: the user to impersonate for its namespaces; empty = nobody.
+    claims_user: the user to impersonate for its namespaces; empty = none.
     """
 
     cluster: str
@@ -89,8 +89,8 @@ NOTHING = HubFacts(None, ())
 
 async def read_hub(hub: ApiClient, cluster: str) -> HubFacts:
     """Read the Cluster, and the bindings that target it. Raises KubeError."""
-    found = await find(hub, f"{CLUSTERS_PATH}/{cluster}")
-    return HubFacts(found, tuple(await _bindings(hub, cluster)))
+    live = await find(hub, f"{CLUSTERS_PATH}/{cluster}")
+    return HubFacts(live, tuple(await _bindings(hub, cluster)))
 
 
 async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
@@ -231,8 +231,8 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
         say(f"hub: removed the finalizer of {released} Works")
 
 
-async def wait_gone(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
-    """Wait until the Cluster is gone, and print what it waits for.
+async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
+    """Wait until the Cluster is deleted, and print what it waits for.
 
     releases: remove finalizers of Works that appear late. Raises LeaveError.
     """
@@ -278,18 +278,18 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
             break
         await hub.merge_patch(path, {"rules": role["rules"]})
         say(f"hub: {role['kind']} {access.role} no longer names {leaving.cluster}")
-    await delete_found(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
+    await delete_present(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
     namespace = execution_namespace(leaving.cluster)
     bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
-    await delete_found(hub, f"{bindings}/{access.works_role}", say)
+    await delete_present(hub, f"{bindings}/{access.works_role}", say)
     for secret in (hub_secret_name(leaving.cluster, kind) for kind in KINDS):
         path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
         live = await find(hub, path)
         if labels_of(live or {}).get(SYSTEM_LABEL) == "true":
-            await delete_found(hub, path, say)
+            await delete_present(hub, path, say)
     space = await find(hub, f"/api/v1/namespaces/{namespace}")
     if space is not None and not space["metadata"].get("deletionTimestamp"):
-        await delete_found(hub, f"/api/v1/namespaces/{namespace}", say)
+        await delete_present(hub, f"/api/v1/namespaces/{namespace}", say)
 
 
 def _without(rules: list[Object], cluster: str) -> list[Object]:
@@ -301,15 +301,15 @@ def _without(rules: list[Object], cluster: str) -> list[Object]:
     own = {hub_secret_name(cluster, kind) for kind in KINDS}
     for rule in rules:
         names = rule.get("resourceNames")
-        gone = own if "secrets" in (rule.get("resources") or ()) else {cluster}
-        if names is None or gone.isdisjoint(names):
+        dropped = own if "secrets" in (rule.get("resources") or ()) else {cluster}
+        if names is None or dropped.isdisjoint(names):
             kept.append(rule)
-        elif rest := [name for name in names if name not in gone]:
+        elif rest := [name for name in names if name not in dropped]:
             kept.append({**rule, "resourceNames": rest})
     return kept
 
 
-async def delete_found(client: ApiClient, path: str, say: Say) -> None:
+async def delete_present(client: ApiClient, path: str, say: Say) -> None:
     """Delete an object and say so, unless there is none. Raises KubeError."""
     with suppress(NotFoundError):
         await client.delete(path)
@@ -328,9 +328,9 @@ async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
         return
     state = AgentState(host, leaving.namespace, leaving.agent)
     await state.load()
-    known = state.cluster(leaving.cluster)
-    record = ClusterRecord(known.uid if known else "", known.settings if known else "", True)
-    if known != record:
+    before = state.cluster(leaving.cluster)
+    record = ClusterRecord(before.uid if before else "", before.settings if before else "", True)
+    if before != record:
         await state.remember(leaving.cluster, record)
         say(f"host: recorded that {leaving.cluster} left; remove it from the agent's settings")
 
@@ -339,7 +339,7 @@ async def forget_left(
     host: ApiClient, namespace: str, agent: str, clusters: tuple[str, ...]
 ) -> list[str]:
     """Let virtual clusters that left be registered again; return those. Raises KubeError."""
-    state = await known_state(host, namespace, agent)
+    state = await recorded_state(host, namespace, agent)
     back = [name for name in clusters if (record := state.cluster(name)) and record.has_left]
     for name in back:
         await state.forget(name)
@@ -348,12 +348,12 @@ async def forget_left(
 
 async def has_left(host: ApiClient, leaving: Leaving) -> bool:
     """Whether an earlier `leave` recorded that it left. Raises KubeError."""
-    state = await known_state(host, leaving.namespace, leaving.agent)
+    state = await recorded_state(host, leaving.namespace, leaving.agent)
     record = state.cluster(leaving.cluster)
     return record is not None and record.has_left
 
 
-async def known_state(host: ApiClient, namespace: str, agent: str) -> AgentState:
+async def recorded_state(host: ApiClient, namespace: str, agent: str) -> AgentState:
     """Return what an agent recorded: nothing if there is no such agent. Raises KubeError."""
     state = AgentState(host, namespace, agent)
     with suppress(NotFoundError):

@@ -1,4 +1,4 @@
-"""Remove what `join` and the agent created for an agent, found by label or by name.
+"""Remove what `join` and the agent created for an agent, by label or by name.
 
 What `join` ever granted has the agent's name and label, on the hub as on the host. What the agent
 itself made in claimed namespaces also has the label of a virtual cluster.
@@ -36,7 +36,7 @@ _ANY_PORT = 1
 
 
 async def remove(client: ApiClient, path: str, what: object, changes: Changes) -> None:
-    """Tell of the removal of an object, then delete it unless nothing is to be written."""
+    """Report the removal of an object, then delete it unless nothing is to be written."""
     changes.tell(f"{client.name}: remove {what}")
     if not changes.is_dry:
         with suppress(NotFoundError):
@@ -55,15 +55,17 @@ async def bindings_of(
     client: ApiClient, role: str, kinds: Iterable[str] = BINDINGS
 ) -> list[Object]:
     """Return the bindings that refer to a ClusterRole. Raises KubeError."""
-    found = [each for kind in kinds for each in await rbac_objects(client, kind)]
+    listed = [each for kind in kinds for each in await rbac_objects(client, kind)]
     ref = {"kind": "ClusterRole", "name": role}
-    return [each for each in found if ref.items() <= (dig(each, "roleRef") or {}).items()]
+    return [each for each in listed if ref.items() <= (dig(each, "roleRef") or {}).items()]
 
 
 async def labelled(client: ApiClient, agent: str, kind: str) -> list[Object]:
     """Return roles or bindings of an agent, in all namespaces. Raises KubeError."""
-    found = await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}")
-    return [item for item in found if f"{item['metadata']['name']}:".startswith(_prefix(agent))]
+    listed = await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}")
+    return [
+        item for item in listed if f"{item['metadata']['name']}:".startswith(f"vc-agent:{agent}:")
+    ]
 
 
 async def prune(
@@ -86,10 +88,6 @@ async def prune(
                 await remove(client, path_of(live), key_of(live), changes)
 
 
-def _prefix(agent: str) -> str:
-    return f"vc-agent:{agent}:"
-
-
 # --- admission policies -----------------------------------------------------------------
 
 
@@ -101,14 +99,14 @@ async def remove_policies(
     Bindings before policies: a policy without one does nothing. only: the name of the one to
     remove, with its binding.
     """
-    found = [
+    listed = [
         (resource, live["metadata"]["name"])
         async for resource, live in labelled_objects(
             host, served, f"{AGENT_LABEL}={agent}", wants=_is_policy
         )
     ]
     removed = []
-    for resource, name in sorted(found, key=lambda each: not each[0].gvk.kind.endswith("Binding")):
+    for resource, name in sorted(listed, key=lambda each: not each[0].gvk.kind.endswith("Binding")):
         if only in ("", name):
             with suppress(NotFoundError):
                 await host.delete(resource.path(name=name))
@@ -155,16 +153,14 @@ async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: C
 async def revoke(
     host: ApiClient, agent: str, namespace: str, cluster: str, changes: Changes
 ) -> None:
-    """Make the tokens of a virtual cluster invalid, and let nobody be its callers.
+    """Make the tokens of a virtual cluster invalid, and remove the rights of its callers.
 
     Raises KubeError.
     """
     path = f"/api/v1/namespaces/{namespace}/secrets/{secret_name(agent)}"
     secret = await find(host, path)
-    known = dig(secret, "data") or {}
-    if keys := [
-        key for key in (*keys_of(secret, cluster), definition_key(cluster)) if key in known
-    ]:
+    data = dig(secret, "data") or {}
+    if keys := [key for key in (*keys_of(secret, cluster), definition_key(cluster)) if key in data]:
         await host.merge_patch(path, {"data": dict.fromkeys(keys)})
         changes.tell(f"host: revoked the tokens of {cluster}")
     callers = f"{GATEWAY_LABEL}={agent},{CLUSTER_LABEL}={cluster}"

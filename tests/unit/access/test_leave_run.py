@@ -19,7 +19,7 @@ from karmada_vc_agent.access.leave_steps import (
     Leaving,
     is_served,
     read_hub,
-    wait_gone,
+    wait_deleted,
 )
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.kube.credentials import Credentials
@@ -153,7 +153,7 @@ async def test_no_cluster_is_taken_for_gone_while_karmada_serves_none(hub: FakeA
     plan = LeavePlan(leaving(), NOBODY, NOBODY, is_sure=True, is_forced=False)
     for look in (
         read_hub(client, "branch-a"),
-        wait_gone(client, plan.what, print, releases=True),
+        wait_deleted(client, plan.what, print, releases=True),
         is_served(client, plan.what, "agent-0_1"),
     ):
         with pytest.raises(NotServedError):
