@@ -13,7 +13,7 @@ import pytest
 from e2e.lab.access import account_kubeconfig
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.lone_server import lone_api_server
-from e2e.lab.wait import PERIODIC_S, within
+from e2e.lab.wait import eventually
 from karmada_vc_agent.features.gateway.roles import GatewayAccess, gateway_bindings, gateway_roles
 from karmada_vc_agent.features.policies.installed_policies import wanted_policies
 from karmada_vc_agent.features.policies.objects import VALIDATING, PolicyOwner
@@ -63,7 +63,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             admin.create(obj)
         kubeconfig = account_kubeconfig(admin.kubeconfig, HOME, GATEWAY, folder / "gateway")
         found = Host(admin, admin.acting_as(owner.user, "system:masters"), Api(kubeconfig))
-        within(PERIODIC_S, _assert_confined, found)
+        eventually(_assert_confined, found)
         yield found
 
 
@@ -281,7 +281,7 @@ def test_it_writes_nothing_else_whatever_roles_it_is_given(host: Host) -> None:
             with pytest.raises(ApiError, match="may write Namespaces alone"):
                 host.gateway.post("/api/v1/namespaces/default/configmaps", config)
 
-        within(PERIODIC_S, look)
+        eventually(look)
         for part in ("status", "finalize"):
             with pytest.raises(ApiError, match="may write Namespaces alone"):
                 host.gateway.replace(f"{path}/{part}", host.admin.get(path))

@@ -16,7 +16,7 @@ from e2e.lab.endpoints import Endpoints
 from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
 from e2e.lab.node_groups import GROUPS, NodeGroups
-from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, eventually, wait_gone, within
 from e2e.lab.works import condition
 
 BELONGING_TO = "apps.kubeedge.io/belonging-to"
@@ -257,8 +257,8 @@ def test_nodes_may_not_change_the_labels_of_node_groups(lab: Lab, node_groups: N
         lab.host.create(each)
     try:
         kubelet = lab.host.acting_as(user)
-        within(PERIODIC_S, kubelet.patch, path, {"metadata": {"annotations": {f"{lab.id}/k": "v"}}})
-        within(PERIODIC_S, is_denied, kubelet, path, {"metadata": {"labels": {lab.label: "other"}}})
+        eventually(kubelet.patch, path, {"metadata": {"annotations": {f"{lab.id}/k": "v"}}})
+        eventually(is_denied, kubelet, path, {"metadata": {"labels": {lab.label: "other"}}})
     finally:
         for each in made:
             lab.host.delete(path_of(each))
