@@ -7,7 +7,7 @@ import pytest
 from e2e.lab import accounts, objects
 from e2e.lab.api import ApiError, Object, collection, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import PERIODIC_S, wait_gone, within
 
 RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -101,19 +101,19 @@ def test_what_the_account_may_not_do_is_refused_by_the_server(lab: Lab, group: G
 
 def test_binding_of_the_account_is_put_right(lab: Lab, group: Group) -> None:
     path = collection(RBAC, "RoleBinding", group.host_namespace("default")) + "/vc:apply-as"
-    made = eventually(lab.host.get, path)
+    made = within(PERIODIC_S, lab.host.get, path)
     lab.host.patch(path, {"subjects": []})
 
     def look() -> None:
         live = lab.host.get(path)
         assert (live["roleRef"], live["subjects"]) == (made["roleRef"], made["subjects"])
 
-    eventually(look)
+    within(PERIODIC_S, look)
     lab.host.delete(path)
     other = {**made, "roleRef": {**made["roleRef"], "name": "view"}, "metadata": _bare(made)}
     with suppress(ApiError):  # the agent may have put it right before it could be made wrong
         lab.host.create(other)
-    eventually(look)
+    within(PERIODIC_S, look)
 
 
 def _role(lab: Lab) -> str:
@@ -161,7 +161,7 @@ def test_in_strict_each_branch_has_an_account_without_being_asked(lab: Lab) -> N
     def has_lost_its_rights() -> None:
         assert not accounts.may(lab.host, account, "create", "configmaps", home)
 
-    eventually(has_lost_its_rights)
+    within(PERIODIC_S, has_lost_its_rights)
     later = lab.create_work(group, "later", objects.config_map(namespace, "later"))
     assert "its account on the host lacks the rule" in _message(lab.wait_applied(later, "False"))
 

@@ -6,7 +6,7 @@ from e2e.lab import accounts
 from e2e.lab.api import ApiError, Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES
 from e2e.lab.lab import Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
 
 
@@ -14,8 +14,8 @@ def test_labels_of_a_claimed_namespace_are_for_who_may_write_all_namespaces(lab:
     group = lab.group("a")
     lab.serve(group)
     home = group.host_namespace("default")
-    eventually(lab.host.get, f"{collection('v1', 'ServiceAccount', home)}/default")
-    eventually(_is_enforced, lab, group.name)
+    within(PERIODIC_S, lab.host.get, f"{collection('v1', 'ServiceAccount', home)}/default")
+    within(PERIODIC_S, _is_enforced, lab, group.name)
     path = f"{NAMESPACES}/{home}"
     name = f"{lab.id}-operator"
     rule: Object = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "patch"]}
@@ -25,14 +25,14 @@ def test_labels_of_a_claimed_namespace_are_for_who_may_write_all_namespaces(lab:
     bound = lab.host.create(accounts.cluster_role_binding(name, who))
     label = {"metadata": {"labels": {"team": name}}}
     try:
-        eventually(operator.patch, path, {"metadata": {}})
+        within(PERIODIC_S, operator.patch, path, {"metadata": {}})
         with pytest.raises(ApiError) as raised:
             operator.patch(path, label)
         assert "for who may update all namespaces: write them in the Namespace on the hub" in str(
             raised.value
         )
         lab.host.patch(path_of(role), {"rules": [rule]})
-        eventually(operator.patch, path, label)
+        within(PERIODIC_S, operator.patch, path, label)
         assert lab.host.get(path)["metadata"]["labels"]["team"] == name
     finally:
         for made in (bound, role):
@@ -44,7 +44,7 @@ def test_objects_of_the_agent_are_for_who_may_change_its_policies(lab: Lab) -> N
     group = lab.group("a")
     lab.serve(group)
     home = group.host_namespace("default")
-    eventually(_is_enforced, lab, group.name)
+    within(PERIODIC_S, _is_enforced, lab, group.name)
     name = f"{lab.id}-operator"
     limits: Object = {"apiGroups": [""], "resources": ["limitranges"], "verbs": ["*"]}
     policies: Object = {
@@ -63,11 +63,11 @@ def test_objects_of_the_agent_are_for_who_may_change_its_policies(lab: Lab) -> N
         "spec": {"limits": []},
     }
     try:
-        eventually(operator.list, collection("v1", "LimitRange", home))
+        within(PERIODIC_S, operator.list, collection("v1", "LimitRange", home))
         with pytest.raises(ApiError, match="change the settings of the agent instead"):
             operator.create(made)
         lab.host.patch(path_of(role), {"rules": [limits, policies]})
-        eventually(operator.create, made)
+        within(PERIODIC_S, operator.create, made)
         operator.delete(path_of(made))
     finally:
         for each in (bound, role):

@@ -9,7 +9,7 @@ from e2e.lab import accounts, objects
 from e2e.lab.api import ApiError, Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import PERIODIC_S, wait_gone, within
 from e2e.lab.works import condition
 from e2e.test_virtual_cluster_objects import OBJECTS, _served, serve
 
@@ -41,7 +41,7 @@ def test_what_was_never_applied_is_finalised(lab: Lab, settings: dict[str, Any])
     manifest = objects.deployment(name, node_selector={lab.label: "elsewhere"})
     works = [lab.create_work(group, "refused", manifest)]
     if settings.get("paused"):
-        eventually(_has, lab, works[0], "Dispatching", "False")
+        within(PERIODIC_S, _has, lab, works[0], "Dispatching", "False")
     else:
         lab.wait_applied(works[0], "False")
     if not settings.get("namespaces"):  # there the first one that is applied claims it
@@ -64,7 +64,7 @@ def test_cluster_that_is_deleted_as_soon_as_it_is_registered_leaves(lab: Lab) ->
     name = lab.namespace()
     lab.new_agent(group).start()
     path = f"{CLUSTERS}/{group.name}"
-    eventually(lab.hub.get, path)
+    within(PERIODIC_S, lab.hub.get, path)
     lab.create_work(group, "early", objects.config_map(name))
     lab.hub.delete(path)
     wait_gone(lab.hub, path)
@@ -114,7 +114,7 @@ def test_preserved_namespaces_keep_nothing_of_ours_and_start_pods_again(
     account = accounts.service_account(lab.host, names[0], "reader", lab.directory)
     secrets = [path_of(lab.host.create(objects.secret(name))) for name in names]
     for path in secrets:
-        eventually(account.get, path)
+        within(PERIODIC_S, account.get, path)
     for name in names:
         assert len(_of_the_claim(lab, name)) >= len(OF_THE_CLAIM)
 
@@ -131,7 +131,7 @@ def test_preserved_namespaces_keep_nothing_of_ours_and_start_pods_again(
         (pod,) = lab.pods(name)
         lab.host.delete(f"{collection('v1', 'Pod', name)}/{pod['metadata']['name']}", force=True)
     for name in names:
-        eventually(_has_a_pod, lab, name)
+        within(PERIODIC_S, _has_a_pod, lab, name)
 
 
 def test_rights_of_a_cluster_role_binding_end_in_all_namespaces_but_held_ones(lab: Lab) -> None:
@@ -147,15 +147,15 @@ def test_rights_of_a_cluster_role_binding_end_in_all_namespaces_but_held_ones(la
         for home in homes
     ]
     for path in bound:
-        assert len(eventually(lab.host.get, path)["subjects"]) == 2
+        assert len(within(PERIODIC_S, lab.host.get, path)["subjects"]) == 2
     lab.host.patch(f"{NAMESPACES}/{homes[0]}", {"metadata": {"annotations": {HOLD: "audit"}}})
-    eventually(_is_held, lab, group)
+    within(PERIODIC_S, _is_held, lab, group)
 
     manifests = lab.hub.get(work)["spec"]["workload"]["manifests"]
     manifests[1]["subjects"].pop()
     lab.hub.patch(work, {"spec": {"workload": {"manifests": manifests}}})
     for path in bound[1:]:
-        eventually(_has_subjects, lab, path, 1)
+        within(PERIODIC_S, _has_subjects, lab, path, 1)
     assert len(lab.host.get(bound[0])["subjects"]) == 2
     web = objects.deployment(names[2], replicas=6)
     lab.propagate([web], group)

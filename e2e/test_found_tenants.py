@@ -4,7 +4,7 @@ from e2e.lab import accounts, objects
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.node_groups import NodeGroups
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
 
 
@@ -31,18 +31,18 @@ def test_found_tenants_have_accounts_of_their_own_and_are_held_apart(
         assert lab.host.get(_account(agent.namespace, group, agent.name))
 
     # What may reach a neighbour is refused, as for tenants of the settings file.
-    eventually(_is_refused, lab, lab.create_work(first, "disk", _disk_of_the_host(lab)))
+    within(PERIODIC_S, _is_refused, lab, lab.create_work(first, "disk", _disk_of_the_host(lab)))
     assert "Traceback" not in agent.log()
 
     # Policies know what the settings allow them, and nothing else.
     for group in (first, second):
         tenant = _tenant(lab, group)
         named, addressed = _services(group.host_namespace(lab.namespaces[0]))
-        eventually(_is_denied, tenant, addressed, "LoadBalancerAddresses")
+        within(PERIODIC_S, _is_denied, tenant, addressed, "LoadBalancerAddresses")
         assert not tenant.refusal(named)
-        eventually(_is_confined, lab, group)
+        within(PERIODIC_S, _is_confined, lab, group)
     named, _ = _services(of_file.host_namespace(lab.namespaces[0]))
-    eventually(_is_denied, _tenant(lab, of_file), named, "ExternalDNS")
+    within(PERIODIC_S, _is_denied, _tenant(lab, of_file), named, "ExternalDNS")
 
     # Another `join` by the settings alone keeps them.
     agent.extra_names.clear()

@@ -13,7 +13,7 @@ import yaml
 from e2e.lab.lone_gateway import FIRST, LoneGateway, config_map, lone_gateway, pod
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.pair import Pair
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 UNAUTHORIZED = (401, "Unauthorized")
@@ -302,7 +302,7 @@ def test_a_user_may_in_one_cluster_what_the_same_user_may_not_in_another(
         ]
         assert found == [200, 403]
 
-    eventually(allowed_in_a_only)
+    within(PERIODIC_S, allowed_in_a_only)
 
 
 def test_errors_name_nothing_of_the_host(gateway: Pair) -> None:
@@ -347,7 +347,7 @@ def test_the_audit_tells_who_asked_what(gateway: Pair) -> None:
         assert len(found) == 1, gateway.audit()
         return found[0]
 
-    line = eventually(told)
+    line = within(PERIODIC_S, told)
     assert (line["vc"], line["user"], line["verb"]) == (gateway.names["a"], "karmada", "get")
     log = gateway.gateway.log()
     assert not any(token in log for token in gateway.gateway.tokens.values())

@@ -20,7 +20,7 @@ from e2e.lab.lone_gateway import ADMIN, LoneGateway, config_map, lone_gateway
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.objects import custom_definition
 from e2e.lab.pair import Pair
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from karmada_vc_agent.features.gateway.server.room import LARGE_AT_ONCE
 from karmada_vc_agent.features.gateway.server.turns import TURN_S
 
@@ -220,11 +220,11 @@ def test_what_nests_deep_breaks_no_list_but_its_owners(gateway: Pair) -> None:
     group = f"deep-{gateway.id}.example.org"
     gateway.host.create(custom_definition(group))
     widgets = f"/apis/{group}/v1/widgets"
-    eventually(lambda: gateway.host.get(widgets))
+    within(PERIODIC_S, lambda: gateway.host.get(widgets))
     rule = {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}
     role = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ADMIN}"
     gateway.host.patch_json(role, {"op": "add", "path": "/rules/-", "value": rule})
-    eventually(lambda: _assert_lists(gateway, widgets))
+    within(PERIODIC_S, lambda: _assert_lists(gateway, widgets))
     for letter in ("a", "b"):
         gateway.host.create(_widget(group, gateway.space("edge", letter), letter))
     seen = said_of_b(gateway, f"{widgets}?watch=true", lambda: _make_deep(gateway, group))

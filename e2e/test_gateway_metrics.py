@@ -12,7 +12,7 @@ from e2e.lab.api import path_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 
 pytestmark = pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
 URL_RULE = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
@@ -34,7 +34,7 @@ def serve(lab: Lab) -> Iterator[Served]:
     gateway.settings["metricsBindAddress"] = endpoints.metrics
     gateway.start(lab.serve(group, gateway=gateway.settings))
     try:
-        eventually(_assert_ready, endpoints)
+        within(PERIODIC_S, _assert_ready, endpoints)
         yield Served(lab, group, endpoints)
     finally:
         gateway.stop()
@@ -65,7 +65,7 @@ def test_who_may_read_metrics_is_served(served: Served, reader: str) -> None:
         assert (status, "gateway_requests_total{" in text) == (200, True), text[:300]
         assert f'member_cluster="{served.group.name}"' in text
 
-    eventually(look)
+    within(PERIODIC_S, look)
 
 
 def test_tenants_and_those_without_a_token_are_refused(served: Served) -> None:
@@ -77,7 +77,7 @@ def test_tenants_and_those_without_a_token_are_refused(served: Served) -> None:
     assert (status, "nonResourceURLs [/metrics]" in text) == (403, True), text
     assert endpoints.read_metrics()[0] == 401
     secret = f"/api/v1/namespaces/karmada-cluster/secrets/{served.group.name}"
-    of_karmada = eventually(lab.hub.get, secret)["data"]["token"]
+    of_karmada = within(PERIODIC_S, lab.hub.get, secret)["data"]["token"]
     assert endpoints.read_metrics(base64.b64decode(of_karmada).decode())[0] == 401
     with pytest.raises((urllib3.exceptions.HTTPError, AssertionError)):
         endpoints.scrape()

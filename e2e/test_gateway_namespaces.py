@@ -17,7 +17,7 @@ from e2e.lab.karmadactl import User
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lab import CLUSTERS, Lab
 from e2e.lab.operated_site import OperatedSite
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 
 D = "virtualcluster.kubeedge.io"
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -55,7 +55,7 @@ def test_created_namespace_is_as_the_agent_makes_it(site: OperatedSite) -> None:
     def divided() -> None:
         assert host.get(quota)["spec"]["hard"]["pods"] not in ("", "0")
 
-    eventually(divided)
+    within(PERIODIC_S, divided)
     shown = yaml.safe_load(kubectl(site.file, "get", "namespace", "team-a", "-o", "yaml"))
     assert shown["metadata"]["labels"]["kubernetes.io/metadata.name"] == "team-a"
     assert not any(D in key for key in shown["metadata"]["labels"])
@@ -72,7 +72,7 @@ def test_pods_there_run_on_own_nodes_only(site: OperatedSite) -> None:
         "metadata": {"name": "bare", "namespace": "team-pods"},
         "spec": {"containers": [{"name": "c", "image": "c"}]},
     }
-    eventually(kubectl, site.file, "create", "-f", "-", stdin=json.dumps(pod))
+    within(PERIODIC_S, kubectl, site.file, "create", "-f", "-", stdin=json.dumps(pod))
     space = site.a.host_namespace("team-pods")
     made = site.lab.host.get(f"/api/v1/namespaces/{space}/pods/bare")
     assert site.a.selector.items() <= made["spec"]["nodeSelector"].items()
@@ -166,7 +166,7 @@ def test_deleted_namespace_goes_and_can_come_again(site: OperatedSite) -> None:
     wrong = {"preconditions": {"uid": "0"}}
     assert site.ask("DELETE", "/api/v1/namespaces/short", wrong)[0] == 409
     kubectl(site.file, "delete", "namespace", "short", "--timeout=60s")
-    eventually(kubectl, site.file, "create", "namespace", "short")
+    within(PERIODIC_S, kubectl, site.file, "create", "namespace", "short")
     assert site.on_host("short")["metadata"]["uid"] != first
 
 
@@ -217,14 +217,14 @@ def test_work_takes_a_created_namespace_over(site: OperatedSite) -> None:
             assert found["annotations"][f"{D}/work"]
             assert found["uid"] == uid
 
-        eventually(taken_over)
+        within(PERIODIC_S, taken_over)
 
         def refused() -> None:
             assert "Karmada propagates it" in kubectl(
                 site.file, "delete", "namespace", name, fails=True
             )
 
-        eventually(refused)
+        within(PERIODIC_S, refused)
         kubectl(site.file, "get", "configmap", "mine", "-n", name)
     finally:
         site.lab.hub.delete(f"/api/v1/namespaces/{name}")
@@ -233,7 +233,7 @@ def test_work_takes_a_created_namespace_over(site: OperatedSite) -> None:
         path = f"/api/v1/namespaces/{site.a.host_namespace(name)}"
         assert site.lab.host.find(path) is None
 
-    eventually(gone)
+    within(PERIODIC_S, gone)
 
 
 @pytest.fixture(name="user")
@@ -246,13 +246,13 @@ def of_the_hub(site: OperatedSite, hub: Api) -> User:
     def look() -> None:
         assert site.lab.cluster(site.a.name)["spec"].get("apiEndpoint")
 
-    eventually(look)
+    within(PERIODIC_S, look)
     return User(site.lab.hub.kubeconfig, home)
 
 
 def test_masters_of_the_hub_create_and_delete(site: OperatedSite, user: User) -> None:
     server, name = site.lab.hub.server, site.a.name
-    eventually(user.kubectl, server, name, "create", "namespace", "by-masters")
+    within(PERIODIC_S, user.kubectl, server, name, "create", "namespace", "by-masters")
     assert site.on_host("by-masters")
     user.kubectl(server, name, "label", "namespace", "by-masters", "a=b")
     user.kubectl(server, name, "delete", "namespace", "by-masters", "--timeout=60s")
@@ -303,7 +303,7 @@ def test_others_need_the_right_that_roles_of_the_hub_give(site: OperatedSite, us
                 assert f'"{name}" cannot' in str(told.value)
                 assert D not in str(told.value)
 
-        eventually(refused)
+        within(PERIODIC_S, refused)
         rule = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}
         creates = f"{lab.id}-creates"
         lab.create_work(group, creates, role(creates, rule), binding(creates))
@@ -311,7 +311,7 @@ def test_others_need_the_right_that_roles_of_the_hub_give(site: OperatedSite, us
         def created() -> None:
             assert carol.post(path, body)["metadata"]["name"] == "by-carol"
 
-        eventually(created)
+        within(PERIODIC_S, created)
         with pytest.raises(ApiError, match='cannot delete resource "namespaces"'):
             carol.delete(f"{path}/by-carol")
     finally:

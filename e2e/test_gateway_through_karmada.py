@@ -13,7 +13,7 @@ from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.karmadactl import User
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from karmada_vc_agent.features.gateway.secret import sums_of
 
 RBAC = "rbac.authorization.k8s.io"
@@ -54,11 +54,11 @@ class Scene:
             assert spec.get("apiEndpoint"), f"{spec}\n{self.gateway.log_tail()}"
             return spec
 
-        return eventually(look)
+        return within(PERIODIC_S, look)
 
     def pod(self, group: Group) -> str:
         """Return the name of a pod of a virtual cluster."""
-        pods = eventually(self._pods, group)
+        pods = within(PERIODIC_S, self._pods, group)
         return str(pods[0]["metadata"]["name"])
 
     def _pods(self, group: Group) -> list[Object]:
@@ -133,8 +133,8 @@ def test_endpoint_is_published_once_the_gateway_answers(own_scene: Scene) -> Non
     before = lab.cluster(name)
     assert before["spec"]["impersonatorSecretRef"]["name"] == f"{name}-impersonator"
     assert not {"apiEndpoint", "secretRef", "proxyURL"} & set(before["spec"])
-    impersonator = eventually(
-        lab.host.get, f"/apis/{RBAC}/v1/clusterroles/karmada-impersonator-v-{name}"
+    impersonator = within(
+        PERIODIC_S, lab.host.get, f"/apis/{RBAC}/v1/clusterroles/karmada-impersonator-v-{name}"
     )
     assert impersonator["rules"], "Karmada sent its rules when the Cluster was created"
     scene.serve()
@@ -181,7 +181,7 @@ def test_namespaces_are_those_that_are_claimed(scene: Scene) -> None:
         shown = {scene.a.host_namespace(name) for name in names - {"kube-system"}}
         assert shown | {anchor} == claimed
 
-    eventually(look)
+    within(PERIODIC_S, look)
 
 
 def test_any_cluster_finds_the_one_with_the_pod(scene: Scene) -> None:
@@ -244,7 +244,7 @@ def test_user_of_one_virtual_cluster_is_nobody_in_another(scene: Scene) -> None:
         def look() -> Object:
             return as_alice.get(f"{CLUSTERS}/{scene.a.name}/proxy/{path}")
 
-        assert eventually(look)["items"]
+        assert within(PERIODIC_S, look)["items"]
         url = f"{CLUSTERS}/{scene.b.name}/proxy/{path}"
         with pytest.raises(ApiError, match="cannot list resource") as refused:
             as_alice.get(url)
@@ -282,7 +282,7 @@ def test_gateway_that_is_turned_off_leaves_nothing(own_scene: Scene) -> None:
         bindings = lab.host.list(f"/apis/{RBAC}/v1/namespaces/{space}/rolebindings")
         assert not {"vc:admin", "vc:gateway"} & {each["metadata"]["name"] for each in bindings}
 
-    eventually(look)
+    within(PERIODIC_S, look)
     for group in (scene.a, scene.b):
         assert lab.hub.find(f"{TOKENS}/{group.name}") is None
         assert lab.hub.find(f"{TOKENS}/{group.name}-impersonator") is None

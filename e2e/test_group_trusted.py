@@ -4,7 +4,7 @@ import pytest
 
 from e2e.lab.agent import Agent
 from e2e.lab.lab import NODES, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
 
 SERVING = "Serving"
@@ -30,7 +30,7 @@ def test_agent_on_a_node_of_a_group_is_told(lab: Lab, monkeypatch: pytest.Monkey
     assert "Running on a node that tenants may control" in agent.log()
     label = {"metadata": {"labels": {lab.label: None, "node-role.kubernetes.io/edge": None}}}
     lab.host.patch(f"{NODES}/{group.nodes[0]}", label)
-    eventually(lambda: _assert_status(lab, group, "AgentApart", "True"))
+    within(PERIODIC_S, lambda: _assert_status(lab, group, "AgentApart", "True"))
 
 
 def test_agent_of_tenants_that_trust_nobody_does_not_start_on_their_nodes(
@@ -51,7 +51,7 @@ def _condition(lab: Lab, group: Group, kind: str) -> dict[str, str]:
     def look() -> dict[str, str]:
         return dict(condition(lab.cluster(group.name), kind))
 
-    return eventually(look)
+    return within(PERIODIC_S, look)
 
 
 def _assert_status(lab: Lab, group: Group, kind: str, status: str) -> None:

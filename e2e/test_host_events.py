@@ -10,7 +10,7 @@ from e2e.lab.accounts import role_binding, service_account, subject
 from e2e.lab.api import Api, ApiError, Object, collection
 from e2e.lab.host_events import pods, reasons, report, told, told_of, told_of_work
 from e2e.lab.lab import AGENT_LABEL, FAST, Group, Lab
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import PERIODIC_S, eventually, within
 from e2e.lab.works import execution_namespace, works_path
 
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -84,14 +84,14 @@ def test_every_workload_over_quota_says_so_and_that_the_quota_stalls(lab: Lab) -
     # Nobody may change quotas now; so another namespace gets its share never.
     for obj in _nobody_writes_quotas(lab, group):
         lab.host.create(obj)
-    eventually(_is_frozen, lab, group.host_namespace(namespace))
+    within(PERIODIC_S, _is_frozen, lab, group.host_namespace(namespace))
     other = lab.namespace("-2")
     lab.propagate([objects.config_map(other)], group)
     for template in made:
-        event = eventually(told_of, lab.hub, template, "QuotaStalled")
+        event = within(PERIODIC_S, told_of, lab.hub, template, "QuotaStalled")
         start = f"cluster {group.name}: cannot raise shares of the quota: "
         assert event["message"].startswith(start), event["message"]
-    eventually(told_of_work, lab, group, made[0], "QuotaStalled")
+    within(PERIODIC_S, told_of_work, lab, group, made[0], "QuotaStalled")
 
 
 def _is_frozen(lab: Lab, namespace: str) -> None:
@@ -135,18 +135,18 @@ def test_what_kubelets_report_is_counted_over_the_pods(lab: Lab) -> None:
         report(lab, pod, "BackOff", text)
     pull = eventually(told_of, lab.hub, template, "Failed")
     assert NO_PULL in pull["message"], pull["message"]
-    crash = eventually(told_of, lab.hub, template, "BackOff")
+    crash = within(PERIODIC_S, told_of, lab.hub, template, "BackOff")
     assert f"_{namespace}(" in crash["message"], "the namespace has its virtual name"
 
     def counted() -> None:
         assert told_of(lab.hub, template, "Failed")["count"] == 7
         assert told_of(lab.hub, template, "BackOff")["count"] == 2
 
-    eventually(counted)
+    within(PERIODIC_S, counted)
     agent.restart()
     lab.wait_ready(group.name)
     report(lab, one, "FailedMount", 'configmap "settings" not found')
-    eventually(told_of, lab.hub, template, "FailedMount")
+    within(PERIODIC_S, told_of, lab.hub, template, "FailedMount")
     assert told_of(lab.hub, template, "Failed")["count"] == 7, "the same series goes on"
 
 

@@ -12,7 +12,7 @@ from e2e.lab.api import Api, ApiError, Object, path_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.host_events import pods, reasons, report, told_of, warning
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import eventually, within
+from e2e.lab.wait import PERIODIC_S, within
 
 DOMAIN = "virtualcluster.kubeedge.io"
 DENIED_FOR_S = 35.0
@@ -39,7 +39,7 @@ def tenant_of(lab: Lab, home: str) -> Api:
     tenant = accounts.service_account(lab.host, home, "tenant", lab.directory)
     subject = accounts.subject(home, "tenant")
     lab.host.create(accounts.role_binding(home, "virtual-cluster-admin", subject))
-    eventually(tenant.list, f"/api/v1/namespaces/{home}/events")
+    within(PERIODIC_S, tenant.list, f"/api/v1/namespaces/{home}/events")
     return tenant
 
 
@@ -76,7 +76,7 @@ def test_name_that_is_a_path_or_an_owner_elsewhere_is_not_followed(
     tenant.create(warning(tenant.create(owned), "Injected", "something to read"))
 
     report(lab, pod, "Genuine", "at the end")
-    eventually(told_of, lab.hub, template, "Genuine")
+    within(PERIODIC_S, told_of, lab.hub, template, "Genuine")
     assert reasons(lab.hub, namespace) == {"Genuine"}
     assert "Failed to reconcile" not in agent.log()
 
@@ -86,7 +86,7 @@ def test_kind_that_the_agent_may_not_read_is_no_right_that_it_lacks(
 ) -> None:
     _, endpoints, mine, _ = scene
     home = mine.host_namespace(lab.namespace())
-    eventually(lab.host.get, f"/api/v1/namespaces/{home}")
+    within(PERIODIC_S, lab.host.get, f"/api/v1/namespaces/{home}")
     tenant = tenant_of(lab, home)
     bound = named("Binding", home, "none")
     until = time.monotonic() + DENIED_FOR_S
@@ -149,6 +149,6 @@ def test_node_reports_what_it_runs_and_nothing_else(
 
     made = kubelet.create(warning(pod, "Failed", "no such image"))
     kubelet.patch(path_of(made), {"count": 2})
-    eventually(told_of, lab.hub, template, "Failed")
-    eventually(told_of, lab.hub, victim, "Genuine")
+    within(PERIODIC_S, told_of, lab.hub, template, "Failed")
+    within(PERIODIC_S, told_of, lab.hub, victim, "Genuine")
     assert reasons(lab.hub, other) == {"Genuine"}

@@ -8,7 +8,7 @@ from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.interpreting import Widgets, events_of, wait_entry
 from e2e.lab.lab import Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
 
 RETAIN = """
@@ -68,7 +68,7 @@ def test_all_three_scripts_hold_for_a_kind(lab: Lab, widgets: Widgets) -> None:
         "value": "blue",
     }
     lab.hub.patch_json(work, operation)
-    live = eventually(lambda: _with_color(lab.host.get(path), "blue"))
+    live = within(PERIODIC_S, lambda: _with_color(lab.host.get(path), "blue"))
     assert live["spec"]["size"] == 5, "the size was not retained"
 
 
@@ -106,7 +106,7 @@ def test_a_bad_script_is_told_and_holds_up_nobody(lab: Lab, widgets: Widgets, sc
     work = lab.create_work(group, "widget", widget)
     widgets.set_status(widget, group, {"ready": 1})
     wait_entry(lab.hub, work, lambda entry: _is(entry, "Unknown", ready=1))
-    events = eventually(lambda: _some(events_of(lab.hub, work, "InterpretHealthFailed")))
+    events = within(PERIODIC_S, lambda: _some(events_of(lab.hub, work, "InterpretHealthFailed")))
     assert f'ResourceInterpreterCustomization "{lab.id}"' in events[0]["message"]
 
     other = lab.create_work(group, "other", objects.config_map(namespace))
@@ -125,7 +125,7 @@ def test_a_status_that_cannot_be_read_is_told(lab: Lab, widgets: Widgets) -> Non
     lab.serve(group)
     work = lab.create_work(group, "widget", widgets.widget(namespace, size=1))
     lab.wait_applied(work)
-    events = eventually(lambda: _some(events_of(lab.hub, work, "ReflectStatusFailed")))
+    events = within(PERIODIC_S, lambda: _some(events_of(lab.hub, work, "ReflectStatusFailed")))
     assert f"lost in {namespace}." in events[0]["message"]
     lab.hub.delete(customization)
     wait_entry(lab.hub, work, lambda entry: _is(entry, "Healthy"))

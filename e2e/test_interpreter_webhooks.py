@@ -13,7 +13,7 @@ from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.interpreting import CONFIG, Widgets, events_of, wait_entry
 from e2e.lab.lab import Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.webhook_server import WebhookServer, self_signed
 
 
@@ -100,7 +100,7 @@ def test_a_webhook_answers_all_three_operations(
     wait_entry(lab.hub, work, lambda entry: _is(entry, "Unhealthy", sum=9))
     operation = {"op": "replace", "path": "/spec/workload/manifests/0/spec/color", "value": "blue"}
     lab.hub.patch_json(work, operation)
-    eventually(lambda: _has_spec(lab.host.get(host_path), size=7, color="blue"))
+    within(PERIODIC_S, lambda: _has_spec(lab.host.get(host_path), size=7, color="blue"))
 
     lab.hub.delete(path)
     wait_entry(lab.hub, work, lambda entry: _is(entry, "Healthy", ready=2, sum=None))
@@ -181,7 +181,9 @@ def test_a_webhook_that_fails_is_told_and_asked_again(
         lab.serve(group)
         work = lab.create_work(group, "widget", widgets.widget(namespace, size=4))
         wait_entry(lab.hub, work, lambda entry: _is(entry, "Unknown"))
-        events = eventually(lambda: _some(events_of(lab.hub, work, "InterpretHealthFailed")))
+        events = within(
+            PERIODIC_S, lambda: _some(events_of(lab.hub, work, "InterpretHealthFailed"))
+        )
         assert reason in events[0]["message"], events[0]["message"]
         assert f'webhook "{lab.id}/' in events[0]["message"]
         other = lab.create_work(group, "other", objects.config_map(namespace))
@@ -201,7 +203,7 @@ def test_a_webhook_with_another_ca_is_not_asked(
     path = widgets.declare(configuration(widgets, by_url(server, foreign)))
     lab.serve(group)
     work = lab.create_work(group, "widget", widgets.widget(namespace, size=4))
-    events = eventually(lambda: _some(events_of(lab.hub, work, "ReflectStatusFailed")))
+    events = within(PERIODIC_S, lambda: _some(events_of(lab.hub, work, "ReflectStatusFailed")))
     assert "CERTIFICATE_VERIFY_FAILED" in events[0]["message"], events[0]["message"]
     assert server.requests == []
     bundle = base64.b64encode(server.ca_bundle).decode()

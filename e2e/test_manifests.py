@@ -15,7 +15,7 @@ from control_planes import tools
 from e2e.lab.agent import ROOT
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.lone_server import lone_api_server
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from generate.manifests import files
 from karmada_vc_agent.cli import main
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
@@ -219,11 +219,11 @@ def test_applying_manifests_again_keeps_the_names_that_join_gave(
         assert "cannot create" in claim(agent, "branch-east"), "no rights before join"
         join_host(host, settings, "branch-east")
         install()
-        eventually(claims_alone, agent, {"branch-east"}, "branch-west")
+        within(PERIODIC_S, claims_alone, agent, {"branch-east"}, "branch-west")
         assert len(readers(host)) == 1
         join_host(host, settings, "branch-west")
         install()
-        eventually(claims_alone, agent, {"branch-east", "branch-west"}, "branch-north")
+        within(PERIODIC_S, claims_alone, agent, {"branch-east", "branch-west"}, "branch-north")
         assert len(readers(host)) == 2
 
 

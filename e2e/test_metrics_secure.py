@@ -11,7 +11,7 @@ from e2e.lab.api import path_of
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.webhook_server import self_signed
 
 pytestmark = pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
@@ -68,7 +68,7 @@ def test_metrics_are_for_whom_the_host_allows(
         status, text = endpoints.read_metrics(reader)
         assert (status, "cluster_ready_state{" in text) == (200, True), text[:300]
 
-    eventually(look)
+    within(PERIODIC_S, look)
     _read_verified(endpoints, lab.directory / "metrics/tls.crt")
     status, text = endpoints.read_metrics(other)
     assert status == 403

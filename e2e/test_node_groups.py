@@ -16,7 +16,7 @@ from e2e.lab.endpoints import Endpoints
 from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
 from e2e.lab.node_groups import GROUPS, NodeGroups
-from e2e.lab.wait import THROUGH_HUB_S, eventually, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, eventually, wait_gone, within
 from e2e.lab.works import condition
 
 BELONGING_TO = "apps.kubeedge.io/belonging-to"
@@ -66,7 +66,7 @@ def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None
     name = named(lab, group)
     node_groups.apply(name, nodes=[group.nodes[0]])
     assert lab.wait_ready(group.name)["spec"]["region"] == "south"
-    eventually(has_nodes, lab, group, 1)
+    within(PERIODIC_S, has_nodes, lab, group, 1)
     template = objects.config_map(lab.namespace(), "settings", key="1")
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
@@ -78,10 +78,10 @@ def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None
     assert (present["status"], present["reason"]) == ("True", "Found")
 
     node_groups.apply(name, nodes=group.nodes)
-    eventually(has_nodes, lab, group, 2)
+    within(PERIODIC_S, has_nodes, lab, group, 2)
     node_groups.apply(name, nodes=[], matchLabels=group.selector)
-    eventually(is_trusted, lab, group, "False", f"NodeGroup {name}")
-    eventually(has_nodes, lab, group, 2)
+    within(PERIODIC_S, is_trusted, lab, group, "False", f"NodeGroup {name}")
+    within(PERIODIC_S, has_nodes, lab, group, 2)
     web = objects.deployment(template["metadata"]["namespace"])
     lab.propagate([web], group)
     lab.wait_status(web, readyReplicas=2)
@@ -201,9 +201,9 @@ def test_bad_groups_and_taken_names_are_told_and_cost_no_other(
     node_groups.apply(taken, nodes=good.nodes)
     node_groups.apply(named(lab, good), nodes=good.nodes)
     lab.wait_ready(good.name)
-    eventually(event_about, lab, "NodeGroup", bad, "is not a valid Cluster name")
-    eventually(event_about, lab, "NodeGroup", everything, "selects all nodes")
-    eventually(event_about, lab, "NodeGroup", taken, "the settings file already defines a")
+    within(PERIODIC_S, event_about, lab, "NodeGroup", bad, "is not a valid Cluster name")
+    within(PERIODIC_S, event_about, lab, "NodeGroup", everything, "selects all nodes")
+    within(PERIODIC_S, event_about, lab, "NodeGroup", taken, "the settings file already defines a")
     status, text = endpoints.ask("/readyz?verbose")
     assert status == 200
     assert "is not a valid Cluster name" in text
@@ -219,7 +219,7 @@ def test_bad_groups_and_taken_names_are_told_and_cost_no_other(
     within(THROUGH_HUB_S, is_found, lab, of_file)
     agent.settings["virtualClusters"] = [of_file.settings()]
     agent.reload()
-    eventually(is_written_down, lab, of_file)
+    within(PERIODIC_S, is_written_down, lab, of_file)
 
 
 def test_name_without_rights_is_told_and_served_after_join(
@@ -236,7 +236,7 @@ def test_name_without_rights_is_told_and_served_after_join(
     )
     group = lab.group("y" + lab.id[4:])
     node_groups.apply(group.name, nodes=group.nodes)
-    eventually(event_about, lab, "NodeGroup", group.name, f"join --name {group.name}")
+    within(PERIODIC_S, event_about, lab, "NodeGroup", group.name, f"join --name {group.name}")
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     agent.extra_names.append(group.name)
     agent.join()
@@ -281,19 +281,19 @@ def test_settings_are_followed_while_the_agent_runs(lab: Lab, node_groups: NodeG
     lab.propagate([template], of_file, group)
     lab.wait_fully_applied(template)
     change(agent, settings={"region": "south"})
-    eventually(has_region, lab, group, "south")
+    within(PERIODIC_S, has_region, lab, group, "south")
 
     good = agent.settings["nodeGroups"]
     bad = agent.settings | {"nodeGroups": good | {"nameTemplate": "{colour}"}}
     agent.write_settings(yaml.safe_dump(settings_file(bad)))
-    eventually(keeps_settings, endpoints, "nodeGroups.nameTemplate")
+    within(PERIODIC_S, keeps_settings, endpoints, "nodeGroups.nameTemplate")
     lab.hub.patch(
         f"/api/v1/namespaces/{lab.namespaces[0]}/configmaps/settings", {"data": {"key": "2"}}
     )
     lab.wait_data(template, group, key="2")
 
     change(agent, enabled=False)
-    eventually(is_logged, agent, "no longer in the settings", group)
+    within(PERIODIC_S, is_logged, agent, "no longer in the settings", group)
     uid = lab.cluster(group.name)["metadata"]["uid"]
     lab.wait_data(template, group, key="2")
     change(agent, enabled=True, gracePeriod="1s", drain=True)

@@ -10,7 +10,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError
 from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
-from e2e.lab.wait import THROUGH_HUB_S, eventually, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, wait_gone, within
 from e2e.lab.works import condition
 
 GRACE_S = 6.0
@@ -89,10 +89,10 @@ def test_another_label_is_followed_while_the_agent_runs(lab: Lab) -> None:
     wait_gone(lab.hub, f"{CLUSTERS}/{first.name}")
     agent.settings["discover"]["limit"] = 1
     agent.reload()
-    eventually(has_read_settings, agent, 2)
+    within(PERIODIC_S, has_read_settings, agent, 2)
     third = Group(f"{lab.id}-y", {f"{lab.id}/other": "y"})
     lab.add_node(third)
-    eventually(is_told, lab, third, "discover.limit of 1 virtual clusters is reached")
+    within(PERIODIC_S, is_told, lab, third, "discover.limit of 1 virtual clusters is reached")
     assert agent.is_running()
     assert "Traceback" not in agent.log()
 
@@ -100,15 +100,19 @@ def test_another_label_is_followed_while_the_agent_runs(lab: Lab) -> None:
 def test_written_down_one_wins_and_bad_values_and_too_many_are_told(lab: Lab) -> None:
     of_file = lab.group("a")
     agent = discover(lab, of_file, limit=1)
-    eventually(
-        is_told, lab, of_file, "the settings file already defines a virtual cluster of this name"
+    within(
+        PERIODIC_S,
+        is_told,
+        lab,
+        of_file,
+        "the settings file already defines a virtual cluster of this name",
     )
     bad, good = Group(f"{lab.id}-bad", {lab.label: "Shop_1"}), lab.group("b")
     lab.add_node(bad)
     lab.wait_ready(good.name)
-    eventually(is_told, lab, bad, "is not a valid Cluster name")
+    within(PERIODIC_S, is_told, lab, bad, "is not a valid Cluster name")
     more = lab.group("c")
-    eventually(is_told, lab, more, "discover.limit of 1 virtual clusters is reached")
+    within(PERIODIC_S, is_told, lab, more, "discover.limit of 1 virtual clusters is reached")
     assert lab.hub.find(f"{CLUSTERS}/{more.name}") is None
     lab.wait_ready(of_file.name)
     assert "Traceback" not in agent.log()
@@ -121,7 +125,7 @@ def test_former_name_of_another_is_taken(lab: Lab) -> None:
     entry = {"name": shop.name, "nodeNames": shop.nodes, "formerNames": [f"{lab.id}-a"]}
     discover(lab, entry)
     group = lab.group("a")
-    eventually(is_told, lab, group, f"of the settings file has {group.name} in formerNames")
+    within(PERIODIC_S, is_told, lab, group, f"of the settings file has {group.name} in formerNames")
     template = objects.config_map(lab.namespace(), "settings", key="1")
     lab.propagate([template], shop)
     lab.wait_fully_applied(template)

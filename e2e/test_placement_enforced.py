@@ -11,7 +11,7 @@ from e2e.lab.api import Api, ApiError, Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES, POLICIES, POLICY_OBJECTS
 from e2e.lab.lab import AGENT_LABEL, NODES, Group, Lab
 from e2e.lab.lone_server import lone_api_server
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
 from karmada_vc_agent.access.join_preflight import PreflightError
 
@@ -69,7 +69,7 @@ def test_an_older_pod_can_end_after_the_selector_changed(lab: Lab) -> None:
         newer = _pod(namespace, "newer", nodeSelector=group.selector)
         assert f"{ADVICE} {lab.disk}=ssd,{lab.label}=a" in lab.host.refusal(newer)
 
-    eventually(look)
+    within(PERIODIC_S, look)
     lab.host.patch(path, {"metadata": {"labels": {"touched": "yes"}}})
     lab.host.delete(path, force=True)
     lab.host.patch(path, {"metadata": {"finalizers": None}})
@@ -77,7 +77,7 @@ def test_an_older_pod_can_end_after_the_selector_changed(lab: Lab) -> None:
     def look_gone() -> None:
         assert lab.host.find(path) is None
 
-    eventually(look_gone)
+    within(PERIODIC_S, look_gone)
 
 
 @pytest.mark.smoke
@@ -95,7 +95,7 @@ def test_a_claimed_namespace_that_names_no_nodes_gets_no_pods(lab: Lab) -> None:
         refusal = lab.host.refusal(_pod(f"{lab.id}-nowhere", nodeSelector=group.selector))
         assert "the namespace does not specify its nodes" in refusal
 
-    eventually(look)
+    within(PERIODIC_S, look)
 
 
 def test_namespaces_of_another_agent_are_left_alone(lab: Lab) -> None:
@@ -108,7 +108,7 @@ def test_namespaces_of_another_agent_are_left_alone(lab: Lab) -> None:
     lab.host.create(theirs)
     try:
         pod = _pod(theirs["metadata"]["name"])
-        eventually(lab.host.create, pod)
+        within(PERIODIC_S, lab.host.create, pod)
     finally:
         lab.host.delete(path_of(theirs))
 
@@ -131,7 +131,7 @@ def test_policies_that_are_deleted_or_weakened_are_told_until_join_restores_them
     assert f"agent-confines.{lab.id}.{DOMAIN} does not exist: run" in confined["message"]
     enforced = _wait_enforced(lab, group.name, "False", "PolicyChanged")
     assert f"pod-placement.{lab.id}.{DOMAIN} was changed" in enforced["message"]
-    eventually(_assert_told, lab, group.name, "PolicyMissing")
+    within(PERIODIC_S, _assert_told, lab, group.name, "PolicyMissing")
     account = lab.host.acting_as(agent.account)
     for act in (account.delete, lambda path: account.patch(path, {"spec": before[path]})):
         with pytest.raises(ApiError) as raised:
@@ -141,7 +141,9 @@ def test_policies_that_are_deleted_or_weakened_are_told_until_join_restores_them
     _wait_policies(lab, before)
     _wait_condition(lab, group.name, "RightsConfined", "True", "PoliciesInPlace")
     _protected_namespace(lab, group)
-    eventually(_assert_refused, lab, _pod(namespace))  # API servers read policies a moment later
+    within(
+        PERIODIC_S, _assert_refused, lab, _pod(namespace)
+    )  # API servers read policies a moment later
 
 
 def test_a_policy_that_somebody_else_made_is_left_by_join(lab: Lab) -> None:
@@ -255,7 +257,7 @@ def test_a_host_that_adds_the_selector_itself_is_recognised(lab: Lab, name: str)
             wanted = ("True", "PoliciesInPlace") if admission.with_policies else NOT_CONFINED
             assert (confined["status"], confined["reason"]) == wanted
 
-        eventually(look)
+        within(PERIODIC_S, look)
         namespace = group.host_namespace("default")
         bare = server.create(_pod(namespace))
         assert bare["spec"]["nodeSelector"] == group.selector
@@ -266,7 +268,7 @@ def test_a_host_that_adds_the_selector_itself_is_recognised(lab: Lab, name: str)
         named = server.refusal(_pod(namespace, "named", nodeName="foreign"))
         assert ("spec.nodeName must not be set" in named) is admission.with_policies
         server.create(objects.deployment(namespace, replicas=1) | {"kind": "ReplicaSet"})
-        eventually(_is_made_with, server, namespace, group.selector)
+        within(PERIODIC_S, _is_made_with, server, namespace, group.selector)
         agent.kill()
 
 
@@ -325,7 +327,7 @@ _ALL_IS_WELL = {"expression": "true"}
 def _claimed_namespace(lab: Lab, group: Group) -> str:
     """Return the namespace that every virtual cluster has, once pods can be made in it."""
     name = group.host_namespace("default")
-    eventually(lab.host.get, f"{collection('v1', 'ServiceAccount', name)}/default")
+    within(PERIODIC_S, lab.host.get, f"{collection('v1', 'ServiceAccount', name)}/default")
     return name
 
 
@@ -345,7 +347,7 @@ def _wait_condition(lab: Lab, cluster: str, kind: str, status: str, reason: str)
         assert (found["status"], found["reason"]) == (status, reason), found
         return found
 
-    return eventually(look)
+    return within(PERIODIC_S, look)
 
 
 def _assert_told(lab: Lab, cluster: str, reason: str) -> None:
@@ -370,7 +372,7 @@ def _wait_policies(lab: Lab, expected: dict[str, Object]) -> None:
         found = {path: lab.host.get(path)["spec"] for path in _policies(lab)}
         assert found == expected
 
-    eventually(look)
+    within(PERIODIC_S, look)
 
 
 def _assert_refused(lab: Lab, pod: Object) -> None:
@@ -408,7 +410,7 @@ def _wait_escape(lab: Lab, namespace: str, about: str, since: float) -> Object:
         assert len(found) == 1, found
         return found[0]
 
-    event = eventually(look)
+    event = within(PERIODIC_S, look)
     told_at = datetime.fromisoformat(event["firstTimestamp"]).timestamp()
     assert told_at - since <= REPORTED_S
     return event

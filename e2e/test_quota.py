@@ -4,7 +4,7 @@ import pytest
 
 from e2e.lab import objects
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import THROUGH_HUB_S, eventually, within
 
 QUOTAS = "/apis/policy.karmada.io/v1alpha1/namespaces/{}/federatedresourcequotas"
 
@@ -21,7 +21,7 @@ def test_quota_is_divided_and_its_use_is_summed(lab: Lab) -> None:
         path = f"/api/v1/namespaces/{group.host_namespace(namespace)}/resourcequotas/shared"
         live = eventually(lab.host.get, path)
         assert live["spec"]["hard"] == {"pods": pods}
-        eventually(_assert_status_reported, lab, group)
+        within(THROUGH_HUB_S, _assert_status_reported, lab, group)
 
     lab.propagate([objects.deployment(namespace, replicas=2)], groups[0])
     path = f"{QUOTAS.format(namespace)}/{quota['metadata']['name']}"
@@ -32,7 +32,7 @@ def test_quota_is_divided_and_its_use_is_summed(lab: Lab) -> None:
         used = {one["clusterName"]: one["used"]["pods"] for one in status["aggregatedStatus"]}
         assert used == {groups[0].name: "2", groups[1].name: "0"}, status
 
-    eventually(look)
+    within(THROUGH_HUB_S, look)
 
 
 def _assert_status_reported(lab: Lab, group: Group) -> None:

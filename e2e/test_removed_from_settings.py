@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import collection, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 
 KINDS = (("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet"), ("v1", "Pod"), ("v1", "ConfigMap"))
 
@@ -50,7 +50,7 @@ def test_a_cluster_put_back_into_the_settings_is_served_again(lab: Lab) -> None:
     agent.terminate()
     agent.settings["virtualClusters"] = [kept.settings()]
     agent.start()
-    eventually(lambda: _is_left_out(agent.log(), removed))
+    within(PERIODIC_S, lambda: _is_left_out(agent.log(), removed))
     agent.terminate()
     lab.hub.patch(path_of(template), {"data": {"key": "new"}})
     agent.settings["virtualClusters"] = both

@@ -11,7 +11,7 @@ from e2e.lab.access import Kubeconfigs
 from e2e.lab.api import Api, ApiError, Object, collection_of, path_of
 from e2e.lab.checkpoint import KEPT
 from e2e.lab.lab import FAST, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
 
 ANY = "anything"
@@ -503,7 +503,7 @@ def test_what_the_agent_may_write_is_what_it_owns(lab: Lab) -> None:
     names = {"own": mine.name, "other": theirs.name, "agent": lab.id, "home": agent.namespace}
     names |= {"node": mine.nodes[0], "away": f"{lab.id}-away"}
     for group in (mine, theirs):
-        eventually(lab.host.get, f"{NS}/{group.host_namespace('default')}")
+        within(PERIODIC_S, lab.host.get, f"{NS}/{group.host_namespace('default')}")
     made = [
         _object("Namespace", "v1", names["away"]),
         *(
@@ -516,7 +516,7 @@ def test_what_the_agent_may_write_is_what_it_owns(lab: Lab) -> None:
     ]
     for obj in made:
         lab.host.create(obj)
-    eventually(_assert_confined, lab, mine.name)
+    within(PERIODIC_S, _assert_confined, lab, mine.name)
     account = Api(agent.host_kubeconfig)
     try:
         wrong = [line for write in WRITES if (line := _outcome(account, write, names))]
@@ -587,7 +587,7 @@ def _joined(lab: Lab, *flags: str, start: bool = False) -> Kubeconfigs:
     agent.start()
     lab.wait_serving(agent)
     bindings = f"/apis/{RBAC}/v1/namespaces/default-v-{lab.id}-own/rolebindings"
-    eventually(lab.host.get, f"{bindings}/vc-agent:{lab.id}")
+    within(PERIODIC_S, lab.host.get, f"{bindings}/vc-agent:{lab.id}")
     return Kubeconfigs(agent.hub_kubeconfig, agent.host_kubeconfig)
 
 

@@ -5,7 +5,7 @@ import pytest
 from e2e.lab.accounts import RBAC, Who, cluster_role, may
 from e2e.lab.api import Object
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 
 GROUP, USER = "Group", "User"
 SUBJECTS: dict[str, tuple[Object, Who, Who]] = {
@@ -118,14 +118,23 @@ def test_each_row_of_the_table_holds_in_its_own_namespaces_only(lab: Lab) -> Non
     try:
         for group, other in ((first, second), (second, first)):
             for row in SUBJECTS:
-                eventually(_assert_row, lab, group, other, namespace, row)
+                within(PERIODIC_S, _assert_row, lab, group, other, namespace, row)
             for name in ROLES:
-                eventually(_assert_role, lab, group, other, namespace, name.format(own=own), name)
-            eventually(_assert_everywhere, lab, group, other, namespace)
+                within(
+                    PERIODIC_S,
+                    _assert_role,
+                    lab,
+                    group,
+                    other,
+                    namespace,
+                    name.format(own=own),
+                    name,
+                )
+            within(PERIODIC_S, _assert_everywhere, lab, group, other, namespace)
 
         later = lab.namespace("-later")
         for group, other in ((first, second), (second, first)):
-            eventually(_assert_everywhere, lab, group, other, later)
+            within(PERIODIC_S, _assert_everywhere, lab, group, other, later)
     finally:
         for group in (first, second):
             lab.host.delete(f"/apis/{RBAC}/v1/clusterroles/{own}-v-{group.name}")

@@ -8,7 +8,7 @@ import pytest
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 RBAC = "rbac.authorization.k8s.io"
@@ -23,13 +23,13 @@ def join(shared_lab: Lab) -> tuple[Lab, Group, Api]:
     gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
     agent = lab.serve(group, gateway=gateway.settings)
     account = Api(gateway.kubeconfig(agent))
-    eventually(lambda: lab.host.get(f"{ROLES}/vc:gateway-v-{group.name}"))
-    eventually(_assert_may, account, "impersonate", "", "users", f"vc:{group.name}:karmada")
+    within(PERIODIC_S, lambda: lab.host.get(f"{ROLES}/vc:gateway-v-{group.name}"))
+    within(PERIODIC_S, _assert_may, account, "impersonate", "", "users", f"vc:{group.name}:karmada")
     for name in ("karmada-access", "system:masters"):
         caller = _review(lab, group, f"vc:{{}}:{name}")
         for space in (group.host_namespace("default"), group.host_namespace("vc-system")):
-            eventually(_assert_told, caller, "delete", "apps", "deployments", space)
-        eventually(_assert_told, caller, "list", "", "nodes", "")
+            within(PERIODIC_S, _assert_told, caller, "delete", "apps", "deployments", space)
+        within(PERIODIC_S, _assert_told, caller, "list", "", "nodes", "")
     return lab, group, account
 
 
@@ -39,7 +39,7 @@ def test_it_may_be_callers_of_its_virtual_clusters(joined: tuple[Lab, Group, Api
     _assert_may(account, "impersonate", "", "groups", prefix)
     _assert_may(account, "impersonate", "", "groups", f"{prefix}:karmada-access")
     space = group.host_namespace("default")
-    eventually(_assert_may, account, "impersonate", "", "serviceaccounts", "web", space)
+    within(PERIODIC_S, _assert_may, account, "impersonate", "", "serviceaccounts", "web", space)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_tenant_cannot_change_who_is_bound(joined: tuple[Lab, Group, Api]) -> No
     lab, group, _ = joined
     space = group.host_namespace("default")
     path = f"/apis/{RBAC}/v1/namespaces/{space}/rolebindings"
-    eventually(lambda: lab.host.get(f"{path}/vc:admin"))
+    within(PERIODIC_S, lambda: lab.host.get(f"{path}/vc:admin"))
     tenant = _impersonating(lab, group)
     for name in ("vc:admin", "vc:gateway"):
         with pytest.raises(ApiError, match="belongs to karmada-vc-agent"):

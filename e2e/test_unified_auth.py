@@ -8,7 +8,7 @@ import pytest
 
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import THROUGH_HUB_S, within
 from e2e.lab.works import condition
 
 NAME = "karmada-impersonator"
@@ -23,7 +23,7 @@ def test_impersonator_of_the_hub_is_stored_and_bound_to_nobody(lab: Lab) -> None
     lab.hub.patch(f"{CLUSTERS}/{group.name}", {"spec": {"impersonatorSecretRef": reference}})
     role = lab.hub.create(_proxy_role(lab, group))
     try:
-        for work in eventually(_impersonator_works, lab, group, path_of(role)):
+        for work in within(THROUGH_HUB_S, _impersonator_works, lab, group, path_of(role)):
             (owner,) = work["metadata"]["ownerReferences"]
             assert owner["kind"] == "Cluster"
             applied = condition(work, "Applied")

@@ -11,7 +11,7 @@ from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError, Object, path_of
 from e2e.lab.lab import AGENT_LABEL, CLUSTERS, FAST, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import PERIODIC_S, wait_gone, within
 from e2e.lab.works import condition
 
 CRD = Path(__file__).parents[1] / "manifests" / "base" / "crd.yaml"
@@ -58,7 +58,7 @@ def _served(host: Api) -> None:
     except ApiError as error:
         if error.code != 409:
             raise
-    eventually(host.get, OBJECTS)
+    within(PERIODIC_S, host.get, OBJECTS)
 
 
 def wait_condition(lab: Lab, group: Group, kind: str, status: str, reason: str = "") -> Object:
@@ -69,7 +69,7 @@ def wait_condition(lab: Lab, group: Group, kind: str, status: str, reason: str =
         assert not reason or found["reason"] == reason, found
         return live
 
-    return eventually(look)
+    return within(PERIODIC_S, look)
 
 
 def serve(lab: Lab, *groups: Group, **objects_settings: Any) -> Agent:
@@ -100,9 +100,9 @@ def test_object_appears_changes_and_goes_while_the_agent_runs(lab: Lab, applied:
     assert kinds.keys() >= {"NodeOverlap", "GroupTrusted", "PlacementEnforced"}
 
     applied(group, region="north")
-    eventually(_has_region, lab, group, "north")
+    within(PERIODIC_S, _has_region, lab, group, "north")
     applied(group, paused=True)
-    eventually(_is_in_phase, lab, group, "Paused")
+    within(PERIODIC_S, _is_in_phase, lab, group, "Paused")
     lab.hub.patch(path_of(template), {"data": {"key": "2"}})
     lab.wait_data(template, of_file, key="2")
     assert lab.host.get(lab.host_path(template, group))["data"] == {"key": "1"}
@@ -134,7 +134,7 @@ def test_changed_settings_lie_under_objects_while_the_agent_runs(lab: Lab, appli
     agent.settings |= {"clusterRegion": "south", "clusterProvider": "acme", "clusterHost": "plant"}
     agent.reload()
     for each, region in ((of_file, "south"), (group, "south"), (own, "west")):
-        eventually(_is_described, lab, each, region)
+        within(PERIODIC_S, _is_described, lab, each, region)
     assert agent.is_running()
     assert "Traceback" not in agent.log()
 
@@ -233,7 +233,7 @@ def test_status_is_written_only_where_something_changed(lab: Lab, applied: Any) 
     applied(group)
     wait_condition(lab, group, "Ready", "True")
     wait_condition(lab, group, "PlacementEnforced", "True")
-    before = eventually(_is_quiet, lab, group)
+    before = within(PERIODIC_S, _is_quiet, lab, group)
     assert before
 
 

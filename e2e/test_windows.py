@@ -9,7 +9,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, wait_gone, within
 from e2e.lab.works import condition
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -38,7 +38,7 @@ def says(lab: Lab, work: str, status: str, reason: str) -> Object:
         assert (found["status"], found["reason"]) == (status, reason), found
         return found
 
-    return eventually(look)
+    return within(PERIODIC_S, look)
 
 
 def of_cluster(lab: Lab, group: Group, kind: str, status: str) -> Object:
@@ -47,7 +47,7 @@ def of_cluster(lab: Lab, group: Group, kind: str, status: str) -> Object:
         assert found["status"] == status, found
         return found
 
-    return eventually(look)
+    return within(PERIODIC_S, look)
 
 
 def with_window(group: Group, window: str, **more: Any) -> dict[str, Any]:
@@ -96,9 +96,9 @@ def test_new_generations_wait_for_the_window_and_repair_goes_on(lab: Lab) -> Non
 
     # What was applied is repaired, and comes back.
     lab.host.patch(on_host, {"data": {"key": "by hand"}})
-    eventually(has_key, lab, on_host, "1")
+    within(PERIODIC_S, has_key, lab, on_host, "1")
     lab.host.delete(on_host)
-    eventually(has_key, lab, on_host, "1")
+    within(PERIODIC_S, has_key, lab, on_host, "1")
 
     # A new one waits as well, a Secret does not.
     other = objects.config_map(namespace, "other", key="1")
@@ -111,14 +111,14 @@ def test_new_generations_wait_for_the_window_and_repair_goes_on(lab: Lab) -> Non
     agent.restart()
     lab.wait_serving(agent)
     lab.host.patch(key_on_host, {"data": {"key": "eA=="}})
-    eventually(has_key, lab, key_on_host, "MQ==")
+    within(PERIODIC_S, has_key, lab, key_on_host, "MQ==")
     stays(lab, on_host, "1")
     assert lab.host.find(lab.host_path(other, group)) is None
 
     # It opens at a full minute: all that waits is applied at once.
     agent.settings["virtualClusters"] = [with_window(group, beginning_in(2))]
     agent.reload()
-    eventually(_is_due, lab, group)
+    within(PERIODIC_S, _is_due, lab, group)
     assert lab.host.get(on_host)["data"]["key"] == "1"
     within(OPENS_S, has_key, lab, on_host, "2")
     assert datetime.now(UTC).second < 10
@@ -158,7 +158,7 @@ def test_held_namespace_is_not_touched_until_it_is_released(lab: Lab) -> None:
     stays(lab, on_host, "by hand")
     assert lab.hub.get(leaving)["metadata"]["deletionTimestamp"]
     lab.on_host(gone, group)
-    eventually(told, lab, group, "NamespaceHeld")
+    within(PERIODIC_S, told, lab, group, "NamespaceHeld")
 
     lab.host.patch(held, {"metadata": {"annotations": {HOLD: None}}})
     within(5.0, has_key, lab, on_host, "2")
@@ -166,5 +166,5 @@ def test_held_namespace_is_not_touched_until_it_is_released(lab: Lab) -> None:
     wait_gone(lab.hub, leaving)
     assert lab.host.find(lab.host_path(gone, group)) is None
     of_cluster(lab, group, "NamespacesHeld", "False")
-    eventually(told, lab, group, "NamespaceReleased")
+    within(PERIODIC_S, told, lab, group, "NamespaceReleased")
     assert "Traceback" not in agent.log()

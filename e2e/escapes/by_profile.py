@@ -9,7 +9,7 @@ from e2e.escapes.by_work import NAMESPACES, RBAC, pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import NODES, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, eventually, within
 from e2e.lab.works import execution_namespace
 
 
@@ -249,8 +249,8 @@ def _delete_the_quota(scene: Scene) -> str:
     binding = _object(RBAC, "RoleBinding", "breaker", scene.namespace)
     by_work(scene, binding | {"subjects": [bot], "roleRef": ref})
     outcome = _told(scene, role, "RuleCut")
-    eventually(_can, scene, "pods", "", "delete")
-    eventually(_can, scene, "resourcequotas", "", "get")
+    within(PERIODIC_S, _can, scene, "pods", "", "delete")
+    within(PERIODIC_S, _can, scene, "resourcequotas", "", "get")
     for resource, part, verb in (
         ("resourcequotas", "", "delete"),
         ("serviceaccounts", "token", "create"),

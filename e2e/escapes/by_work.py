@@ -5,7 +5,7 @@ from e2e.lab import objects
 from e2e.lab.accounts import Who, may
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import NODES
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, eventually, within
 
 RBAC = "rbac.authorization.k8s.io/v1"
 NAMESPACES = "/api/v1/namespaces"
@@ -110,7 +110,7 @@ def _built_in_roles(scene: Scene) -> str:
         path = f"{collection(RBAC, 'RoleBinding', home)}/{account}"
         assert eventually(scene.lab.host.get, path)["roleRef"]["name"] == f"vc-{name}"
         who = Who(f"system:serviceaccount:{home}:{account}")
-        eventually(_may_list, scene, who, home)
+        within(PERIODIC_S, _may_list, scene, who, home)
         for verb, resource in (
             ("create", "serviceaccounts/token"),
             ("impersonate", "serviceaccounts"),

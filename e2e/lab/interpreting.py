@@ -6,7 +6,7 @@ from typing import Any
 from e2e.lab import objects
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 
 CONFIG = "config.karmada.io/v1alpha1"
 
@@ -20,7 +20,7 @@ class Widgets:
         self.api_version = f"{self.group}/v1"
         self._on_hub: list[str] = []
         lab.host.create(objects.custom_definition(self.group))
-        eventually(lab.host.list, f"/apis/{self.api_version}/widgets")
+        within(PERIODIC_S, lab.host.list, f"/apis/{self.api_version}/widgets")
 
     def widget(self, namespace: str, name: str = "web", **spec: Any) -> Object:
         return {
@@ -58,7 +58,7 @@ class Widgets:
     def set_status(self, widget: Object, group: Group, status: Object) -> None:
         """Write a status on the host, as an operator there would."""
         path = self.host_path(widget, group)
-        eventually(self.lab.host.patch, f"{path}/status", {"status": status})
+        within(PERIODIC_S, self.lab.host.patch, f"{path}/status", {"status": status})
 
     def clean_up(self) -> None:
         for path in self._on_hub:
@@ -76,7 +76,7 @@ def wait_entry(hub: Api, work: str, look: Callable[[Object], None]) -> Object:
         look(entry)
         return dict(entry)
 
-    return eventually(see)
+    return within(PERIODIC_S, see)
 
 
 def events_of(hub: Api, work: str, reason: str) -> list[Object]:

@@ -7,7 +7,7 @@ import urllib3
 
 from e2e.lab.api import Api
 from e2e.lab.lone_gateway import LoneGateway, config_map, pod
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, within
 from karmada_vc_agent.features.gateway.secret import TokenKind
 
 LETTERS = ("a", "b")
@@ -31,7 +31,7 @@ class Pair:
             self.host.create(config_map(edge, "settings", owner=letter))
         gateway.allow_to_impersonate(self.names["a"], ["alice", "root"], ["system:masters", "dev"])
         gateway.allow_to_impersonate(self.names["b"], ["alice"], ["dev"])
-        eventually(self._assert_impersonators_are_known)
+        within(PERIODIC_S, self._assert_impersonators_are_known)
 
     def _assert_impersonators_are_known(self) -> None:
         for letter in LETTERS:

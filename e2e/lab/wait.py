@@ -25,6 +25,8 @@ BACKED_OFF_S = 120.0
 """What failed is retried by a back-off, which grows as long as it fails; so is a connection."""
 NODE_GRACE_S = 120.0
 """The host reports a node Unknown 50 s after its last Lease, and evicts behind that."""
+PERIODIC_S = 60.0
+"""An agent checks settings, node groups, rights, policies and discovery every 10 to 30 s."""
 REAL_S = 180.0
 """On kind: real kubelets start real containers, and Leases of 15 s run out."""
 POLL_S = 0.1
