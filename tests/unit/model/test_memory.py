@@ -59,4 +59,4 @@ def test_what_counts_is_what_the_process_holds(value: object) -> None:
 
 
 def test_the_default_holds_thousands_of_deployments() -> None:
-    assert 64 * 2**20 // bytes_of([DEPLOYMENT]) > 5000
+    assert 32 * 2**20 // bytes_of([DEPLOYMENT]) > 5000
