@@ -18,6 +18,7 @@ import urllib3
 from e2e.lab.dear_requests import dear_requests
 from e2e.lab.lone_gateway import ADMIN, LoneGateway, config_map, lone_gateway
 from e2e.lab.lone_server import lone_api_server
+from e2e.lab.memory import ENOUGH_BYTES, peak_bytes
 from e2e.lab.objects import custom_definition
 from e2e.lab.pair import Pair
 from e2e.lab.wait import PERIODIC_S, within
@@ -27,8 +28,6 @@ from karmada_vc_agent.features.gateway.server.turns import TURN_S
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/edge/networkpolicies"
 JSON_PATCH = "application/json-patch+json"
-LIMIT_BYTES = 512 * 2**20
-"""Of a gateway's memory, in the manifests."""
 MEDIAN_RATIO = 2.0
 """How much longer a small request may take while another virtual cluster attacks."""
 WATCH_LIST = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
@@ -186,8 +185,8 @@ def test_bodies_of_tiny_items_do_not_fill_the_memory(gateway: Pair) -> None:
         for _ in range(5):
             path = "/api/v1/namespaces/edge/configmaps/settings"
             assert gateway.ask(path, "b").status == 200
-        held = resident_bytes(gateway.gateway.pid)
-    assert held <= 0.8 * LIMIT_BYTES, held
+        held = peak_bytes(gateway.gateway.pid)
+    assert held <= ENOUGH_BYTES, held
 
 
 @pytest.mark.nightly  # in small: tests/unit/features/gateway/server/test_fair_shares.py
@@ -200,16 +199,9 @@ def test_many_lists_do_not_fill_the_memory(gateway: Pair) -> None:
     with ThreadPoolExecutor(len(paths)) as pool:
         codes = set(pool.map(lambda path: gateway.ask(path, "a").status, paths))
     assert 200 in codes <= {200, 429}
-    assert resident_bytes(gateway.gateway.pid) < 400 * 2**20
+    assert peak_bytes(gateway.gateway.pid) < 400 * 2**20
     answer = gateway.ask("/api/v1/configmaps", "b")
     assert [each["metadata"]["namespace"] for each in answer.json()["items"]] == ["edge"]
-
-
-def resident_bytes(pid: int) -> int:
-    """Return the most memory that a process has had."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    peak = next(line for line in lines if line.startswith("VmHWM"))
-    return int(peak.split()[1]) * 1024
 
 
 DEEP = 5000

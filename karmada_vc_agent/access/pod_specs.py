@@ -6,6 +6,11 @@ from karmada_vc_agent.access.agent_nodes import OffGroups
 from karmada_vc_agent.model.objects import Object
 
 HEALTH_PORT_NAME = "health"
+MEMORY_REQUEST, MEMORY_LIMIT = "128Mi", "512Mi"
+"""Measured (docs/performance.md, "What to request"): what 100 virtual clusters take at rest, and
+
+above what two take at most that fill all their bounds at once (ADR 68).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +67,8 @@ def _container(program: Program) -> Object:
         "ports": ports,
         **_probes(program.ports[HEALTH_PORT_NAME]),
         "resources": {
-            # Measured (docs/performance.md, "What to request"): what 100 virtual clusters take at
-            # rest, and above what a start with Works of 120 MB takes at most.
-            "requests": {"cpu": "50m", "memory": "128Mi"},
-            "limits": {"memory": "512Mi"},
+            "requests": {"cpu": "50m", "memory": MEMORY_REQUEST},
+            "limits": {"memory": MEMORY_LIMIT},
         },
         "securityContext": {
             "runAsNonRoot": True,

@@ -3,12 +3,17 @@
 from collections.abc import Iterable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, digest
+from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.durations import Duration
+from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultPodSecurity, VirtualCluster
 
+_FIRST_BYTES = 64 * 2**20
+"""Default of `bounds.bytes` in the first versions: the present one has the same digest."""
 _OF_WORKS = frozenset(("paused", "window", "window_passes"))
 
 
@@ -19,7 +24,9 @@ def settings_digest(vc: VirtualCluster) -> str:
     nor does a level of Pod Security that the profile requires.
     Nor do a pause and windows, which say nothing of the Cluster.
     """
-    defaults = VirtualCluster(vc.name)
+    defaults = VirtualCluster(vc.name, bounds=Bounds(bytes=Size(_FIRST_BYTES)))
+    if vc.bounds.bytes == Bounds().bytes:
+        vc = replace(vc, bounds=replace(vc.bounds, bytes=defaults.bounds.bytes))
     given = {
         name: value
         for name in vc.__struct_fields__

@@ -15,7 +15,7 @@ T = TypeVar("T")
 PAGE_SIZE = 500
 FIRST_PAGE = 50
 """Before the size of objects is known: etcd stores up to 1.5 MiB for each."""
-PAGE_BYTES = 4 * 2**20
+PAGE_BYTES = 2 * 2**20
 LARGEST_PAGE_BYTES = 2 * PAGE_BYTES
 """A page is read again with fewer objects beyond that; one object may be larger."""
 FEW = 4

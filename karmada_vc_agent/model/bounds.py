@@ -23,7 +23,7 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
             "Memory for the manifests of all Works, and as much again for objects on the host; a "
             "manifest takes several times its size as JSON."
         ),
-    ] = Size(64 * 2**20)
+    ] = Size(32 * 2**20)
     manifests_per_work: Annotated[_Bound, Help("Number of manifests in one Work.")] = 500
     kinds: Annotated[
         _Bound, Help("Number of kinds in the Works; the agent watches the host for each of them.")

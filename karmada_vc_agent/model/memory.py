@@ -5,8 +5,8 @@ from typing import Any
 
 STORED_BYTES = 3 * 2**19
 """JSON of the largest object that etcd stores."""
-SPREAD = 24
-"""How many times its JSON a value holds at most: a list of empty maps."""
+SPREAD = 29
+"""How many times its JSON a value holds at most: a list of maps of an empty map each."""
 OBJECT_BYTES = 4 * STORED_BYTES
 """A larger object is neither applied nor compared; definitions of kinds hold 3.5 times their JSON,
 

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.bounds import HOST_BYTES, Bounds
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
@@ -91,7 +92,7 @@ class Account:
 class Whole(dict[str, Any]):
     """A complete object, which counts for as long as it is in memory."""
 
-    __slots__ = ("_account", "_counted")
+    __slots__ = ("__weakref__", "_account", "_counted")
 
     def __init__(self, obj: Object, account: Account, size: int) -> None:
         super().__init__(obj)
@@ -145,13 +146,17 @@ class KeptObjects:
         self._cluster_on = cluster_on
         # An account exists for as long as anything counts on it.
         self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
+        self._whole: WeakValueDictionary[_Key, Whole] = WeakValueDictionary()
         self.over: Signal[[str, str]] = Signal()
 
     def take(self, obj: Object) -> Object:
-        """Return what is kept of an object."""
+        """Return what is kept of an object; of the same version, what is kept already."""
         label = labels_of(obj).get(CLUSTER_LABEL)
         if label is None or isinstance(obj, Whole | Identity):
             return obj
+        known = self._whole.get(_key(obj))
+        if known is not None and is_echo(known, obj):
+            return known
         kind = gvk_of(obj).group_kind
         if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
             return Identity(obj)
@@ -164,7 +169,8 @@ class KeptObjects:
             not bounds.bytes or account.used_with(_key(obj), size) <= bounds.bytes
         )
         if is_within or (size <= SMALL and kind in _OWN_KINDS):
-            return Whole(obj, account, size)
+            whole = self._whole[_key(obj)] = Whole(obj, account, size)
+            return whole
         if not account.over:
             self.over.emit(cluster, text_of(bounds))
         return Identity(obj, account)

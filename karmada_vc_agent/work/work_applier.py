@@ -113,7 +113,10 @@ class WorkApplier:
             try:
                 with reading_at_most(OBJECT_BYTES):
                     again, live = await self._apply(work, item)
-                    return _Settled(first or again, await self._reflect(work, item, live))
+                    # The first attempt may have written what the second one found.
+                    both = isinstance(first, Applied) and isinstance(again, Applied)
+                    result = first if both else again
+                    return _Settled(result, await self._reflect(work, item, live))
             except TooLargeError:
                 return _Settled(_too_large(item, "its object on the host holds"))
 

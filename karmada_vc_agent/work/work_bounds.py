@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 from karmada_vc_agent.cluster.shapes import WorkShape
 from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
 from karmada_vc_agent.model.memory import bytes_of
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, uid_of
@@ -62,6 +63,12 @@ class WorkBounds:
         self._lines: dict[str, BoundedWorks] = {}
         self._whole: dict[WorkKey, Object] = {}
         self._met: dict[str, frozenset[str]] = {}
+
+    def known(self, work: Object) -> Object | None:
+        """Return a Work as it is kept already, if that is whole and of the same version."""
+        known = self._whole.get(key_of_work(work))
+        is_same = known is not None and uid_of(known) == uid_of(work) and is_echo(known, work)
+        return known if is_same else None
 
     def note(self, work: Object) -> None:
         """Take a Work as it is now; trim it, and others, where they are out by that.
@@ -191,6 +198,8 @@ class WorkCodec(RawCodec):
     def trim(self, obj: Object) -> Object:
         """Return what is kept of a Work."""
         work = super().trim(obj)
+        if (known := self._bounds.known(work)) is not None:
+            return known
         if self._read is None or key_of_work(work)[0] in self._read():
             self._bounds.note(work)
         else:

@@ -36,7 +36,7 @@ def test_row_says_type_default_and_unit() -> None:
     assert table["clusterLeaseDuration"][2:5] == ["duration, 1s or more", "40s", "s"]
     assert table["kubeAPIQPS"][2:5] == ["number, 0 (no limit) or more", "400", "per second"]
     assert table["logFormat"][2:4] == ["text`, `json", "text"]
-    assert table["bounds.bytes"][:3] == ["size, 0 (no bound) or more", "64Mi", "bytes"]
+    assert table["bounds.bytes"][:3] == ["size, 0 (no bound) or more", "32Mi", "bytes"]
     assert table["infrastructureNamespaces"][:2] == ["list of strings", "[kube-system, kubeedge]"]
     assert table["virtualClusters[].name"][:2] == ["string", "required"]
     assert table["virtualClusters[].quota"][:2] == ["map of quantities", "{}"]

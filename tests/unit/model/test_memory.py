@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.model.memory import bytes_of
+from karmada_vc_agent.model.memory import SPREAD, bytes_of
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -59,4 +59,10 @@ def test_what_counts_is_what_the_process_holds(value: object) -> None:
 
 
 def test_the_default_holds_thousands_of_deployments() -> None:
-    assert 64 * 2**20 // bytes_of([DEPLOYMENT]) > 5000
+    assert 32 * 2**20 // bytes_of([DEPLOYMENT]) > 5000
+
+
+@pytest.mark.parametrize("item", ["{}", "[]", '{"a":{}}', '{"a":1}', '{"a":[]}', "1.5", '"\u0100"'])
+def test_nothing_holds_more_than_so_many_times_its_json(item: str) -> None:
+    text = f"[{','.join([item] * 10_000)}]"
+    assert bytes_of(orjson.loads(text)) < SPREAD * len(text)

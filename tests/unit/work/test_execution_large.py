@@ -69,6 +69,15 @@ async def test_manifest_that_holds_too_much_is_refused(world: World) -> None:
     assert "BoundExceeded" in [reason for _, reason, _ in await world.events()]
 
 
+async def test_manifest_without_a_kind_that_holds_too_much_is_refused(world: World) -> None:
+    world.register()
+    tiny: list[Any] = [{} for _ in range(OBJECT_BYTES // 72 + 1)]
+    world.hub.seed(objects.work({"metadata": {"name": "x"}, "data": tiny}, name="large"))
+    world.look()
+    await world.execution.reconcile(("branch-a", "large"))
+    assert "BoundExceeded" in applied(world, "branch-a", "large")["message"]
+
+
 async def test_object_that_is_large_is_compared_and_reflected(world: World) -> None:
     await _apply_over(world, "x" * (2 * SMALL_BYTES))
     assert applied(world, "branch-a", "settings")["status"] == "True"

@@ -116,6 +116,15 @@ def test_what_a_label_says_does_not_count_in_the_namespace_of_another(keeping: K
     assert keeping.over == ["branch-a"]
 
 
+def test_a_list_of_what_is_kept_already_takes_no_more(keeping: Keeping) -> None:
+    keeping.list([of_tiny_keys(1)])
+    known = keeping.store.get("of-a", "configmap-1")
+    assert keeping.kept.take(of_tiny_keys(1)) is known
+    changed = of_tiny_keys(1)
+    changed["metadata"]["resourceVersion"] = "2"
+    assert keeping.kept.take(changed) is not known
+
+
 def test_what_goes_makes_room(keeping: Keeping) -> None:
     keeping.list(large(n) for n in range(40))
     keeping.list(large(n) for n in range(2))

@@ -13,7 +13,7 @@ from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.listing import FIRST_PAGE
 from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.memory import bytes_of
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, copy_object
 from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.work.work_bounds import NAMESPACES_KEPT, WorkBounds, WorkCodec
 from karmada_vc_agent.work.work_watches import ALL_WORKS_PATH, WorkWatches
@@ -185,6 +185,20 @@ async def test_what_only_a_list_that_started_over_had_takes_no_place(
         assert [r for r in hub.asked("GET", path) if "continue" in r.query], "it came in pages"
         assert made.out() == []
         assert list(made.bounds.met()) == []
+
+
+async def test_a_list_of_works_that_are_kept_already_takes_no_more(hub: FakeApiServer) -> None:
+    hub.seed(work("same", config_map("c")), work("changed", config_map("c")))
+    async with watching(hub) as made:
+        store = made.watches.works.store("branch-a")
+        assert store is not None
+        before = {each["metadata"]["name"]: each for each in store}
+        codec = WorkCodec(made.bounds)
+        again = copy_object(before["same"])
+        assert codec.trim(again) is before["same"]
+        again = copy_object(before["changed"])
+        again["metadata"]["resourceVersion"] += "0"
+        assert codec.trim(again) is again
 
 
 async def test_what_is_trimmed_later_is_what_the_store_holds(hub: FakeApiServer) -> None:

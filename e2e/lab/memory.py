@@ -1,0 +1,16 @@
+"""What a process has had of memory, as its node sees it, and what it may have."""
+
+from pathlib import Path
+
+from karmada_vc_agent.access.pod_specs import MEMORY_LIMIT
+from karmada_vc_agent.model.quantity import whole_units
+
+ENOUGH_BYTES = 0.8 * whole_units(MEMORY_LIMIT)
+"""What is left of the limit of the Deployments is for what nobody foresaw."""
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the most memory that a process has had."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    peak = next(line for line in lines if line.startswith("VmHWM"))
+    return int(peak.split()[1]) * 1024

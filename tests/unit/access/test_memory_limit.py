@@ -1,0 +1,38 @@
+"""The memory limit of the agent's Pod: what two virtual clusters make it hold at most (ADR 68)."""
+
+from karmada_vc_agent.access.pod_specs import MEMORY_LIMIT
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.client import LIST_CONNECTIONS
+from karmada_vc_agent.kube.listing import LARGEST_PAGE_BYTES
+from karmada_vc_agent.model.bounds import Bounds
+from karmada_vc_agent.model.memory import OBJECT_BYTES, SMALL_BYTES, SPREAD, STORED_BYTES
+from karmada_vc_agent.model.quantity import whole_units
+from karmada_vc_agent.runner.queues import half
+from karmada_vc_agent.work.in_flight import LARGE_AT_ONCE
+from karmada_vc_agent.work.side_by_side import AT_ONCE
+
+TENANTS = 2
+RESTING = 82 * 10**6
+"""With 50 virtual clusters (docs/performance.md)."""
+COPIES = 4
+"""Of a manifest in flight: what it is translated into, that with its placement asserted, the object
+
+before and after; each as large as the manifest at most. Bodies are a twentieth of one.
+"""
+
+
+def test_two_tenants_that_fill_all_bounds_leave_a_fifth_of_the_limit() -> None:
+    config, bounds = AgentConfig(), Bounds()
+    kept = TENANTS * 2 * bounds.bytes  # Works, and objects on the host
+    workers = TENANTS * half(config.concurrent_work_syncs)
+    small = workers * AT_ONCE * SMALL_BYTES * COPIES
+    large = LARGE_AT_ONCE * OBJECT_BYTES * COPIES
+    removed = TENANTS * bounds.bytes  # translated once more, all at once
+    pages = 2 * LIST_CONNECTIONS * LARGEST_PAGE_BYTES + LARGEST_PAGE_BYTES  # the last one is joined
+    decoded = STORED_BYTES * (1 + SPREAD)  # one at a time, and trimmed or measured at once
+    peak = RESTING + kept + max(small + large, removed) + pages + decoded
+    assert peak < 0.8 * whole_units(MEMORY_LIMIT), f"{peak / 2**20:.0f} MiB"
+
+
+def test_what_a_tenant_makes_the_agent_keep_is_64_mb() -> None:
+    assert 2 * Bounds().bytes == 64 * 2**20
