@@ -10,14 +10,17 @@ import yaml
 from karmada_vc_agent.access import templates
 from karmada_vc_agent.access.templates import Fragment
 from karmada_vc_agent.model import domain
+from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.translation import names
 
 FOLDER = resources.files("karmada_vc_agent.access")
-FILES = sorted(
-    f"policies/{each.name}"
-    for each in FOLDER.joinpath("policies").iterdir()
-    if each.name.endswith(".yaml")
-)
+
+
+def files(folder: str) -> list[str]:
+    return sorted(f"{folder}/{each.name}" for each in FOLDER.joinpath(folder).iterdir())
+
+
+POLICIES, ROLES = files("policies"), files("roles")
 
 
 def filled(monkeypatch: pytest.MonkeyPatch, template: Any, **values: Any) -> Any:
@@ -71,13 +74,66 @@ def test_an_unknown_placeholder_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         filled(monkeypatch, {"a": "x ${unknown}"})
 
 
-@pytest.mark.parametrize("path", FILES)
+def test_an_object_without_a_value_in_one_of_its_lists_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rule = {"resources": ["pods"], "resourceNames": ["${names}"]}
+    assert filled(monkeypatch, {"rules": [rule]}, names=None) == {"rules": []}
+
+
+def granted(monkeypatch: pytest.MonkeyPatch, text: str, **values: Any) -> Any:
+    monkeypatch.setattr(templates, "_texts", lambda _: text.split("\n---\n"))
+    templates._documents.cache_clear()
+    templates._reasons.cache_clear()
+    try:
+        return templates.granted([("x.yaml", values)])
+    finally:
+        templates._documents.cache_clear()
+        templates._reasons.cache_clear()
+
+
+ROLE = "kind: Role\nmetadata: {name: x, namespace: y}\n"
+
+
+def test_parts_of_a_role_are_put_together_with_their_reasons(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = "rules:\n# because\n# of this\n- {verbs: [get]}\n# for each\n- ${more}\n"
+    second = "rules:\n# also\n- verbs:\n  - list\n- {verbs: [watch]}\n"
+    more = ({"verbs": ["create"]}, {"verbs": ["delete"]})
+    [role], reasons = granted(monkeypatch, f"{ROLE}{first}\n---\n{ROLE}{second}", more=more)
+    verbs = [rule["verbs"] for rule in role["rules"]]
+    assert verbs == [["get"], ["create"], ["delete"], ["list"], ["watch"]]
+    assert reasons == {"Role y/x": ["because of this", "for each", "for each", "also", ""]}
+
+
+def test_a_rule_for_all_names_is_granted_on_purpose_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f'{ROLE}rules:\n- {{verbs: [get], resourceNames: ["${{names}}"]}}\n'
+    cases: list[tuple[Any, Any]] = [(("a",), [["a"]]), ((), [None]), (None, [])]
+    for given, rules in cases:
+        [role], _ = granted(monkeypatch, text, names=given)
+        assert [rule.get("resourceNames") for rule in role["rules"]] == rules
+
+
+@pytest.mark.parametrize("path", ROLES)
+def test_each_rule_has_a_reason(path: str) -> None:
+    for role, why in zip(templates._documents(path), templates._reasons(path), strict=True):
+        name = role["metadata"]["name"]
+        if path == "roles/unconfined.yaml" and name in TENANT_ROLES.values():
+            continue  # what the host's own roles grant
+        if name.endswith(":unified-auth"):  # nobody has it
+            continue
+        assert all(why), name
+        assert len(why) == len(role.get("rules", ()))
+
+
+@pytest.mark.parametrize("path", POLICIES)
 def test_each_file_is_valid_yaml_with_whole_objects(path: str) -> None:
     for obj in yaml.safe_load_all(FOLDER.joinpath(path).read_text()):
         assert {"apiVersion", "kind", "metadata", "spec"} == set(obj)
 
 
-@pytest.mark.parametrize("path", [*FILES, "expressions.yaml"])
+@pytest.mark.parametrize("path", [*POLICIES, *ROLES, "expressions.yaml"])
 def test_labels_and_annotations_are_those_of_the_model(path: str) -> None:
     keys = set(re.findall(rf"\b{domain.DOMAIN}/[a-z-]+", FOLDER.joinpath(path).read_text()))
     others = {"virtualclusters", "parameters", "unplaced"}
