@@ -13,6 +13,7 @@ from karmada_vc_agent.access.agent_nodes import off_groups
 from karmada_vc_agent.access.agent_objects import (
     HostInstall,
     base_objects,
+    certificates_name,
     metrics_certificate,
     workload_objects,
 )
@@ -24,7 +25,6 @@ from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
-from karmada_vc_agent.features.gateway.objects import certificates_name
 from karmada_vc_agent.model.objects import Object, copy_object
 from karmada_vc_agent.model.rbac_rule import gateway_account
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP, SERVICE_ACCOUNT_TOKEN

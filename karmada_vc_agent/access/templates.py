@@ -2,9 +2,9 @@
 
     '${name}'   the value as a literal of CEL; a list as its literals, separated by commas
     ${name}     the value as it is; alone in an item of a list: the items of the value
-A fragment is filled in itself. An object in a list is left out if one of its values is None, and a
-variable of a policy if nothing uses it. Line breaks and indentation in strings do not count. The
-comment above a rule of a role is its reason.
+A fragment is filled in itself. An object of a file or a list is left out if one of its values is
+None, and a variable of a policy if nothing uses it. Line breaks and indentation in strings do not
+count. The comment above a rule of a role is its reason.
 """
 
 import re
@@ -35,7 +35,7 @@ class _AbsentError(Exception):
 
 def objects(path: str, values: Values) -> list[Object]:
     """Return the objects of a file in this package, without variables that nothing uses."""
-    return [_without_unused(_filled(each, values)) for each in _documents(path)]
+    return [_without_unused(obj) for obj in _filled(_documents(path), values)]
 
 
 def granted(files: Iterable[tuple[str, Values]]) -> tuple[list[Object], Reasons]:
@@ -47,15 +47,15 @@ def granted(files: Iterable[tuple[str, Values]]) -> tuple[list[Object], Reasons]
     reasons: Reasons = {}
     for path, values in files:
         for template, why in zip(_documents(path), _reasons(path), strict=True):
-            filled = _filled({**template, "rules": []}, values)
-            key = str(key_of(filled))
-            if "rules" not in template:
-                del filled["rules"]
-            obj = made.setdefault(key, filled)
-            for rule, reason in zip(template.get("rules", ()), why, strict=True):
-                rules = [_with_names(each) for each in _items(rule, values)]
-                obj["rules"] = [*obj.get("rules", ()), *rules]
-                reasons.setdefault(key, []).extend([reason] * len(rules))
+            for head in _items({**template, "rules": []}, values):
+                key = str(key_of(head))
+                if "rules" not in template:
+                    del head["rules"]
+                role = made.setdefault(key, head)
+                for rule, reason in zip(template.get("rules", ()), why, strict=True):
+                    rules = [_with_names(each) for each in _items(rule, values)]
+                    role["rules"] = [*role.get("rules", ()), *rules]
+                    reasons.setdefault(key, []).extend([reason] * len(rules))
     return list(made.values()), reasons
 
 
@@ -130,7 +130,7 @@ def _items(node: Any, values: Values) -> list[Any]:
 
 def _text(text: str, values: Values) -> Any:
     whole = _PLACEHOLDER.fullmatch(text)
-    if whole and not whole[1] and not isinstance(values[whole[2]], str):
+    if whole and not whole[1] and not isinstance(values[whole[2]], Fragment):
         return _value(whole[2], values)
     return _PLACEHOLDER.sub(lambda found: _replacement(found, values), text).strip()
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from karmada_vc_agent.access.agent_nodes import OffGroups
-from karmada_vc_agent.access.apply_objects import find, path_of
-from karmada_vc_agent.features.gateway.objects import (
-    GatewayInstall,
+from karmada_vc_agent.access.agent_objects import (
+    HostInstall,
     gateway_base_objects,
     gateway_workload,
 )
+from karmada_vc_agent.access.apply_objects import find, path_of
 from karmada_vc_agent.features.gateway.secret import definition_key, keys_of, secret_name
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
@@ -20,8 +19,6 @@ from karmada_vc_agent.model.well_known import RBAC_API
 Tell = Callable[[str], None]
 _ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
 _BINDINGS_PATH = f"/apis/{RBAC_API}/clusterrolebindings"
-_A_PORT = 1
-"""The objects are only named here, whatever port they have."""
 
 
 async def remove_gateway(
@@ -64,9 +61,7 @@ async def revoke(host: ApiClient, agent: str, namespace: str, cluster: str, tell
 
 
 def _objects(agent: str, namespace: str) -> Iterator[Object]:
-    install = GatewayInstall(agent, namespace, "", "", _A_PORT, OffGroups())
-    workload = gateway_workload(install)
-    yield from reversed(workload)
+    yield from reversed(gateway_workload(HostInstall(agent, namespace, image="")))
     yield from reversed(gateway_base_objects(agent, namespace))
 
 

@@ -8,9 +8,20 @@ import pytest
 import yaml
 
 from karmada_vc_agent.access import templates
+from karmada_vc_agent.access.agent_objects import HostInstall, base_objects, workload_objects
+from karmada_vc_agent.access.host_roles import HUB_SECRET, HostAccess, host_roles
 from karmada_vc_agent.access.templates import Fragment
+from karmada_vc_agent.features.gateway.secret import secret_name
 from karmada_vc_agent.model import domain
-from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
+from karmada_vc_agent.model.rbac_rule import (
+    CLUSTER_READER,
+    TENANT_ROLES,
+    account_role,
+    gateway_account,
+    gateway_accounts_role,
+    gateway_role,
+    namespace_role,
+)
 from karmada_vc_agent.translation import names
 
 FOLDER = resources.files("karmada_vc_agent.access")
@@ -81,6 +92,14 @@ def test_an_object_without_a_value_in_one_of_its_lists_is_left_out(
     assert filled(monkeypatch, {"rules": [rule]}, names=None) == {"rules": []}
 
 
+def test_a_whole_object_without_a_value_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [{"kind": "ConfigMap", "data": {"a": "${text}"}}, {"kind": "Secret"}]
+    monkeypatch.setattr(templates, "_documents", lambda _: documents)
+    assert templates.objects("x.yaml", {"text": None}) == [{"kind": "Secret"}]
+    text = " as it is:\n  it's ${text}\n"
+    assert templates.objects("x.yaml", {"text": text})[0]["data"] == {"a": text}
+
+
 def granted(monkeypatch: pytest.MonkeyPatch, text: str, **values: Any) -> Any:
     monkeypatch.setattr(templates, "_texts", lambda _: text.split("\n---\n"))
     templates._documents.cache_clear()
@@ -138,6 +157,18 @@ def test_labels_and_annotations_are_those_of_the_model(path: str) -> None:
     keys = set(re.findall(rf"\b{domain.DOMAIN}/[a-z-]+", FOLDER.joinpath(path).read_text()))
     others = {"virtualclusters", "parameters", "unplaced"}
     assert keys <= domain.MARKS | {f"{domain.DOMAIN}/{each}" for each in others}
+
+
+def test_names_in_templates_are_those_of_the_model() -> None:
+    access = HostAccess("a", "home", (), bound_roles=(account_role("a"),), gateway_callers=())
+    install = HostInstall("a", "home", "", kubeconfig="x", gateway_port=1)
+    made = [*host_roles(access), *base_objects(install), *workload_objects(install)]
+    found = {(obj["kind"], obj["metadata"]["name"]) for obj in made}
+    roles = (namespace_role, account_role, gateway_role, gateway_accounts_role)
+    assert {("ClusterRole", role("a")) for role in roles} <= found
+    assert {("ClusterRole", name) for name in (*TENANT_ROLES.values(), CLUSTER_READER)} <= found
+    assert {("Secret", HUB_SECRET), ("Secret", secret_name("a"))} <= found
+    assert {("ServiceAccount", gateway_account("a")), ("Deployment", gateway_account("a"))} <= found
 
 
 def test_names_of_namespaces_are_made_as_translation_makes_them() -> None:
