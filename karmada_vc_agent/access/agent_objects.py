@@ -56,16 +56,16 @@ def base_objects(install: HostInstall) -> list[Object]:
 
 def gateway_base_objects(agent: str, namespace: str) -> list[Object]:
     """Return the account and the Secret that the agent fills; both come before the roles."""
-    return objects("install/gateway-account.yaml", {"agent": agent, "namespace": namespace})
+    return objects("access/install/gateway-account.yaml", {"agent": agent, "namespace": namespace})
 
 
 def workload_objects(install: HostInstall) -> list[Object]:
     """Return the agent's Deployment and what it needs, in the order to apply them."""
     values = _values(install)
-    made = objects("install/settings.yaml", values)
+    made = objects("access/install/settings.yaml", values)
     if install.is_elsewhere:
         return made
-    agent = objects("install/agent.yaml", values)
+    agent = objects("access/install/agent.yaml", values)
     if install.settings:
         # Of what changes, the agent takes virtual clusters only: the rest needs new Pods.
         digest = hashlib.sha256(install.settings.encode()).hexdigest()[:16]
@@ -76,7 +76,7 @@ def workload_objects(install: HostInstall) -> list[Object]:
 
 def gateway_workload(install: HostInstall) -> list[Object]:
     """Return the Deployment of the gateway and what it needs, in the order to apply them."""
-    return objects("install/gateway.yaml", _values(install))
+    return objects("access/install/gateway.yaml", _values(install))
 
 
 def certificates_name(agent: str) -> str:

@@ -118,9 +118,14 @@ def _files(access: HostAccess) -> Iterator[tuple[str, Values]]:
         "gateway": has_gateway,
         "gateway-confined": has_gateway and access.is_confined,
     }
-    yield from ((f"roles/{name}.yaml", values) for name, is_needed in names.items() if is_needed)
+    yield from (
+        (f"access/roles/{name}.yaml", values) for name, is_needed in names.items() if is_needed
+    )
     for namespace, name in access.acts_as:
-        yield "roles/apply-as.yaml", {**values, "account_namespace": namespace, "account": name}
+        yield (
+            "access/roles/apply-as.yaml",
+            {**values, "account_namespace": namespace, "account": name},
+        )
 
 
 def _values(access: HostAccess) -> Values:

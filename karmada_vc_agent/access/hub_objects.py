@@ -115,7 +115,9 @@ def _files(access: HubAccess) -> Iterator[tuple[str, Values]]:
         "hub-gateway": access.gateway,
         "hub-any-name": access.any_name,
     }
-    yield from ((f"roles/{name}.yaml", values) for name, is_needed in names.items() if is_needed)
+    yield from (
+        (f"access/roles/{name}.yaml", values) for name, is_needed in names.items() if is_needed
+    )
     for cluster in access.clusters:
         namespace = {"execution_namespace": execution_namespace(cluster)}
-        yield "roles/hub-cluster.yaml", values | namespace
+        yield "access/roles/hub-cluster.yaml", values | namespace

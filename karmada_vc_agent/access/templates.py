@@ -34,8 +34,14 @@ class _AbsentError(Exception):
 
 
 def objects(path: str, values: Values) -> list[Object]:
-    """Return the objects of a file in this package, without variables that nothing uses."""
+    """Return the objects of a file of the package, without variables that nothing uses."""
     return [_without_unused(obj) for obj in _filled(_documents(path), values)]
+
+
+def document(path: str, values: Values) -> Object:
+    """Return the single document of a file of the package."""
+    made: Object = _filled(_documents(path)[0], values)
+    return made
 
 
 def granted(files: Iterable[tuple[str, Values]]) -> tuple[list[Object], Reasons]:
@@ -60,7 +66,7 @@ def granted(files: Iterable[tuple[str, Values]]) -> tuple[list[Object], Reasons]
 
 
 def fragments(path: str) -> dict[str, Fragment]:
-    """Return the texts of a file in this package, by name."""
+    """Return the texts of a file of the package, by name."""
     return {name: Fragment(text) for name, text in _documents(path)[0].items()}
 
 
@@ -86,7 +92,7 @@ def _reasons(path: str) -> list[list[str]]:
 
 
 def _texts(path: str) -> list[str]:
-    return resources.files(__package__).joinpath(path).read_text().split("\n---\n")
+    return resources.files("karmada_vc_agent").joinpath(path).read_text().split("\n---\n")
 
 
 def _comments(text: str) -> list[str]:

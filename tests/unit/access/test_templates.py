@@ -24,14 +24,14 @@ from karmada_vc_agent.model.rbac_rule import (
 )
 from karmada_vc_agent.translation import names
 
-FOLDER = resources.files("karmada_vc_agent.access")
+FOLDER = resources.files("karmada_vc_agent")
 
 
 def files(folder: str) -> list[str]:
     return sorted(f"{folder}/{each.name}" for each in FOLDER.joinpath(folder).iterdir())
 
 
-POLICIES, ROLES = files("policies"), files("roles")
+POLICIES, ROLES = files("access/policies"), files("access/roles")
 
 
 def filled(monkeypatch: pytest.MonkeyPatch, template: Any, **values: Any) -> Any:
@@ -138,7 +138,7 @@ def test_a_rule_for_all_names_is_granted_on_purpose_only(monkeypatch: pytest.Mon
 def test_each_rule_has_a_reason(path: str) -> None:
     for role, why in zip(templates._documents(path), templates._reasons(path), strict=True):
         name = role["metadata"]["name"]
-        if path == "roles/unconfined.yaml" and name in TENANT_ROLES.values():
+        if path == "access/roles/unconfined.yaml" and name in TENANT_ROLES.values():
             continue  # what the host's own roles grant
         if name.endswith(":unified-auth"):  # nobody has it
             continue
@@ -152,7 +152,7 @@ def test_each_file_is_valid_yaml_with_whole_objects(path: str) -> None:
         assert {"apiVersion", "kind", "metadata", "spec"} == set(obj)
 
 
-@pytest.mark.parametrize("path", [*POLICIES, *ROLES, "expressions.yaml"])
+@pytest.mark.parametrize("path", [*POLICIES, *ROLES, "access/expressions.yaml"])
 def test_labels_and_annotations_are_those_of_the_model(path: str) -> None:
     keys = set(re.findall(rf"\b{domain.DOMAIN}/[a-z-]+", FOLDER.joinpath(path).read_text()))
     others = {"virtualclusters", "parameters", "unplaced"}
