@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from karmada_vc_agent.access.pod_specs import MEMORY_LIMIT
+from karmada_vc_agent.access.agent_objects import MEMORY_LIMIT
 from karmada_vc_agent.model.quantity import whole_units
 
 ENOUGH_BYTES = 0.8 * whole_units(MEMORY_LIMIT)

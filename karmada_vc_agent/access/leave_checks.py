@@ -11,9 +11,8 @@ from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.access.join_preflight import CLUSTER_ROLES_PATH, PreflightError
 from karmada_vc_agent.access.leave_cleaning import claimed
 from karmada_vc_agent.access.leave_steps import HubFacts, LeaveError, Leaving, recorded_state
+from karmada_vc_agent.access.policy_owner import GROUP, PolicyOwner, protected_user
 from karmada_vc_agent.cluster.hub_clusters import agent_id, agent_of, cluster_id
-from karmada_vc_agent.features.policies.objects import GROUP, PolicyOwner
-from karmada_vc_agent.features.policies.policies import protected_user
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient

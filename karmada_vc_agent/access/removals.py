@@ -7,21 +7,23 @@ itself made in claimed namespaces also has the label of a virtual cluster.
 from collections.abc import Iterable
 from contextlib import suppress
 
-from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
+from karmada_vc_agent.access.agent_objects import (
+    HostInstall,
+    gateway_base_objects,
+    workload_objects,
+)
 from karmada_vc_agent.access.apply_objects import find, path_of
 from karmada_vc_agent.access.changes import Changes
+from karmada_vc_agent.access.policy_owner import GROUP, VERSIONS
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects
-from karmada_vc_agent.features.gateway.objects import gateway_base_objects
-from karmada_vc_agent.features.gateway.roles import GatewayAccess
 from karmada_vc_agent.features.gateway.secret import definition_key, keys_of, secret_name
-from karmada_vc_agent.features.policies.objects import GROUP, VERSIONS
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, GATEWAY_LABEL
 from karmada_vc_agent.model.objects import Object, dig, key_of, labels_of
-from karmada_vc_agent.model.rbac_rule import CLUSTER_READER, gateway_account
+from karmada_vc_agent.model.rbac_rule import CLUSTER_READER, gateway_account, gateway_role
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
@@ -133,8 +135,7 @@ async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: C
     Its Pods first. Its own rights are pruned with those of the agent, and the agent removes what it
     created in claimed namespaces.
     """
-    access = GatewayAccess(agent, namespace, ())
-    if await find(host, f"/apis/{RBAC_API}/clusterrolebindings/{access.role}") is None:
+    if await find(host, f"/apis/{RBAC_API}/clusterrolebindings/{gateway_role(agent)}") is None:
         return
     made = [*workload(agent, namespace, _ANY_PORT), *gateway_base_objects(agent, namespace)[::-1]]
     names = (gateway_account(agent), secret_name(agent))
@@ -146,7 +147,9 @@ async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: C
         await remove(host, path_of(role), key_of(role), changes)
     readers = await bindings_of(host, CLUSTER_READER, BINDINGS[:1])
     reader = await find(host, f"/apis/{RBAC_API}/clusterroles/{CLUSTER_READER}")
-    if reader is not None and all(each["metadata"]["name"] == access.readers for each in readers):
+    if reader is not None and all(
+        each["metadata"]["name"] == f"{gateway_role(agent)}:readers" for each in readers
+    ):
         await remove(host, path_of(reader), key_of(reader), changes)
 
 

@@ -1,6 +1,6 @@
 """The memory limit of the agent's Pod: what two virtual clusters make it hold at most (ADR 68)."""
 
-from karmada_vc_agent.access.pod_specs import MEMORY_LIMIT
+from karmada_vc_agent.access.agent_objects import MEMORY_LIMIT
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import LIST_CONNECTIONS
 from karmada_vc_agent.kube.listing import LARGEST_PAGE_BYTES
