@@ -4,7 +4,7 @@ import copy
 import uuid
 from dataclasses import replace
 
-from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, by_work
+from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, by_work, kubelet
 from e2e.escapes.by_work import NAMESPACES, RBAC, pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
@@ -414,10 +414,9 @@ def _endpoints_on_its_node(scene: Scene) -> str:
     """Act as a kubelet of the other branch: it reports the address of a node of this one."""
     host, own, alone = scene.lab.host, "192.0.2.77", "192.0.2.78"
     mine, theirs = scene.mine.nodes[0], scene.theirs.nodes[0]
-    kubelet = host.acting_as(f"system:node:{theirs}", "system:nodes")
     try:
         host.patch(f"{NODES}/{mine}/status", _reported(own))
-        kubelet.patch(f"{NODES}/{theirs}/status", _reported(own, alone))
+        kubelet(scene, theirs).patch(f"{NODES}/{theirs}/status", _reported(own, alone))
         eventually(lambda: _refused(scene, alone))  # so the agent has seen the report
         return _endpoints(scene, own)
     finally:

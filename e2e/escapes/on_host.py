@@ -9,8 +9,10 @@ from e2e.escapes.attempt import (
     Scene,
     all_alike,
     answer,
+    kubelet,
     refused_by_policy,
     refused_by_rbac,
+    refused_to_node,
 )
 from e2e.escapes.by_work import on_node, pod
 from e2e.lab import accounts, objects
@@ -261,44 +263,46 @@ def _account_in_the_anchor(scene: Scene) -> str:
 def _node_labels_itself(scene: Scene) -> str:
     """Act as a kubelet: it may write its Node, and NodeRestriction lets it label it."""
     name = scene.theirs.nodes[0]
-    user = f"system:node:{name}"
-    right = f"{scene.lab.id}-kubelet"
-    rule = {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "patch"]}
-    role = accounts.cluster_role(right, rule)
-    subject = {"kind": "User", "apiGroup": accounts.RBAC, "name": user}
-    binding = accounts.cluster_role_binding(right, subject)
-    for made in (role, binding):
-        scene.lab.host.create(made)
-    try:
-        kubelet = scene.lab.host.acting_as(user)
-        path = f"{NODES}/{name}"
-        eventually(kubelet.patch, path, {"metadata": {"annotations": {f"{scene.lab.id}/k": "v"}}})
-        label = {"metadata": {"labels": scene.mine.selector}}
-        return all_alike(
-            answer(refused_by_policy, kubelet.patch, where, label)
-            for where in (path, f"{path}/status")
+    node, path = kubelet(scene, name), f"{NODES}/{name}"
+    node.patch(path, {"metadata": {"labels": {f"{scene.lab.id}/k": "v"}}})
+    label = {"metadata": {"labels": scene.mine.selector}}
+    return all_alike(
+        answer(refused_by_policy, node.patch, where, label) for where in (path, f"{path}/status")
+    )
+
+
+def _node_restricted(scene: Scene) -> str:
+    """Act as a kubelet: label another Node, and its own by what it may not write."""
+    mine, theirs = scene.mine.nodes[0], scene.theirs.nodes[0]
+    isolating = {"node-restriction.kubernetes.io/branch": "a"}
+    return all_alike(
+        answer(
+            refused_to_node,
+            kubelet(scene, theirs).patch,
+            f"{NODES}/{name}{part}",
+            {"metadata": {"labels": labels}},
         )
-    finally:
-        for made in (binding, role):
-            scene.lab.host.delete(path_of(made))
+        for name, labels in ((mine, {f"{scene.lab.id}/k": "v"}), (theirs, isolating))
+        for part in ("", "/status")
+    )
 
 
 def _node_reports(scene: Scene) -> str:
     """Act as a kubelet of the other branch: Kubernetes lets nodes write Events everywhere."""
-    kubelet = scene.lab.host.acting_as(f"system:node:{scene.theirs.nodes[0]}", "system:nodes")
+    node = kubelet(scene, scene.theirs.nodes[0])
     made = scene.lab.host.create(pod(scene.home, "reported", nodeSelector=scene.mine.selector))
     try:
-        return answer(refused_by_policy, kubelet.create, warning(made, "Failed", "no such image"))
+        return answer(refused_by_policy, node.create, warning(made, "Failed", "no such image"))
     finally:
         scene.lab.host.delete(path_of(made), force=True)
 
 
 def _node_writes_of_others(scene: Scene) -> str:
     """Act as a kubelet: a Lease or CSINode of another node would end or move its pods."""
-    kubelet = scene.lab.host.acting_as(f"system:node:{scene.mine.nodes[0]}", "system:nodes")
+    node = kubelet(scene, scene.mine.nodes[0])
     change = {"metadata": {"annotations": {f"{scene.lab.id}/k": "v"}}}
     return all_alike(
-        answer(refused_by_rbac, kubelet.patch, f"{path}/{scene.theirs.nodes[0]}", change)
+        answer(refused_by_rbac, node.patch, f"{path}/{scene.theirs.nodes[0]}", change)
         for path in (
             collection("coordination.k8s.io/v1", "Lease", "kube-node-lease"),
             collection("storage.k8s.io/v1", "CSINode"),
@@ -306,18 +310,24 @@ def _node_writes_of_others(scene: Scene) -> str:
     )
 
 
-def _node_makes_endpoints(scene: Scene) -> str:
-    """Act as a kubelet: a mirror pod in the agent's namespace would serve for its gateway."""
-    lab, name = scene.lab, scene.mine.nodes[0]
-    kubelet = lab.host.acting_as(f"system:node:{name}", "system:nodes")
-    node = {key: lab.host.get(f"{NODES}/{name}")["metadata"][key] for key in ("name", "uid")}
-    mirror = bare_pod(f"mirror-{name}", lab.agents[0].namespace)  # as strict as Pod Security there
+def _mirror(scene: Scene, name: str, namespace: str) -> Object:
+    """Return the mirror pod of a static pod, as the kubelet of a node makes it."""
+    live = scene.lab.host.get(f"{NODES}/{name}")["metadata"]
+    node = {key: live[key] for key in ("name", "uid")}
+    mirror = bare_pod(f"mirror-{name}", namespace)  # as strict as Pod Security may be there
     mirror["spec"]["nodeName"] = name
     mirror["metadata"] |= {
         "annotations": {"kubernetes.io/config.mirror": "x"},
         "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "controller": True, **node}],
     }
-    return answer(refused_by_policy, kubelet.create, mirror)
+    return mirror
+
+
+def _node_makes_endpoints(scene: Scene) -> str:
+    """Act as a kubelet: a mirror pod in the agent's namespace would serve for its gateway."""
+    name = scene.mine.nodes[0]
+    mirror = _mirror(scene, name, scene.lab.agents[0].namespace)
+    return answer(refused_by_policy, kubelet(scene, name).create, mirror)
 
 
 def _volume_of_another(scene: Scene) -> str:
@@ -547,6 +557,11 @@ ATTEMPTS = (
         "Host: a node reports on a pod of another branch",
         "refused (422) by `node-events`",
         _node_reports,
+    ),
+    Attempt(
+        "Host: a node labels another Node, or its own by `node-restriction.kubernetes.io/`",
+        "forbidden (403) by NodeRestriction",
+        _node_restricted,
     ),
     Attempt(
         "Host: a node writes the Lease or CSINode of another node",
