@@ -325,6 +325,70 @@ _SYSTEM_GROUPS = (
 )
 
 
+GATEWAYS, DNS_ENDPOINTS = "gateway.networking.k8s.io", "externaldns.k8s.io"
+
+
+def extensions() -> list[Object]:
+    """Return kinds that hosts serve beside those of Kubernetes, as far as attempts need them."""
+    kinds = (
+        (GATEWAYS, "Gateway"),
+        (GATEWAYS, "HTTPRoute"),
+        (DNS_ENDPOINTS, "DNSEndpoint"),
+    )
+    found = [objects.custom_definition(group, kind) for group, kind in kinds]
+    for each in found:
+        each["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
+    return found
+
+
+def _slice_inside(scene: Scene) -> str:
+    """Have KubeEdge make a slice that looks like one that Karmada itself sends."""
+    slice_ = _object("discovery.k8s.io/v1", "EndpointSlice", "inside", scene.namespace)
+    key = "endpointslice.kubernetes.io/managed-by"
+    slice_["metadata"]["labels"] = {key: "endpointslice-dispatch-controller.karmada.io"}
+    slice_ |= {"addressType": "IPv4", "endpoints": [{"addresses": ["198.51.100.7"]}], "ports": []}
+    selected = {"labelSelector": {"matchLabels": scene.mine.selector}}
+    application = _object("apps.kubeedge.io/v1alpha1", "EdgeApplication", "slices", scene.namespace)
+    application["spec"] = {
+        "workloadTemplate": {"manifests": [slice_]},
+        "workloadScope": {"targetNodeLabels": [selected]},
+    }
+    return by_work(scene, application)
+
+
+def _infrastructure(scene: Scene) -> str:
+    """Have the controller of a Gateway annotate the Service that it makes for it."""
+    keys = ("external-dns.alpha.kubernetes.io/hostname", "metallb.io/loadBalancerIPs")
+    manifests = []
+    for key in keys:
+        name = f"gateway-{uuid.uuid4().hex[:4]}"
+        manifests.append(_object(f"{GATEWAYS}/v1", "Gateway", name, scene.namespace))
+        listener = {
+            "name": "web",
+            "port": 80,
+            "protocol": "HTTP",
+            "hostname": f"{name}.example.com",
+        }
+        manifests[-1]["spec"] = {
+            "gatewayClassName": "of-host",
+            "listeners": [listener],
+            "infrastructure": {"annotations": {key: "192.0.2.53"}},
+        }
+    return all_alike(_told(scene, manifest, "SharedAddress") for manifest in manifests)
+
+
+def _role_for_public_names(scene: Scene) -> str:
+    """Have a Role of a Work give the right to make names of external-dns by hand."""
+    bot = {"kind": "ServiceAccount", "name": "bot", "namespace": scene.namespace}
+    rule = {"apiGroups": [DNS_ENDPOINTS], "resources": ["dnsendpoints"], "verbs": ["get", "create"]}
+    role = _object(RBAC, "Role", "public", scene.namespace) | {"rules": [rule]}
+    ref = {"apiGroup": RBAC.partition("/")[0], "kind": "Role", "name": "public"}
+    binding = _object(RBAC, "RoleBinding", "public", scene.namespace)
+    assert by_work(scene, role, binding | {"subjects": [bot], "roleRef": ref}) == "applied"
+    eventually(_can, scene, "dnsendpoints", "", "get", DNS_ENDPOINTS)
+    return "granted" if _may(scene, "dnsendpoints", "", "create", DNS_ENDPOINTS) else "left out"
+
+
 def _kinds_of_systems(scene: Scene) -> str:
     definitions = [objects.custom_definition(group) for group in _SYSTEM_GROUPS]
     outcome = by_work(scene, *definitions)
@@ -621,6 +685,11 @@ ATTEMPTS = (
     ),
     Attempt("Work: a Service with `externalIPs`", _ADDRESS, _external_ip),
     Attempt("Work: endpoints that are pods of the host", _ADDRESS, _endpoints_of_the_host),
+    Attempt(
+        "Work: endpoints inside an EdgeApplication that look as if Karmada itself sent them",
+        _ADDRESS,
+        _slice_inside,
+    ),
     Attempt("Work: endpoints elsewhere", "applied", _endpoints_elsewhere, strict=_ADDRESS),
     Attempt(
         "Work: endpoints on a node of its own, whose address a node of another branch reports, too",
@@ -648,6 +717,18 @@ ATTEMPTS = (
         _TOLD.format("SharedAddress"),
         _dns_name,
         strict=_ADDRESS,
+    ),
+    Attempt(
+        "Work: a Gateway that gives its Service such a name or address (`infrastructure`)",
+        _TOLD.format("SharedAddress"),
+        _infrastructure,
+        strict=_ADDRESS,
+    ),
+    Attempt(
+        "Work: a Role to make names for external-dns by hand (`dnsendpoints`)",
+        "granted",
+        _role_for_public_names,
+        strict="left out",
     ),
     Attempt(
         "Work: a load balancer of others by annotation",

@@ -2,10 +2,11 @@
 
 from e2e.escapes.attempt import POD_CIDR, Scene, answer
 from e2e.escapes.by_hand import ALLOWED
-from e2e.escapes.by_profile import scene_definition, widgets
+from e2e.escapes.by_profile import extensions, scene_definition, widgets
 from e2e.lab import accounts
 from e2e.lab.api import collection
 from e2e.lab.lab import Lab
+from e2e.lab.node_groups import serve_node_groups
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition
 
@@ -14,10 +15,16 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
     """Serve two branches, and give a tenant of one of them all rights in its namespace."""
     mine, theirs = lab.group("a"), lab.group("b")
     definition = scene_definition(tenancy)
-    answer(str, lab.host.create, definition)
+    serve_node_groups(lab.host)
+    for each in (definition, *extensions()):
+        answer(str, lab.host.create, each)
     names = definition["spec"]["names"]
     group = definition["spec"]["group"]
     eventually(lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
+    for each in extensions():
+        eventually(
+            lab.host.get, f"/apis/{each['spec']['group']}/v1/{each['spec']['names']['plural']}"
+        )
     shared = f"apiextensions.k8s.io/CustomResourceDefinition/{widgets(lab)['metadata']['name']}"
     named = f"storage.k8s.io/StorageClass/{lab.id}-secret"
     lab.serve(

@@ -239,6 +239,17 @@ def _gateway_addresses(obj: Object, _facts: Facts) -> Iterator[Finding]:
         yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
 
 
+def _gateway_infrastructure(obj: Object, facts: Facts) -> Iterator[Finding]:
+    """Find annotations that the Service of a Gateway would be refused: controllers copy them."""
+    path = "spec.infrastructure"
+    made = {"metadata": {"annotations": dig(obj, *path.split("."), "annotations")}}
+    for find in (_external_dns, _load_balancer_keys, _proxy_calls, _snippets):
+        for found in find(made, facts):
+            where = found.path.replace("metadata", path, 1)
+            problem = found.problem.replace("metadata", path, 1)
+            yield found._replace(path=where, problem=problem)
+
+
 def _load_balancer_keys(obj: Object, _facts: Facts) -> Iterator[Finding]:
     """Find annotations that choose a load balancer or its address."""
     found = annotations_of(obj)
@@ -418,6 +429,12 @@ _SERVICE = Check(
 _CLASS = Check(_class_secrets, {Guard.NETWORK_VOLUMES: None})
 _ENDPOINTS = Check(_endpoints, {Guard.HOST_ENDPOINTS: None, Guard.FOREIGN_ENDPOINTS: None})
 _DNS = {Guard.EXTERNAL_DNS: NoticeCode.SHARED_ADDRESS}
+_BALANCER = {Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS}
+_BY_ANNOTATION = {
+    **_DNS,
+    **_BALANCER,
+    **dict.fromkeys((Guard.FOREIGN_ENDPOINTS, Guard.PROXY_SNIPPETS)),
+}
 _MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
 _ROUTE = Check(_hosts("spec.hostnames[]", is_needed=False), _MANY_HOSTS)
 
@@ -436,6 +453,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     GroupKind("externaldns.k8s.io", "DNSEndpoint"): (Check(_dns_endpoint, _DNS),),
     GroupKind(GATEWAY_GROUP, "Gateway"): (
         Check(_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
+        Check(_gateway_infrastructure, _BY_ANNOTATION),
         Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS),
     ),
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE,),
@@ -445,7 +463,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
 OF_ALL = (
     Check(_default_class, {Guard.DEFAULT_CLASSES: None}),
     Check(_external_dns, _DNS),
-    Check(_load_balancer_keys, {Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
+    Check(_load_balancer_keys, _BALANCER),
     Check(_proxy_calls, {Guard.FOREIGN_ENDPOINTS: None}),
     Check(_pods, {Guard.NETWORK_VOLUMES: None, Guard.POD_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
     Check(_snippets, {Guard.PROXY_SNIPPETS: None}),

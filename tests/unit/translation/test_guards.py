@@ -56,6 +56,12 @@ def gateway(*addresses: str, **listener: str) -> Object:
     return manifest(api, "Gateway", spec={"listeners": listeners, "addresses": values})
 
 
+def infrastructure(**annotations: str) -> Object:
+    obj = gateway(hostname="a.example")
+    obj["spec"]["infrastructure"] = {"annotations": annotations}
+    return obj
+
+
 def route(kind: str, *hostnames: str) -> Object:
     api = "gateway.networking.k8s.io/v1"
     return manifest(api, kind, spec={"hostnames": list(hostnames)})
@@ -183,6 +189,10 @@ GUARDED = [
         manifest("networking.k8s.io/v1", "Ingress", spec={"defaultBackend": {"service": {}}}),
     ),
     (Guard.EXTERNAL_ADDRESSES, gateway("192.0.2.1", hostname="a.example")),
+    (Guard.EXTERNAL_DNS, infrastructure(**{f"{DNS}/hostname": "a.example"})),
+    (Guard.LOAD_BALANCER_ADDRESSES, infrastructure(**{"metallb.io/loadBalancerIPs": "192.0.2.1"})),
+    (Guard.PROXY_SNIPPETS, infrastructure(**{"haproxy.org/backend-config-snippet": "x"})),
+    (Guard.FOREIGN_ENDPOINTS, infrastructure(**{f"{NGINX}/auth-url": "http://theirs"})),
     (Guard.WILDCARD_HOSTS, gateway()),
     (Guard.WILDCARD_HOSTS, gateway(hostname="*.example")),
     (Guard.WILDCARD_HOSTS, route("HTTPRoute", "a.example", "*.example")),
@@ -222,6 +232,7 @@ HARMLESS = [
     ingress(**{f"{NGINX}/server-alias": "b.example,c.example d.example"}),
     ingress() | {"spec": certified("a.example")},
     gateway(hostname="a.example"),
+    infrastructure(team="a"),
     route("HTTPRoute"),
     service(type="NodePort", ports=[{"port": 80}]),
     service(type="ExternalName", externalName="db.edge.svc.cluster.local"),
