@@ -35,6 +35,7 @@ class Scene:
     theirs: Group
     home: str
     tenant: Api
+    operator: Api
     tenancy: str = "Shared"
 
     @property

@@ -326,19 +326,83 @@ _SYSTEM_GROUPS = (
 
 
 GATEWAYS, DNS_ENDPOINTS = "gateway.networking.k8s.io", "externaldns.k8s.io"
+SNAPSHOTS = "snapshot.storage.k8s.io"
 
 
 def extensions() -> list[Object]:
     """Return kinds that hosts serve beside those of Kubernetes, as far as attempts need them."""
-    kinds = (
-        (GATEWAYS, "Gateway"),
-        (GATEWAYS, "HTTPRoute"),
-        (DNS_ENDPOINTS, "DNSEndpoint"),
-    )
-    found = [objects.custom_definition(group, kind) for group, kind in kinds]
+    found = [
+        objects.custom_definition(group, kind, versions=(version,))
+        for group, kind, version in (
+            (GATEWAYS, "Gateway", "v1"),
+            (GATEWAYS, "HTTPRoute", "v1"),
+            (DNS_ENDPOINTS, "DNSEndpoint", "v1"),
+            (SNAPSHOTS, "VolumeSnapshotContent", "v1"),
+            ("devices.kubeedge.io", "Device", "v1beta1"),
+            ("rules.kubeedge.io", "Rule", "v1"),
+        )
+    ]
     for each in found:
         each["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
+        if each["spec"]["group"] == SNAPSHOTS:
+            each["spec"]["scope"] = "Cluster"
     return found
+
+
+def _device_elsewhere(scene: Scene) -> str:
+    foreign = scene.theirs.nodes[0]
+    device = _object("devices.kubeedge.io/v1beta1", "Device", "elsewhere", scene.namespace)
+    rule = _object("rules.kubeedge.io/v1", "Rule", "elsewhere", scene.namespace)
+    return by_work(
+        scene,
+        device | {"spec": {"nodeName": foreign}},
+        rule | {"spec": {"sourceResource": {"topic": "t", "node_name": foreign}}},
+    )
+
+
+def _rule_calls(scene: Scene) -> str:
+    """Have CloudCore call an address that it reaches and the branch does not."""
+    rule = _object("rules.kubeedge.io/v1", "Rule", "calls", scene.namespace)
+    source = {"topic": "t", "node_name": scene.mine.nodes[0]}
+    target = {"resource": "http://198.51.100.7/"}
+    return by_work(scene, rule | {"spec": {"sourceResource": source, "targetResource": target}})
+
+
+def _snapshot_of_another(scene: Scene) -> str:
+    contents = []
+    for handle in ("snapshotHandle", "volumeHandle"):
+        name = f"{scene.lab.id}-{handle.lower()}"
+        contents.append(_object(f"{SNAPSHOTS}/v1", "VolumeSnapshotContent", name))
+        contents[-1]["spec"] = {
+            "driver": "x.example.com",
+            "deletionPolicy": "Retain",
+            "source": {handle: "theirs"},
+            "volumeSnapshotRef": {"name": "s", "namespace": scene.namespace},
+        }
+    return by_work(scene, *contents)
+
+
+def _gateway(scene: Scene, **spec: object) -> Object:
+    name = f"gateway-{uuid.uuid4().hex[:4]}"
+    gateway = _object(f"{GATEWAYS}/v1", "Gateway", name, scene.namespace)
+    listener = {"name": "web", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com"}
+    return gateway | {"spec": {"gatewayClassName": "of-host", "listeners": [listener]} | spec}
+
+
+def _gateway_address(scene: Scene) -> str:
+    return by_work(scene, _gateway(scene, addresses=[{"type": "IPAddress", "value": "192.0.2.53"}]))
+
+
+def _gateway_for_all(scene: Scene) -> str:
+    route = _object(f"{GATEWAYS}/v1", "HTTPRoute", "wide", scene.namespace)
+    wide = f"*.{scene.lab.id}.example.org"
+    return all_alike(
+        _told(scene, each, "HostShared")
+        for each in (
+            _gateway(scene, listeners=[{"name": "web", "port": 80, "protocol": "HTTP"}]),
+            route | {"spec": {"hostnames": [wide]}},
+        )
+    )
 
 
 def _slice_inside(scene: Scene) -> str:
@@ -359,21 +423,9 @@ def _slice_inside(scene: Scene) -> str:
 def _infrastructure(scene: Scene) -> str:
     """Have the controller of a Gateway annotate the Service that it makes for it."""
     keys = ("external-dns.alpha.kubernetes.io/hostname", "metallb.io/loadBalancerIPs")
-    manifests = []
-    for key in keys:
-        name = f"gateway-{uuid.uuid4().hex[:4]}"
-        manifests.append(_object(f"{GATEWAYS}/v1", "Gateway", name, scene.namespace))
-        listener = {
-            "name": "web",
-            "port": 80,
-            "protocol": "HTTP",
-            "hostname": f"{name}.example.com",
-        }
-        manifests[-1]["spec"] = {
-            "gatewayClassName": "of-host",
-            "listeners": [listener],
-            "infrastructure": {"annotations": {key: "192.0.2.53"}},
-        }
+    manifests = (
+        _gateway(scene, infrastructure={"annotations": {key: "192.0.2.53"}}) for key in keys
+    )
     return all_alike(_told(scene, manifest, "SharedAddress") for manifest in manifests)
 
 
@@ -604,6 +656,12 @@ ATTEMPTS = (
     ),
     Attempt("Work: a PersistentVolume by NFS", "applied", _network_volume, strict=_VOLUME),
     Attempt(
+        "Work: a VolumeSnapshotContent with the handle of a snapshot or volume of others",
+        "applied",
+        _snapshot_of_another,
+        strict=_VOLUME,
+    ),
+    Attempt(
         "Work: a StorageClass with a Secret of another branch",
         "a namespace of its own is named",
         _secret_of_another,
@@ -718,6 +776,7 @@ ATTEMPTS = (
         _dns_name,
         strict=_ADDRESS,
     ),
+    Attempt("Work: a Gateway with `addresses`", _ADDRESS, _gateway_address),
     Attempt(
         "Work: a Gateway that gives its Service such a name or address (`infrastructure`)",
         _TOLD.format("SharedAddress"),
@@ -756,10 +815,24 @@ ATTEMPTS = (
         strict="refused, `HostForbidden`",
     ),
     Attempt(
+        "Work: a Gateway or a route for every host",
+        _TOLD.format("HostShared"),
+        _gateway_for_all,
+        strict="refused, `HostForbidden`",
+    ),
+    Attempt(
         "Work: an Ingress for the host of another branch, also by `server-alias`",
         _TOLD.format("HostShared"),
         _host_of_another,
         strict="refused, `SharedHostConflict`",
     ),
     Attempt("Work: an Ingress that writes the proxy's configuration", _ADDRESS, _snippet),
+    Attempt(
+        "Work: a Device or a Rule on a node of another branch",
+        "refused, `NodeNameForbidden`",
+        _device_elsewhere,
+    ),
+    Attempt(
+        "Work: a Rule by which CloudCore calls elsewhere", "applied", _rule_calls, strict=_ADDRESS
+    ),
 )

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from e2e.escapes.attempt import (
     DOMAIN,
-    SELECTOR,
     Attempt,
     Scene,
     all_alike,
@@ -228,36 +227,26 @@ def _chooses_node_of_volume(scene: Scene) -> str:
 
 def _account_in_the_anchor(scene: Scene) -> str:
     """Have all rights of the host's `cluster-admin` there: an account would be an operator's."""
-    lab, home = scene.lab, scene.mine.host_namespace("vc-system")
-    agent = lab.host.acting_as(lab.agents[0].account)
-    anchor = objects.namespace(home)
-    labels = {"cluster": scene.mine.name, "namespace": "vc-system", "agent": lab.id}
-    anchor["metadata"] |= {
-        "labels": {f"{DOMAIN}/{key}": value for key, value in labels.items()},
-        "annotations": {f"{DOMAIN}/created-by-agent": "true", SELECTOR: f"{lab.label}=a"},
-    }
-    agent.create(anchor)
-    try:
-        mine = accounts.subject(scene.home, "tenant")
-        lab.host.create(accounts.role_binding(home, "cluster-admin", mine))
-        account = collection("v1", "ServiceAccount", home)
-        eventually(scene.tenant.get, f"{account}/default")
-        made: Object = {"apiVersion": "v1", "kind": "ServiceAccount"}
-        made["metadata"] = {"name": "operator", "namespace": home}
-        token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        return all_alike(
-            (
-                answer(refused_by_policy, scene.tenant.create, made),
-                answer(refused_by_policy, scene.tenant.post, f"{account}/default/token", token),
-                answer(
-                    refused_by_policy,
-                    scene.tenant.create,
-                    accounts.role_binding(home, "view", mine),
-                ),
-            )
+    home = scene.mine.host_namespace("vc-system")
+    mine = accounts.subject(scene.home, "tenant")
+    scene.lab.host.create(accounts.role_binding(home, "cluster-admin", mine))
+    account = collection("v1", "ServiceAccount", home)
+    eventually(scene.tenant.get, f"{account}/default")
+    made: Object = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    made["metadata"] = {"name": "taken", "namespace": home}
+    token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return all_alike(
+        (
+            answer(refused_by_policy, scene.tenant.create, made),
+            *(
+                answer(refused_by_policy, scene.tenant.post, f"{account}/{name}/token", token)
+                for name in ("default", "operator")
+            ),
+            answer(
+                refused_by_policy, scene.tenant.create, accounts.role_binding(home, "view", mine)
+            ),
         )
-    finally:
-        agent.delete(f"/api/v1/namespaces/{home}")
+    )
 
 
 def _node_labels_itself(scene: Scene) -> str:

@@ -348,6 +348,14 @@ def _proxy_calls(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
 
 
+def _rule_calls(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find a URL: CloudCore calls it, from the host's network."""
+    path = "spec.targetResource.resource"
+    if url := dig(obj, *path.split(".")):
+        problem = f"{path} {url} is not known to belong to the virtual cluster"
+        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
+
+
 def _hosts(path: str, *, is_needed: bool) -> Find:
     """Make a search for hosts at a path that match many; is_needed: none matches all."""
     parent, _, last = path.rpartition(".")
@@ -436,6 +444,7 @@ _BY_ANNOTATION = {
     **dict.fromkeys((Guard.FOREIGN_ENDPOINTS, Guard.PROXY_SNIPPETS)),
 }
 _MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
+_LISTENERS = Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS)
 _ROUTE = Check(_hosts("spec.hostnames[]", is_needed=False), _MANY_HOSTS)
 
 BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
@@ -454,8 +463,10 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     GroupKind(GATEWAY_GROUP, "Gateway"): (
         Check(_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
         Check(_gateway_infrastructure, _BY_ANNOTATION),
-        Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS),
+        _LISTENERS,
     ),
+    GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),
+    GroupKind("rules.kubeedge.io", "Rule"): (Check(_rule_calls, {Guard.FOREIGN_ENDPOINTS: None}),),
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE,),
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): (_ROUTE,),
     GroupKind(GATEWAY_GROUP, "TLSRoute"): (_ROUTE,),

@@ -7,6 +7,7 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import IN_BOTH, SHARED, STRICT, TENANCIES, Guard
+from karmada_vc_agent.model.well_known import GATEWAY_GROUP
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.refusal import Code, Refusal
 from karmada_vc_agent.translation.shared_keys import (
@@ -193,6 +194,14 @@ GUARDED = [
     (Guard.LOAD_BALANCER_ADDRESSES, infrastructure(**{"metallb.io/loadBalancerIPs": "192.0.2.1"})),
     (Guard.PROXY_SNIPPETS, infrastructure(**{"haproxy.org/backend-config-snippet": "x"})),
     (Guard.FOREIGN_ENDPOINTS, infrastructure(**{f"{NGINX}/auth-url": "http://theirs"})),
+    (
+        Guard.FOREIGN_ENDPOINTS,
+        manifest("rules.kubeedge.io/v1", "Rule", spec={"targetResource": {"resource": "http://x"}}),
+    ),
+    (
+        Guard.WILDCARD_HOSTS,
+        manifest(f"{GATEWAY_GROUP}/v1", "ListenerSet", spec={"listeners": [{"hostname": "*.x"}]}),
+    ),
     (Guard.WILDCARD_HOSTS, gateway()),
     (Guard.WILDCARD_HOSTS, gateway(hostname="*.example")),
     (Guard.WILDCARD_HOSTS, route("HTTPRoute", "a.example", "*.example")),
@@ -234,6 +243,7 @@ HARMLESS = [
     gateway(hostname="a.example"),
     infrastructure(team="a"),
     route("HTTPRoute"),
+    manifest("rules.kubeedge.io/v1", "Rule", spec={"targetResource": {"topic": "t"}}),
     service(type="NodePort", ports=[{"port": 80}]),
     service(type="ExternalName", externalName="db.edge.svc.cluster.local"),
     pods(*({"name": source.lower(), source: {}} for source in sorted(OWN_SOURCES - {"name"}))),
