@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from karmada_vc_agent.access.policy_owner import group_labels
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.found.finding import (
@@ -15,7 +16,6 @@ from karmada_vc_agent.features.found.node_groups import groups_of_host
 from karmada_vc_agent.features.found.node_labels import values_of_host
 from karmada_vc_agent.features.objects.object_names import PATH, is_for
 from karmada_vc_agent.features.objects.reading import Reader
-from karmada_vc_agent.features.policies.guards import group_labels
 from karmada_vc_agent.kube.absence import items_unless_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster

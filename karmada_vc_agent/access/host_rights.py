@@ -16,27 +16,28 @@ from karmada_vc_agent.access.described import Described
 from karmada_vc_agent.access.host_roles import MANAGED, HostAccess, Kind, host_bindings, host_roles
 from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.known_kinds import NAMESPACED
+from karmada_vc_agent.access.policy_owner import (
+    ANY_CLUSTER,
+    SCHEDULER,
+    VALIDATING,
+    PolicyOwner,
+    group_labels,
+    owner_of,
+    renames_of,
+)
 from karmada_vc_agent.access.policy_removal import remove_policies
 from karmada_vc_agent.access.prune import prune
+from karmada_vc_agent.access.tenant_guards import allowances, cluster_of, holds
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.removal import remove_gateway
 from karmada_vc_agent.features.gateway.roles import GatewayAccess
 from karmada_vc_agent.features.objects.crd import definition
-from karmada_vc_agent.features.policies.guards import group_labels, renames_of
 from karmada_vc_agent.features.policies.installed_policies import (
     resource_of,
     served_versions,
     wanted_policies,
 )
-from karmada_vc_agent.features.policies.objects import (
-    ANY_CLUSTER,
-    SCHEDULER,
-    VALIDATING,
-    PolicyOwner,
-    owner_of,
-)
-from karmada_vc_agent.features.policies.strict import allowances, cluster_of, holds
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ConflictError, NotFoundError

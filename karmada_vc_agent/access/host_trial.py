@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Iterator
 from karmada_vc_agent.access.apply_objects import MANAGER, find, path_of
 from karmada_vc_agent.access.host_rights import HostRights
 from karmada_vc_agent.access.join_preflight import PreflightError
+from karmada_vc_agent.access.policy_owner import VALIDATING
 from karmada_vc_agent.features.policies.installed_policies import resource_of
-from karmada_vc_agent.features.policies.objects import VALIDATING
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.errors import InvalidError

@@ -13,13 +13,13 @@ from karmada_vc_agent.access.host_rights import Approvals
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.access.join_plan import HubOptions, JoinPlan, Output
 from karmada_vc_agent.access.join_run import run_join
+from karmada_vc_agent.access.policy_owner import SCHEDULER
 from karmada_vc_agent.access.rights import OPTIONAL_CONTROLLERS
 from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import one_line_errors
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.policies.objects import SCHEDULER
 from karmada_vc_agent.kube.kubeconfig import is_http_url
 from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
 

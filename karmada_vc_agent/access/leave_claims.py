@@ -12,9 +12,8 @@ from contextlib import suppress
 from karmada_vc_agent.access.apply_objects import find
 from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.leave_cleaning import NAMESPACES_PATH, claimed_clusters
+from karmada_vc_agent.access.policy_owner import GROUP, PolicyOwner, protected_user
 from karmada_vc_agent.access.policy_removal import remove_policies
-from karmada_vc_agent.features.policies.objects import GROUP, PolicyOwner
-from karmada_vc_agent.features.policies.policies import protected_user
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient

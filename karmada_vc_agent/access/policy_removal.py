@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from karmada_vc_agent.features.policies.objects import GROUP, VERSIONS
+from karmada_vc_agent.access.policy_owner import GROUP, VERSIONS
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import NotFoundError

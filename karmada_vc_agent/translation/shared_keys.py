@@ -1,6 +1,6 @@
 """Annotations by which controllers of the host give what all virtual clusters share.
 
-Guards of Works (guards.py) and policies about tenants (admission_strict.py) read these tables, and
+Guards of Works (guards.py) and policies about tenants (access/policies/) read these tables, and
 so does docs/tenants.md.
 """
 

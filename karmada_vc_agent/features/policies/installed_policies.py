@@ -2,24 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 
-from karmada_vc_agent.features.policies.guards import (
-    group_labels,
-    guard_policies,
-    renames_of,
-)
-from karmada_vc_agent.features.policies.objects import (
+from karmada_vc_agent.access.admission import policies
+from karmada_vc_agent.access.policy_owner import (
     ANY_CLUSTER,
     GROUP,
     MUTATING,
     VERSIONS,
     PolicyOwner,
+    group_labels,
+    renames_of,
 )
-from karmada_vc_agent.features.policies.policies import (
-    mutating_policies,
-    policies_about_claims,
-    policies_about_pods,
-)
-from karmada_vc_agent.features.policies.strict import about, allowances, holds
+from karmada_vc_agent.access.tenant_guards import about, allowances, holds
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -38,9 +31,7 @@ def served_versions(served: ServedApis) -> dict[str, str]:
 
 def wanted_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Object]:
     """Return all policies and bindings for a host, in the order in which to write them."""
-    changing = mutating_policies(owner, versions[MUTATING]) if MUTATING in versions else []
-    guards = guard_policies(owner)
-    return [*guards, *policies_about_claims(owner), *policies_about_pods(owner), *changing]
+    return policies(owner, versions.get(MUTATING, ""))
 
 
 def unknown_to(

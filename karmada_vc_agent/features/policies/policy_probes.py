@@ -6,10 +6,9 @@ Nothing is stored: each probe is a write that the server only judges.
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 
+from karmada_vc_agent.access import probes
+from karmada_vc_agent.access.policy_owner import MUTATING, VALIDATING, PolicyOwner
 from karmada_vc_agent.cluster.claims import Claims
-from karmada_vc_agent.features.policies import policies
-from karmada_vc_agent.features.policies.confines import PROBED_NAMESPACE, probe_foreign
-from karmada_vc_agent.features.policies.objects import MUTATING, VALIDATING, PolicyOwner
 from karmada_vc_agent.features.policies.placement_enforced import PolicyProblem
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, NotFoundError
@@ -68,7 +67,7 @@ class PolicyProbes:
         for vc, namespace in self.namespaces():
             key, value = next(iter(vc.required_selector.items()))
             other = {key: "no" if value != "no" else "yes"}
-            answer = await self._dry_run(policies.bare_pod("probe", namespace, other))
+            answer = await self._dry_run(probes.bare_pod("probe", namespace, other))
             if isinstance(answer, dict) or _POLICY_REFUSES in answer:
                 return False
             if _PLUGIN_REFUSES in answer:
@@ -86,17 +85,17 @@ class PolicyProbes:
 
     async def _probe_placement(self, owner: PolicyOwner, effect: Effect) -> None:
         name = owner.placement_policy
-        answer = await self._dry_run(policies.probe_pod(owner, name))
+        answer = await self._dry_run(probes.probe_pod(owner, name))
         if _is_refused_by(name, answer):
             effect.layers.add(VALIDATING)
         else:
             effect.problems.append(_not_in_effect(VALIDATING, name, answer))
 
     async def _probe_namespaces(self, owner: PolicyOwner, effect: Effect) -> None:
-        own, foreign = owner.namespace, PROBED_NAMESPACE
+        own, foreign = owner.namespace, probes.PROBED_NAMESPACE
         for name, namespace, patch in (
-            (owner.claims_policy, own, policies.probe_claim(owner)),
-            (owner.confines_policy, foreign, probe_foreign()),
+            (owner.claims_policy, own, probes.probe_claim(owner)),
+            (owner.confines_policy, foreign, probes.probe_foreign()),
         ):
             answer = await self._dry_run_patch(namespace, patch)
             if not _is_refused_by(name, answer):
@@ -106,8 +105,8 @@ class PolicyProbes:
 
     async def _probe_selector(self, owner: PolicyOwner, effect: Effect) -> None:
         name = owner.selector_policy
-        answer = await self._dry_run(policies.probe_pod(owner, name))
-        if policies.UNPLACED_LABEL in (dig(answer, "spec", "nodeSelector") or {}):
+        answer = await self._dry_run(probes.probe_pod(owner, name))
+        if probes.UNPLACED_LABEL in (dig(answer, "spec", "nodeSelector") or {}):
             effect.layers.add(MUTATING)
         else:
             effect.problems.append(_not_in_effect(MUTATING, name, answer))

@@ -15,20 +15,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from karmada_vc_agent.access.policy_owner import (
+    GROUP,
+    VALIDATING,
+    PolicyOwner,
+    is_about_placement,
+    is_as_wanted,
+    owner_of,
+)
 from karmada_vc_agent.cluster.claims import Claims, claim_of
-from karmada_vc_agent.features.policies.guards import is_about_placement
 from karmada_vc_agent.features.policies.installed_policies import (
     resource_of,
     served_versions,
     unknown_to,
     wanted_policies,
-)
-from karmada_vc_agent.features.policies.objects import (
-    GROUP,
-    VALIDATING,
-    PolicyOwner,
-    is_as_wanted,
-    owner_of,
 )
 from karmada_vc_agent.features.policies.placement_enforced import (
     POD_NODE_SELECTOR,

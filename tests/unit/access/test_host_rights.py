@@ -9,6 +9,8 @@ from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.described import Described, described_on_host
 from karmada_vc_agent.access.host_rights import Approvals, HostRights, host_rights
 from karmada_vc_agent.access.host_roles import everywhere, host_roles
+from karmada_vc_agent.access.policy_owner import PolicyOwner
+from karmada_vc_agent.access.tenant_guards import about, holds
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import (
     AgentConfig,
@@ -16,8 +18,6 @@ from karmada_vc_agent.config.settings import (
     NodeGroupSettings,
     ObjectSettings,
 )
-from karmada_vc_agent.features.policies.objects import PolicyOwner
-from karmada_vc_agent.features.policies.strict import about, holds
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import (
     ApplyAs,

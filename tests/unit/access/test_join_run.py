@@ -17,8 +17,8 @@ from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.join_plan import HubOptions, JoinPlan, Output
 from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.join_run import run_join
+from karmada_vc_agent.access.policy_owner import GROUP
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
-from karmada_vc_agent.features.policies.objects import GROUP
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects, served

@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.access.admission import policies
 from karmada_vc_agent.access.join_preflight import PreflightError
 from karmada_vc_agent.access.leave_claims import claims_user, give_up_policies
-from karmada_vc_agent.features.policies.objects import GROUP, PolicyOwner
-from karmada_vc_agent.features.policies.policies import (
-    policies_about_claims,
-    policies_about_pods,
-)
+from karmada_vc_agent.access.policy_owner import GROUP, PolicyOwner, is_about_placement
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, PageError
 from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.pages import PAGES
@@ -29,15 +27,17 @@ WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 MAY = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
+def about_placement(owner: PolicyOwner) -> list[Object]:
+    return [each for each in policies(owner) if is_about_placement(each["metadata"]["name"])]
+
+
 @pytest.fixture
 def protected(host: FakeApiServer) -> FakeApiServer:
     """Return a host with the policies of an agent."""
     for plural, end in (("policies", "Policy"), ("policybindings", "PolicyBinding")):
         resource, kind = f"validatingadmission{plural}", f"ValidatingAdmission{end}"
         host.storage.served.append(Served(f"{GROUP}/v1", resource, kind, namespaced=False))
-    host.seed(
-        objects.namespace("agents"), *policies_about_claims(OWNER), *policies_about_pods(OWNER)
-    )
+    host.seed(objects.namespace("agents"), *about_placement(OWNER))
     return host
 
 
@@ -171,7 +171,10 @@ async def test_policies_stay_while_another_virtual_cluster_has_namespaces(
 async def test_policies_of_another_agent_are_not_touched(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
-    protected.seed(*policies_about_claims(PolicyOwner("other", "others", "x")))
+    other = PolicyOwner("other", "others", "x")
+    protected.seed(
+        *(each for each in policies(other) if each["metadata"]["name"] == other.claims_policy)
+    )
     await give_up_policies(client, "agents", "agent", "branch-a", lambda _: None)
     assert {labels["metadata"]["labels"][AGENT_LABEL] for labels in protected.listed(POLICIES)} == {
         "other"

@@ -17,10 +17,10 @@ from karmada_vc_agent.access.leave_purge import (
     report_agent,
 )
 from karmada_vc_agent.access.leave_steps import LeaveError
+from karmada_vc_agent.access.policy_owner import GROUP
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.policies.objects import GROUP
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import ALLOW_ADOPTION_ANNOTATION, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from karmada_vc_agent.access.policy_owner import PolicyOwner
+from karmada_vc_agent.access.probes import UNPLACED_LABEL
+from karmada_vc_agent.access.tenant_guards import holds
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.features.policies.installed_policies import wanted_policies
-from karmada_vc_agent.features.policies.objects import PolicyOwner
 from karmada_vc_agent.features.policies.placement_enforced import PolicyProblem
 from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
-from karmada_vc_agent.features.policies.policies import UNPLACED_LABEL, mutating_policies
 from karmada_vc_agent.features.policies.policy_status import (
     ASK_AGAIN_S,
     DISCOVERY_MAX_AGE_S,
@@ -22,7 +23,6 @@ from karmada_vc_agent.features.policies.policy_status import (
     PolicySettings,
     PolicyStatusController,
 )
-from karmada_vc_agent.features.policies.strict import holds
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
@@ -206,7 +206,8 @@ async def test_what_is_wrong_in_the_same_way_is_one_line_of_the_log(
 
 async def test_a_mutating_policy_counts_in_the_version_that_is_served(setting: Setting) -> None:
     setting.world.host.storage.served += kinds("Mutating", "v1beta1")
-    setting.world.host.seed(*mutating_policies(OWNER, "v1beta1"))
+    policies = wanted_policies(OWNER, {"MutatingAdmissionPolicy": "v1beta1"})
+    setting.world.host.seed(*(each for each in policies if each["kind"].startswith("Mutating")))
     await setting.look()
     assert setting.found()[2] == "enforced by MutatingAdmissionPolicy, ValidatingAdmissionPolicy"
 

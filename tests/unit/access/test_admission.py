@@ -2,13 +2,14 @@
 
 import pytest
 
-from karmada_vc_agent.features.policies import policies
-from karmada_vc_agent.features.policies.guards import guard_policies
-from karmada_vc_agent.features.policies.objects import (
+from karmada_vc_agent.access import probes
+from karmada_vc_agent.access.admission import policies
+from karmada_vc_agent.access.policy_owner import (
     VERSIONS,
     PolicyOwner,
     is_as_wanted,
     owner_of,
+    protected_user,
 )
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
@@ -21,12 +22,7 @@ def named(objects: list[Object]) -> dict[tuple[str, str], Object]:
 
 
 def everything(owner: PolicyOwner = OWNER) -> list[Object]:
-    return [
-        *guard_policies(owner),
-        *policies.policies_about_claims(owner),
-        *policies.policies_about_pods(owner),
-        *policies.mutating_policies(owner, "v1beta1"),
-    ]
+    return policies(owner, "v1beta1")
 
 
 def test_no_policy_is_without_a_binding_and_none_comes_after_its_binding() -> None:
@@ -73,7 +69,7 @@ def test_the_probe_concerns_one_name_in_the_namespace_of_the_agent() -> None:
         ("MutatingAdmissionPolicyBinding", OWNER.selector_policy),
     ):
         match = named(everything())[kind, f"probe.{policy}"]["matchResources"]
-        probe = policies.probe_pod(OWNER, policy)["metadata"]
+        probe = probes.probe_pod(OWNER, policy)["metadata"]
         [rule] = match["resourceRules"]
         assert rule["resourceNames"] == [probe["name"]]
         own = match["namespaceSelector"]["matchLabels"]
@@ -90,7 +86,8 @@ def test_only_validating_bindings_say_what_to_do() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS["MutatingAdmissionPolicy"])
 def test_mutating_policies_are_written_in_the_version_that_is_served(version: str) -> None:
-    found = {obj["apiVersion"] for obj in policies.mutating_policies(OWNER, version)}
+    mutating = [obj for obj in policies(OWNER, version) if obj["kind"].startswith("Mutating")]
+    found = {obj["apiVersion"] for obj in mutating}
     assert found == {f"admissionregistration.k8s.io/{version}"}
 
 
@@ -150,7 +147,7 @@ def test_the_agent_itself_is_exempt_whatever_its_name() -> None:
 def test_the_account_of_the_agent_can_be_read_from_its_policy(user: str) -> None:
     owner = PolicyOwner("agent-1", "agents", user)
     found = {
-        obj["metadata"]["name"]: policies.protected_user(obj)
+        obj["metadata"]["name"]: protected_user(obj)
         for obj in everything(owner)
         if obj["kind"] == "ValidatingAdmissionPolicy"
     }
@@ -160,11 +157,11 @@ def test_the_account_of_the_agent_can_be_read_from_its_policy(user: str) -> None
 
 def test_a_policy_that_says_something_else_names_no_account() -> None:
     for conditions in ([], [{"name": "not-the-agent", "expression": "true"}], [{"name": "x"}]):
-        assert policies.protected_user({"spec": {"matchConditions": conditions}}) == ""
+        assert protected_user({"spec": {"matchConditions": conditions}}) == ""
 
 
 def test_the_agent_may_not_claim_its_own_namespace() -> None:
-    patch = policies.probe_claim(OWNER)
+    patch = probes.probe_claim(OWNER)
     assert patch["metadata"]["labels"] == {CLUSTER_LABEL: "probe", AGENT_LABEL: "agent-1"}
 
 
@@ -173,7 +170,7 @@ def test_policies_of_the_same_agent_are_the_same() -> None:
 
 
 def test_every_pod_of_a_probe_is_allowed_in_the_strictest_namespaces() -> None:
-    spec = policies.bare_pod("probe", "edge", {"a": "b"})["spec"]
+    spec = probes.bare_pod("probe", "edge", {"a": "b"})["spec"]
     assert spec["nodeSelector"] == {"a": "b"}
     assert spec["securityContext"]["runAsNonRoot"] is True
     [container] = spec["containers"]

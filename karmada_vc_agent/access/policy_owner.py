@@ -1,13 +1,13 @@
-"""Names and envelopes of admission policies, whatever they contain."""
+"""The input of an agent's admission policies, and whether a live policy is made from it."""
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN, NAMESPACE_LABEL
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN, MEMBERSHIP_LABEL
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.translation.names import DEFAULT_NAMESPACE_TEMPLATE
 
@@ -34,7 +34,7 @@ class PolicyOwner:
     elsewhere: single objects that it writes outside of claimed namespaces and its own, as
     `<namespace>/<plural>/<name>`.
     held, allowed: what tenants may not write though others may, and the reverse, as
-    `<guard>/<plural>/<virtual cluster>` (admission_strict.py).
+    `<guard>/<plural>/<virtual cluster>` (tenant_guards.py).
     renames: claims that may change hands, as `<former name>/<virtual cluster>`.
     gateway: user name of its gateway, "" = it has none. template: of the names of host namespaces.
     domain: cluster domain of the host.
@@ -125,111 +125,33 @@ def _filled(spec: Object) -> Object:
     return filled
 
 
-def quoted(text: str) -> str:
-    """Escape a text for a single-quoted CEL string."""
-    return text.replace("\\", "\\\\").replace("'", "\\'")
+def group_labels(vc: VirtualCluster) -> set[str]:
+    """Return the keys of Node labels that decide which nodes belong to a group."""
+    expressions = {each.key for each in vc.node_selector.match_expressions}
+    return {*vc.node_selector.match_labels, *expressions} - {MEMBERSHIP_LABEL}
 
 
-def cel_list(texts: Iterable[str]) -> str:
-    """Return texts as a CEL list."""
-    return f"[{', '.join(cel_text(text) for text in texts)}]"
+def renames_of(vc: VirtualCluster) -> set[str]:
+    """Return the claims that a virtual cluster may take over: `<former name>/<name>`."""
+    return {f"{former}/{vc.name}" for former in vc.former_names if former != vc.name}
 
 
-def cel_text(text: str) -> str:
-    """Return a text as a CEL literal."""
-    return f"'{quoted(text)}'"
-
-
-def metadata_maps() -> list[Object]:
-    """Return variables {old,new}_{labels,annotations}: maps, never null."""
-    return [
-        {
-            "name": f"{age}_{field}",
-            "expression": f"{obj} != null && has({obj}.metadata.{field})"
-            f" ? {obj}.metadata.{field} : {{}}",
-        }
-        for field in ("labels", "annotations")
-        for age, obj in (("old", "oldObject"), ("new", "object"))
-    ]
-
-
-def same_field(path: str) -> str:
-    """Return whether an update keeps a field, set or unset."""
-    return (
-        f"has(object.{path}) == has(oldObject.{path})"
-        f" && (!has(object.{path}) || object.{path} == oldObject.{path})"
+def is_about_placement(policy: str) -> bool:
+    """Whether a policy or binding, by its name, enforces placement or claims."""
+    return policy.removeprefix("probe.").startswith(
+        ("pod-placement.", "pod-node-selector.", "namespace-claims.")
     )
 
 
-def homes(owner: PolicyOwner, cluster: str) -> str:
-    """Return the names that a virtual cluster may have on the host: its own and former ones."""
-    renames = f"{cel_list(owner.renames)}.filter(p, p.endsWith('/' + {cluster}))"
-    return f"[{cluster}] + {renames}.map(p, p.split('/')[0])"
+def protected_user(policy: Object) -> str:
+    """Return the user who may change claims according to a live policy, "" if unreadable."""
+    for condition in dig(policy, "spec", "matchConditions") or ():
+        if condition.get("name") == "not-the-agent":
+            return _exempt_user(condition.get("expression") or "")
+    return ""
 
 
-def claimed_selector(owner: PolicyOwner, virtual: str = "") -> Object:
-    """Return the selector of the namespaces that the agent claims; virtual: of one name only."""
-    named = [{"key": NAMESPACE_LABEL, "operator": "In", "values": [virtual]}] if virtual else []
-    return {
-        "matchExpressions": [
-            {"key": CLUSTER_LABEL, "operator": "Exists"},
-            {"key": AGENT_LABEL, "operator": "In", "values": [owner.agent]},
-            *named,
-        ]
-    }
-
-
-def binding(
-    owner: PolicyOwner, kind: str, version: str, policy: str, match: Object, name: str = ""
-) -> Object:
-    """Return the binding of a policy; a policy without one has no effect."""
-    spec: Object = {"policyName": policy}
-    if match:
-        spec["matchResources"] = match
-    if kind == VALIDATING:
-        spec["validationActions"] = ["Deny"]
-    return policy_object(owner, f"{kind}Binding", version, name or policy, spec)
-
-
-def policy_object(owner: PolicyOwner, kind: str, version: str, name: str, spec: Object) -> Object:
-    """Return a policy or a binding with the label of its agent."""
-    return {
-        "apiVersion": f"{GROUP}/{version}",
-        "kind": kind,
-        "metadata": {"name": name, "labels": {AGENT_LABEL: owner.agent}},
-        "spec": spec,
-    }
-
-
-def on(group: str, plural: str, *operations: str) -> Object:
-    """Return matchConstraints for a resource and the subresources that write it."""
-    return {"resourceRules": writes(group, (plural,), *operations)}
-
-
-def writes(group: str, plurals: tuple[str, ...], *operations: str) -> list[Object]:
-    """Return entries of resourceRules: resources, and updates by any of their subresources.
-
-    An API server lets labels and annotations change by `status` as well, whatever else it keeps.
-    """
-    parts = tuple(f"{plural}/*" for plural in plurals)
-    through = [rule(group, parts, ("UPDATE",))] if "UPDATE" in operations else []
-    return [rule(group, plurals, operations), *through]
-
-
-def rule(
-    group: str, resources: tuple[str, ...], operations: tuple[str, ...], version: str = "v1"
-) -> Object:
-    """Return one entry of resourceRules."""
-    return {
-        "apiGroups": [group],
-        "apiVersions": [version],
-        "resources": list(resources),
-        "operations": list(operations),
-        "scope": "*",
-    }
-
-
-def exempt_user(expression: str) -> str:
+def _exempt_user(expression: str) -> str:
     """Return the user that an expression exempts, "" if none."""
     match = _EXEMPT_USER.match(expression)
     return re.sub(r"\\(.)", r"\1", match[1]) if match else ""

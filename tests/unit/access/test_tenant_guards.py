@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from karmada_vc_agent.features.policies.objects import PolicyOwner, cel_list
-from karmada_vc_agent.features.policies.strict import allowances, holds
-from karmada_vc_agent.features.policies.tenants import pod_limits, shared_proxies
+from karmada_vc_agent.access.admission import policies
+from karmada_vc_agent.access.policy_owner import PolicyOwner
+from karmada_vc_agent.access.templates import cel_list
+from karmada_vc_agent.access.tenant_guards import allowances, holds
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
 from karmada_vc_agent.translation.shared_keys import (
@@ -31,6 +32,24 @@ ALL = {
     "NetworkVolumes/pods/a",
     "PodAddresses/pods/a",
 }
+
+
+def spec_of(owner: PolicyOwner, name: str) -> Object:
+    """Return the spec of a policy."""
+    [spec] = [
+        obj["spec"]
+        for obj in policies(owner)
+        if obj["kind"].endswith("Policy") and obj["metadata"]["name"] == owner.name(name)
+    ]
+    return dict(spec)
+
+
+def shared_proxies(owner: PolicyOwner) -> Object:
+    return spec_of(owner, "shared-proxies")
+
+
+def pod_limits(owner: PolicyOwner) -> Object:
+    return spec_of(owner, "pod-limits")
 
 
 def policy(*held: str, allowed: tuple[str, ...] = ()) -> Object:

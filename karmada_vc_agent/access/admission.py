@@ -1,0 +1,158 @@
+"""The admission policies of an agent, which `join` installs: policies/*.yaml, filled in.
+
+Each file has a policy, and its binding after it: a policy without one has no effect. Expressions
+run on kube-apiserver 1.34.4. How to add one: docs/adr/0071.
+"""
+
+import re
+from typing import Any
+
+from karmada_vc_agent.access.policy_owner import ANY_CLUSTER, GROUP, PolicyOwner
+from karmada_vc_agent.access.templates import cel_list, cel_text, fragments, objects
+from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.karmada import KARMADAS_DOMAIN
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
+from karmada_vc_agent.model.tenancy import Guard
+from karmada_vc_agent.translation import guards, references, shared_keys
+from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
+from karmada_vc_agent.translation.names import ALWAYS_FORBIDDEN, NamespaceTemplate, host_name
+from karmada_vc_agent.translation.namespace_defaults import BINDING_NAMES
+from karmada_vc_agent.translation.tenant_metadata import DECISIONS, PLAIN
+
+_POLICIES = (
+    "agent-confines",  # the first: it has the input of all as an annotation
+    "account-tokens",
+    "anchor-objects",
+    "group-labels",
+    "node-events",
+    "node-pods",
+    "own-objects",
+    "pod-binding",
+    "pod-limits",
+    "shared-proxies",
+    "volume-node",
+    "gateway-confines",
+    "namespace-claims",
+    "pod-placement",
+)
+_TABLES = {
+    "aliases": guards.ALIASES,
+    "binding_names": BINDING_NAMES,
+    "decisions": tuple(sorted(DECISIONS)),
+    "dns_names": shared_keys.DNS_NAMES,
+    "host_keys": shared_keys.HOST_KEYS,
+    "is_forbidden": " || ".join(
+        f"variables.virtual.startsWith({cel_text(each[:-1])})"
+        if each.endswith("*")
+        else f"variables.virtual == {cel_text(each)}"
+        for each in ALWAYS_FORBIDDEN
+    ),
+    "is_network_volume": " || ".join(f"has(v.{each})" for each in shared_keys.NETWORK_SOURCES),
+    "is_proxy_config": " || ".join(
+        f"k.startsWith({cel_text(each)})" for each in guards.PROXY_CONFIGS
+    ),
+    "karmadas_domain": KARMADAS_DOMAIN,
+    "load_balancer_keys": shared_keys.LOAD_BALANCER_KEYS,
+    "of_all_proxies": references.OF_ALL_PROXIES,
+    "pattern_ends": guards.PATTERN_ENDS,
+    "pod_addresses": shared_keys.POD_ADDRESSES,
+    "proxy_calls": shared_keys.PROXY_CALLS,
+    "proxy_domains": references.PROXY_DOMAINS,
+    "proxy_references": references.PROXY_REFERENCES,
+    "tenant_roles": tuple(TENANT_ROLES.values()),
+}
+"""What policies and the rules for Works have in common."""
+
+
+def policies(owner: PolicyOwner, mutating_version: str = "") -> list[Object]:
+    """Return all policies and bindings of an agent, in the order to write them.
+
+    mutating_version: of MutatingAdmissionPolicy on the host, "" = it serves none.
+    """
+    values = _values(owner)
+    made = [
+        obj
+        for name in _POLICIES
+        if name != "gateway-confines" or owner.gateway
+        for obj in objects(f"policies/{name}.yaml", values)
+    ]
+    if mutating_version:
+        version = {"apiVersion": f"{GROUP}/{mutating_version}"}
+        made += [each | version for each in objects("policies/pod-node-selector.yaml", values)]
+    return made
+
+
+def _values(owner: PolicyOwner) -> dict[str, Any]:
+    template = NamespaceTemplate.parse(owner.template)
+    values: dict[str, Any] = {
+        **fragments("expressions.yaml"),
+        **_TABLES,
+        **_by_guard(owner),
+        "agent": owner.agent,
+        "clusters": owner.clusters,
+        "domain_pattern": re.escape(owner.domain).replace("\\", "\\\\"),
+        "elsewhere": owner.elsewhere,
+        "gateway": owner.gateway or None,
+        "group_labels": tuple(dict.fromkeys((*owner.group_labels, MEMBERSHIP_LABEL))),
+        "impersonators": tuple(host_name(IMPERSONATOR, each) for each in owner.clusters),
+        "matches_tenants_keys": _matches(owner.tenants_keys),
+        "namespace": owner.namespace,
+        "parameters": owner.parameters(),
+        "piece_length": template.piece_length,
+        "renames": owner.renames,
+        "schedulers": owner.schedulers,
+        "separator": template.separator,
+        "user": owner.user,
+    }
+    if ANY_CLUSTER in owner.clusters:
+        values |= _preferred("any_", values)
+    return values | (_preferred("first_", values) if template.cluster_first else {})
+
+
+def _preferred(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fragments with this prefix, by the names of those that they replace."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in values.items()
+        if name.startswith(prefix)
+    }
+
+
+def _by_guard(owner: PolicyOwner) -> dict[str, str | None]:
+    """Return whether each guard applies to an object and its virtual cluster; None = to none.
+
+    held_<guard>: Services and Ingresses; held_<guard>_pods. allowed_<guard>: "" = to all.
+    """
+    values: dict[str, str | None] = {}
+    for guard in Guard:
+        held = [_held(owner, guard, plural) for plural in ("services", "ingresses")]
+        values[f"held_{guard}"] = " || ".join(filter(None, held)) or None
+        values[f"held_{guard}_pods"] = _held(owner, guard, "pods") or None
+        names = sorted(_clusters(owner.allowed, f"{guard}/"))
+        values[f"allowed_{guard}"] = f"variables.cluster in {cel_list(names)} ||" if names else ""
+    return values
+
+
+def _held(owner: PolicyOwner, guard: Guard, plural: str) -> str:
+    names = sorted(_clusters(owner.held, f"{guard}/{plural}/"))
+    by_name = f"request.resource.resource == '{plural}' && variables.cluster in {cel_list(names)}"
+    return by_name if names else ""
+
+
+def _clusters(entries: tuple[str, ...], prefix: str) -> list[str]:
+    return [each.rpartition("/")[2] for each in entries if each.startswith(prefix)]
+
+
+def _matches(patterns: tuple[str, ...]) -> str:
+    """Return whether k matches one of these patterns of a shell."""
+    plain = ["!k.contains('/')"] if PLAIN in patterns else []
+    if texts := [_regular(each) for each in patterns if each != PLAIN]:
+        plain.append("k.matches('^({})$')".format("|".join(texts).replace("\\", "\\\\")))
+    return " || ".join(plain) or "false"
+
+
+def _regular(pattern: str) -> str:
+    """Return a pattern of a shell as a regular expression."""
+    wild = {"*": ".*", "?": "."}
+    return "".join(wild.get(each) or re.escape(each) for each in pattern)
