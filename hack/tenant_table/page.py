@@ -15,7 +15,7 @@ _HEAD = (
     "external-dns and KubeEdge serve, which of it can name, select, address, mount, schedule on or "
     "outlive something outside of the virtual cluster, and what holds it. `hack/update-tenants` "
     "generates this page from the API server's discovery and OpenAPI "
-    "(`hack/tenant_table/recording.json`; of the others `extensions.yaml`), the tables of the agent "
+    "(`hack/tenant_table/recording.json`; of the others `extensions.yaml`), the agent's tables "
     "and the rows of `rows.yaml`; `hack/check` fails for a resource, subresource or "
     "field without a row, and for a rule that no attempt of `e2e/escapes` tries. What a rule "
     "leaves is in [security.md](security.md#what-remains)."
