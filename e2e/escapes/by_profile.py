@@ -4,7 +4,15 @@ import copy
 import uuid
 from dataclasses import replace
 
-from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, by_work, kubelet
+from e2e.escapes.attempt import (
+    Attempt,
+    Scene,
+    all_alike,
+    answer,
+    by_work,
+    kubelet,
+    refused_by_policy,
+)
 from e2e.escapes.by_work import NAMESPACES, RBAC, pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
@@ -382,15 +390,17 @@ def _snapshot_of_another(scene: Scene) -> str:
     return by_work(scene, *contents)
 
 
-def _gateway(scene: Scene, **spec: object) -> Object:
+def gateway(namespace: str, **spec: object) -> Object:
     name = f"gateway-{uuid.uuid4().hex[:4]}"
-    gateway = _object(f"{GATEWAYS}/v1", "Gateway", name, scene.namespace)
+    made = _object(f"{GATEWAYS}/v1", "Gateway", name, namespace)
     listener = {"name": "web", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com"}
-    return gateway | {"spec": {"gatewayClassName": "of-host", "listeners": [listener]} | spec}
+    return made | {"spec": {"gatewayClassName": "of-host", "listeners": [listener]} | spec}
 
 
 def _gateway_address(scene: Scene) -> str:
-    return by_work(scene, _gateway(scene, addresses=[{"type": "IPAddress", "value": "192.0.2.53"}]))
+    return by_work(
+        scene, gateway(scene.namespace, addresses=[{"type": "IPAddress", "value": "192.0.2.53"}])
+    )
 
 
 def _gateway_for_all(scene: Scene) -> str:
@@ -399,7 +409,7 @@ def _gateway_for_all(scene: Scene) -> str:
     return all_alike(
         _told(scene, each, "HostShared")
         for each in (
-            _gateway(scene, listeners=[{"name": "web", "port": 80, "protocol": "HTTP"}]),
+            gateway(scene.namespace, listeners=[{"name": "web", "port": 80, "protocol": "HTTP"}]),
             route | {"spec": {"hostnames": [wide]}},
         )
     )
@@ -424,21 +434,10 @@ def _infrastructure(scene: Scene) -> str:
     """Have the controller of a Gateway annotate the Service that it makes for it."""
     keys = ("external-dns.alpha.kubernetes.io/hostname", "metallb.io/loadBalancerIPs")
     manifests = (
-        _gateway(scene, infrastructure={"annotations": {key: "192.0.2.53"}}) for key in keys
+        gateway(scene.namespace, infrastructure={"annotations": {key: "192.0.2.53"}})
+        for key in keys
     )
     return all_alike(_told(scene, manifest, "SharedAddress") for manifest in manifests)
-
-
-def _role_for_public_names(scene: Scene) -> str:
-    """Have a Role of a Work give the right to make names of external-dns by hand."""
-    bot = {"kind": "ServiceAccount", "name": "bot", "namespace": scene.namespace}
-    rule = {"apiGroups": [DNS_ENDPOINTS], "resources": ["dnsendpoints"], "verbs": ["get", "create"]}
-    role = _object(RBAC, "Role", "public", scene.namespace) | {"rules": [rule]}
-    ref = {"apiGroup": RBAC.partition("/")[0], "kind": "Role", "name": "public"}
-    binding = _object(RBAC, "RoleBinding", "public", scene.namespace)
-    assert by_work(scene, role, binding | {"subjects": [bot], "roleRef": ref}) == "applied"
-    eventually(_can, scene, "dnsendpoints", "", "get", DNS_ENDPOINTS)
-    return "granted" if _may(scene, "dnsendpoints", "", "create", DNS_ENDPOINTS) else "left out"
 
 
 def _kinds_of_systems(scene: Scene) -> str:
@@ -538,6 +537,18 @@ def _endpoints_on_its_node(scene: Scene) -> str:
     finally:
         for name in (mine, theirs):
             host.patch(f"{NODES}/{name}/status", {"status": {"addresses": None}})
+
+
+def _address_of_a_pod(scene: Scene) -> str:
+    """Act as a kubelet: report an address outside of the pods' network for a pod of its own."""
+    made = pod(scene.home, f"at-{uuid.uuid4().hex[:6]}", nodeSelector=scene.mine.selector)
+    path = path_of(scene.tenant.create(made))
+    try:
+        node = eventually(lambda: str(scene.lab.host.get(path)["spec"]["nodeName"]))
+        report = {"status": {"podIP": "192.0.2.79", "podIPs": [{"ip": "192.0.2.79"}]}}
+        return answer(refused_by_policy, kubelet(scene, node).patch, f"{path}/status", report)
+    finally:
+        scene.tenant.delete(path, force=True)
 
 
 def _refused(scene: Scene, address: str) -> None:
@@ -756,6 +767,12 @@ ATTEMPTS = (
         strict=_ADDRESS,
     ),
     Attempt(
+        "Host: a node reports an address outside of `podCIDRs` for its pod",
+        "done",
+        _address_of_a_pod,
+        strict="refused (422) by `pod-addresses`",
+    ),
+    Attempt(
         "Work: `externalName` of Services and pods of others, or elsewhere",
         "applied",
         _external_name,
@@ -782,12 +799,6 @@ ATTEMPTS = (
         _TOLD.format("SharedAddress"),
         _infrastructure,
         strict=_ADDRESS,
-    ),
-    Attempt(
-        "Work: a Role to make names for external-dns by hand (`dnsendpoints`)",
-        "granted",
-        _role_for_public_names,
-        strict="left out",
     ),
     Attempt(
         "Work: a load balancer of others by annotation",

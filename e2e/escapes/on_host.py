@@ -319,8 +319,26 @@ def _node_makes_endpoints(scene: Scene) -> str:
     return answer(refused_by_policy, kubelet(scene, name).create, mirror)
 
 
+def _static_pods(scene: Scene) -> str:
+    """Act as a kubelet: mirror pods in namespaces of the host, with labels of its Services.
+
+    Those of control planes stay possible.
+    """
+    name, namespace = scene.mine.nodes[0], "kube-system"
+    mirror = _mirror(scene, name, namespace)
+    mirror["metadata"] |= {"name": f"{scene.lab.id}-{name}", "labels": {"component": "etcd"}}
+    node = kubelet(scene, name)
+    node.create(mirror)
+    scene.lab.host.delete(path_of(mirror), force=True)
+    outcomes = []
+    for labels in ({"k8s-app": "kube-dns"}, {"component": "etcd", "k8s-app": "kube-dns"}):
+        mirror["metadata"]["labels"] = labels
+        outcomes.append(answer(refused_by_policy, node.create, mirror))
+    return all_alike(outcomes)
+
+
 def _volume_of_another(scene: Scene) -> str:
-    """Claim a volume by name: of the host, or of another branch."""
+    """Claim a volume by name: of the host, or of another branch, also one that looks alike."""
     claim: Object = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -332,10 +350,16 @@ def _volume_of_another(scene: Scene) -> str:
         },
     }
     outcomes = []
-    for name in ("local-disk", f"data-v-{scene.theirs.name}"):
+    ours = scene.mine.name
+    for name in (
+        "local-disk",
+        f"data-v-{scene.theirs.name}",
+        f"data-v-x-v-{ours}",
+        f"data-v-x-v-{ours}--0123456789ab",
+    ):
         claim["spec"]["volumeName"] = name
         outcomes.append(answer(refused_by_policy, scene.tenant.create, claim))
-    claim["spec"]["volumeName"] = f"data-v-{scene.mine.name}"
+    claim["spec"]["volumeName"] = f"data-v-{ours}"
     claim["metadata"]["name"] = "of-ours"
     scene.tenant.create(claim)
     scene.tenant.delete(path_of(claim))
@@ -346,6 +370,36 @@ def _volume_of_another(scene: Scene) -> str:
     outcomes.append(answer(refused_by_policy, scene.tenant.patch, path, change))
     scene.tenant.delete(path)
     return all_alike(outcomes)
+
+
+def _volume_by_controller(scene: Scene) -> str:
+    """Have Kubernetes make a claim on a volume of the host: by a StatefulSet, and for a pod."""
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "",
+        "volumeName": "local-disk",
+    }
+    maker = objects.stateful_set(scene.home, "claims")
+    maker["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": spec}]
+    maker["spec"]["template"]["spec"]["nodeSelector"] = scene.mine.selector
+    ephemeral = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
+    bare = pod(scene.home, "claims", nodeSelector=scene.mine.selector, volumes=[ephemeral])
+    for made in (maker, bare):
+        scene.tenant.create(made)
+        try:
+            eventually(_is_refused_by, scene, "claims", "volume-node")
+        finally:
+            scene.tenant.delete(path_of(made))
+    found = scene.lab.host.list(collection("v1", "PersistentVolumeClaim", scene.home))
+    assert not [claim for claim in found if claim["spec"].get("volumeName") == "local-disk"]
+    return "no claim; an event names `volume-node`"
+
+
+def _is_refused_by(scene: Scene, name: str, policy: str) -> None:
+    found = scene.lab.host.list(collection("v1", "Event", scene.home))
+    about = [each for each in found if each["involvedObject"]["name"] == name]
+    assert any(f"'{policy}." in each["message"] for each in about), about
 
 
 def _token_by_secret(scene: Scene) -> str:
@@ -533,6 +587,11 @@ ATTEMPTS = (
         _volume_of_another,
     ),
     Attempt(
+        "Tenant: a StatefulSet or a pod with a claim on a volume of the host",
+        "no claim; an event names `volume-node`",
+        _volume_by_controller,
+    ),
+    Attempt(
         "Tenant: a Secret that Kubernetes fills with a token",
         "refused (422) by `account-tokens`",
         _token_by_secret,
@@ -541,6 +600,11 @@ ATTEMPTS = (
         "Host: a node makes a mirror pod in the namespace of the agent",
         "refused (422) by `node-pods`",
         _node_makes_endpoints,
+    ),
+    Attempt(
+        "Host: a node makes a mirror pod with labels of a Service in `kube-system`",
+        "refused (422) by `node-pods`",
+        _static_pods,
     ),
     Attempt(
         "Host: a node reports on a pod of another branch",

@@ -431,7 +431,7 @@ _SERVICE = Check(
     {
         Guard.EXTERNAL_ADDRESSES: NoticeCode.SHARED_ADDRESS,
         Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS,
-        **dict.fromkeys((Guard.LOAD_BALANCER_CLASSES, Guard.NODE_PORTS, Guard.FOREIGN_ENDPOINTS)),
+        **dict.fromkeys((Guard.LOAD_BALANCER_CLASSES, Guard.NODE_PORTS)),
     },
 )
 _CLASS = Check(_class_secrets, {Guard.NETWORK_VOLUMES: None})

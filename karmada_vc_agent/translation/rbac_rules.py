@@ -65,10 +65,6 @@ _TRANSLATED = frozenset(
 }
 """Read-only for tenants: by writing them they could reach what their Works are refused."""
 _READ_ONLY = _FOR_NOBODY | _TRANSLATED
-_READ_ONLY_IN_STRICT = frozenset(
-    ("externaldns.k8s.io", f"dnsendpoints{part}")  # public names, first come
-    for part in ("", "/status")
-)
 _HOSTS_GROUPS = frozenset(
     {
         "reliablesyncs.kubeedge.io",  # what CloudCore sends to which node
@@ -271,7 +267,6 @@ def _verbs_on(group: str, resource: str, *, is_strict: bool) -> tuple[str, ...]:
     read_only = (
         (group, resource) in _READ_ONLY
         or group in _HOSTS_GROUPS
-        or (is_strict and (group, resource) in _READ_ONLY_IN_STRICT)
         or (is_strict and controller_kinds.is_resource_of_one(group, resource))
     )
     return _READING if read_only else VERBS

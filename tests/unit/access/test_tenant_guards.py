@@ -31,6 +31,9 @@ ALL = {
     "WildcardHosts/ingresses/a",
     "NetworkVolumes/pods/a",
     "PodAddresses/pods/a",
+    "LoadBalancerAddresses/routes/a",
+    "ExternalDNS/routes/a",
+    "WildcardHosts/routes/a",
 }
 
 
@@ -72,7 +75,7 @@ def test_tenants_are_held_to_what_strict_refuses_their_works() -> None:
     [
         ("ExternalNames", {"ExternalNames/services/a"}),
         ("ExternalDNS", {each for each in ALL if each.startswith("ExternalDNS/")}),
-        ("WildcardHosts", {"WildcardHosts/ingresses/a"}),
+        ("WildcardHosts", {"WildcardHosts/ingresses/a", "WildcardHosts/routes/a"}),
         ("networking.k8s.io/Ingress", {each for each in ALL if "/ingresses/" in each}),
         ("HostPath", set()),
     ],
@@ -137,6 +140,17 @@ def test_pods_are_held_to_their_own_rules_and_services_to_theirs() -> None:
     assert "'services'" not in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
     assert "'pods'" not in rule_about(policy(*ALL), Guard.EXTERNAL_DNS)["expression"]
     assert len(pod_limits(PolicyOwner("agent", "agents", "user"))["validations"]) == 2
+
+
+def test_routes_are_held_to_what_they_may_say_of_hosts_names_and_addresses() -> None:
+    owner = PolicyOwner("agent", "agents", "user", held=("WildcardHosts/routes/a",))
+    spec = spec_of(owner, "shared-routes")
+    hosts = rule_about(spec, Guard.WILDCARD_HOSTS)["expression"]
+    assert hosts.startswith("!(variables.cluster in ['a']) || ")
+    assert len(spec["validations"]) == 3  # for all: addresses, and configuration of proxies
+    whole = spec_of(replace(owner, held=tuple(sorted(ALL))), "shared-routes")
+    assert len(whole["validations"]) == 5
+    assert cel_list(DNS_NAMES) in rule_about(whole, Guard.EXTERNAL_DNS)["expression"]
 
 
 def test_whose_a_namespace_is_stands_on_its_label() -> None:
