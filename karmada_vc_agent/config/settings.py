@@ -434,7 +434,7 @@ class AgentConfig(
     pod_cidrs: Annotated[
         tuple[str, ...],
         Help(
-            "All CIDRs of the host's pods: in `Strict` nodes may report no other IPv4 addresses for "
+            "All CIDRs of the host's pods: in `Strict` nodes may report no other addresses for "
             "pods, once `join` has run. Without them isolated pods are not reachable through node "
             "ports."
         ),
