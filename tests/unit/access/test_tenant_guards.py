@@ -10,6 +10,7 @@ from karmada_vc_agent.access.templates import cel_list
 from karmada_vc_agent.access.tenant_guards import allowances, holds
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
+from karmada_vc_agent.model.well_known import BALANCER_POOL_LABEL
 from karmada_vc_agent.translation.shared_keys import (
     DNS_NAMES,
     LOAD_BALANCER_KEYS,
@@ -86,8 +87,14 @@ def test_what_is_allowed_to_works_is_allowed_to_tenants(allowed: str, gone: set[
 
 def test_a_policy_that_holds_nobody_to_it_is_as_in_shared() -> None:
     spec = policy()
-    assert len(spec["validations"]) == 3
+    assert len(spec["validations"]) == 4
     assert "cluster" not in {each["name"] for each in spec["variables"]}
+
+
+def test_a_service_of_a_load_balancer_is_in_the_pool_of_its_nodes() -> None:
+    [pool] = [each for each in policy()["validations"] if "lbpool" in each["message"]]
+    assert "node-selector'].split(',')).filter(p, p.startsWith(" in pool["expression"]
+    assert f"'{BALANCER_POOL_LABEL}='" in pool["expression"]
 
 
 def test_each_rule_names_the_virtual_clusters_that_it_holds_and_no_others() -> None:
@@ -97,7 +104,7 @@ def test_each_rule_names_the_virtual_clusters_that_it_holds_and_no_others() -> N
         "ExternalDNS/services/b",
         "WildcardHosts/ingresses/b",
     )
-    assert len(spec["validations"]) == 5
+    assert len(spec["validations"]) == 6
     names = rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
     assert names.startswith(
         "!(request.resource.resource == 'services' && variables.cluster in ['a', 'b']"
@@ -185,7 +192,7 @@ def test_tenants_are_let_through_with_what_their_works_may_in_both_profiles(
 
 
 def test_what_is_refused_everybody_is_let_through_where_it_is_allowed_only() -> None:
-    addresses, snippets, others, *_ = policy()["validations"]
+    addresses, snippets, *others = policy()["validations"]
     spec = policy(
         allowed=(
             "ExternalAddresses/services/b",
@@ -199,12 +206,12 @@ def test_what_is_refused_everybody_is_let_through_where_it_is_allowed_only() -> 
     assert [each["expression"] for each in spec["validations"]] == [
         f"variables.cluster in ['a', 'b'] || {addresses['expression']}",
         f"variables.cluster in ['b'] || {snippets['expression']}",
-        others["expression"],
+        *(each["expression"] for each in others),
     ]
 
 
 def test_a_virtual_cluster_of_which_nothing_is_known_is_let_through_with_nothing() -> None:
     spec = policy("ExternalDNS/services/a")
-    assert [each["expression"] for each in spec["validations"][:3]] == [
+    assert [each["expression"] for each in spec["validations"][:4]] == [
         each["expression"] for each in policy()["validations"]
     ]
