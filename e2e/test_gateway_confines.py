@@ -14,8 +14,8 @@ from e2e.lab.access import account_kubeconfig
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.wait import eventually
+from karmada_vc_agent.access.host_roles import HostAccess, host_bindings, host_roles
 from karmada_vc_agent.access.policy_owner import VALIDATING, PolicyOwner
-from karmada_vc_agent.features.gateway.roles import GatewayAccess, gateway_bindings, gateway_roles
 from karmada_vc_agent.features.policies.installed_policies import wanted_policies
 from karmada_vc_agent.translation.names import NamespaceTemplate, host_namespace
 from karmada_vc_agent.translation.tenant_metadata import tenants_patterns
@@ -45,7 +45,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         admin.create(_plain(HOME))
         account = {"name": GATEWAY, "namespace": HOME}
         admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
-        access = GatewayAccess(AGENT, HOME, (("", "pods"),))
+        access = HostAccess(AGENT, HOME, (), namespaced=(("", "pods"),), gateway_callers=())
         owner = PolicyOwner(
             AGENT,
             HOME,
@@ -56,9 +56,9 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             tenants_keys=tenants_patterns("Shared", ("site.example/*",)),
         )
         for obj in (
-            *gateway_roles(access),
+            *host_roles(access),
             *wanted_policies(owner, {VALIDATING: "v1"}),
-            *gateway_bindings(access),
+            *host_bindings(access),
         ):
             admin.create(obj)
         kubeconfig = account_kubeconfig(admin.kubeconfig, HOME, GATEWAY, folder / "gateway")

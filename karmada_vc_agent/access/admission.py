@@ -78,18 +78,20 @@ def policies(owner: PolicyOwner, mutating_version: str = "") -> list[Object]:
         obj
         for name in _POLICIES
         if name != "gateway-confines" or owner.gateway
-        for obj in objects(f"policies/{name}.yaml", values)
+        for obj in objects(f"access/policies/{name}.yaml", values)
     ]
     if mutating_version:
         version = {"apiVersion": f"{GROUP}/{mutating_version}"}
-        made += [each | version for each in objects("policies/pod-node-selector.yaml", values)]
+        made += [
+            each | version for each in objects("access/policies/pod-node-selector.yaml", values)
+        ]
     return made
 
 
 def _values(owner: PolicyOwner) -> dict[str, Any]:
     template = NamespaceTemplate.parse(owner.template)
     values: dict[str, Any] = {
-        **fragments("expressions.yaml"),
+        **fragments("access/expressions.yaml"),
         **_TABLES,
         **_by_guard(owner),
         "agent": owner.agent,

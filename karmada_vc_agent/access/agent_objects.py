@@ -1,34 +1,21 @@
-"""The host objects besides roles: namespace, accounts, and the agent itself."""
+"""The host objects besides roles, from install/*.yaml: accounts, the agent and its gateway."""
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from karmada_vc_agent.access.agent_nodes import OffGroups
-from karmada_vc_agent.access.host_roles import HUB_SECRET
-from karmada_vc_agent.access.pod_specs import HEALTH_PORT_NAME, Program, pod_spec
-from karmada_vc_agent.features.gateway.objects import (
-    CERTIFICATES,
-    GatewayInstall,
-    certificates_name,
-    gateway_base_objects,
-    gateway_workload,
-)
+from karmada_vc_agent.access.templates import objects
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
 
-SETTINGS_KEY = "agent.yaml"
 _SETTINGS_DIGEST_ANNOTATION = f"{DOMAIN}/settings-digest"
-_HEALTH_PORT, _METRICS_PORT = 10357, 8080
-_METRICS_CERTIFICATE = "/etc/karmada-vc-agent-metrics"
+_CERTIFICATES = "/etc/karmada-vc-agent-gateway"
 _POD_SECURITY = {
     f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
 }
-_NODE_NAME: Object = {
-    "name": "NODE_NAME",
-    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}},
-}
-"""With the server's default: a reference is one field, and without it managers would conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,57 +45,66 @@ def base_objects(install: HostInstall) -> list[Object]:
     others = dict.fromkeys(
         namespace for namespace, _ in install.accounts if namespace != install.namespace
     )
+    accounts = ((install.namespace, install.agent), *install.accounts)
     return [
         _namespace(install.namespace, _POD_SECURITY),
         *(_namespace(name, {}) for name in others),
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(install)},
-        *(_account(namespace, name) for namespace, name in install.accounts),
+        *(_account(namespace, name) for namespace, name in accounts),
         *(gateway_base_objects(install.agent, install.namespace) if install.gateway_port else ()),
     ]
 
 
+def gateway_base_objects(agent: str, namespace: str) -> list[Object]:
+    """Return the account and the Secret that the agent fills; both come before the roles."""
+    return objects("access/install/gateway-account.yaml", {"agent": agent, "namespace": namespace})
+
+
 def workload_objects(install: HostInstall) -> list[Object]:
     """Return the agent's Deployment and what it needs, in the order to apply them."""
-    made: list[Object] = []
+    values = _values(install)
+    made = objects("access/install/settings.yaml", values)
+    if install.is_elsewhere:
+        return made
+    agent = objects("access/install/agent.yaml", values)
     if install.settings:
-        made.append(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": _metadata(install),
-                "data": {SETTINGS_KEY: install.settings},
-            }
-        )
-    if install.kubeconfig:
-        content = base64.b64encode(install.kubeconfig.encode()).decode()
-        made.append(
-            {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": HUB_SECRET, "namespace": install.namespace},
-                "type": "Opaque",
-                "data": {HUB_SECRET: content},
-            }
-        )
-    if not install.is_elsewhere:
-        made += [
-            _network_policy(install),
-            _disruption_budget(install),
-            _service(install),
-            _deployment(install),
-        ]
-        if install.gateway_port:
-            made += gateway_workload(
-                GatewayInstall(
-                    install.agent,
-                    install.namespace,
-                    install.image,
-                    SETTINGS_KEY,
-                    install.gateway_port,
-                    install.off_groups,
-                )
-            )
-    return made
+        # Of what changes, the agent takes virtual clusters only: the rest needs new Pods.
+        digest = hashlib.sha256(install.settings.encode()).hexdigest()[:16]
+        metadata = agent[-1]["spec"]["template"]["metadata"]
+        metadata["annotations"] = {_SETTINGS_DIGEST_ANNOTATION: digest}
+    return [*made, *agent, *(gateway_workload(install) if install.gateway_port else ())]
+
+
+def gateway_workload(install: HostInstall) -> list[Object]:
+    """Return the Deployment of the gateway and what it needs, in the order to apply them."""
+    return objects("access/install/gateway.yaml", _values(install))
+
+
+def certificates_name(agent: str) -> str:
+    """Return the name of the Secret with the gateway's certificate and the authorities."""
+    return f"{agent}-gateway-tls"
+
+
+def metrics_certificate(agent: str) -> str:
+    """Return the name of the Secret with tls.crt, tls.key and ca.crt, which may be missing."""
+    return f"{agent}-metrics-tls"
+
+
+def _values(install: HostInstall) -> Mapping[str, Any]:
+    has_gateway = bool(install.gateway_port)
+    return {
+        "affinity": install.off_groups.affinity(),
+        "agent": install.agent,
+        "authorities": certificates_name(install.agent) if has_gateway else None,
+        "authorities_path": _CERTIFICATES if has_gateway else None,
+        "certificates": certificates_name(install.agent),
+        "confined_pods": {"matchLabels": {"app": install.agent}} if has_gateway else {},
+        "gateway_port": install.gateway_port,
+        "image": install.image,
+        "kubeconfig": base64.b64encode(install.kubeconfig.encode()).decode() or None,
+        "metrics_certificate": metrics_certificate(install.agent),
+        "namespace": install.namespace,
+        "settings": install.settings or None,
+    }
 
 
 def _namespace(name: str, labels: dict[str, str]) -> Object:
@@ -119,123 +115,3 @@ def _namespace(name: str, labels: dict[str, str]) -> Object:
 def _account(namespace: str, name: str) -> Object:
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-
-
-def _network_policy(install: HostInstall) -> Object:
-    """Allow ingress for metrics and probes only.
-
-    Egress goes to API servers and webhooks, whose addresses are unknown here.
-    """
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": _metadata(install),
-        "spec": {
-            "podSelector": {"matchLabels": _labels(install)} if install.gateway_port else {},
-            "policyTypes": ["Ingress"],
-            "ingress": [
-                {
-                    "ports": [
-                        {"port": port, "protocol": "TCP"} for port in (_METRICS_PORT, _HEALTH_PORT)
-                    ]
-                }
-            ],
-        },
-    }
-
-
-def _disruption_budget(install: HostInstall) -> Object:
-    """Let drains of nodes take one replica at a time; a single one holds up no drain."""
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": _metadata(install),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _labels(install)}},
-    }
-
-
-def _service(install: HostInstall) -> Object:
-    port = {"name": "metrics", "port": _METRICS_PORT, "targetPort": "metrics"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(install),
-        "spec": {"selector": _labels(install), "ports": [port]},
-    }
-
-
-def _labels(install: HostInstall) -> dict[str, str]:
-    return {"app": install.agent}
-
-
-def _metadata(install: HostInstall) -> Object:
-    return {"name": install.agent, "namespace": install.namespace}
-
-
-def _authorities(install: HostInstall) -> Object:
-    """Return the volume with the authorities of the gateway, without its key."""
-    items = [{"key": "ca.crt", "path": "ca.crt"}]
-    secret = {"secretName": certificates_name(install.agent), "items": items, "optional": True}
-    return {"name": "authorities", "secret": secret}
-
-
-def metrics_certificate(agent: str) -> str:
-    """Return the name of the Secret with tls.crt, tls.key and ca.crt, which may be missing."""
-    return f"{agent}-metrics-tls"
-
-
-def _deployment(install: HostInstall) -> Object:
-    labels = _labels(install)
-    template: Object = {"metadata": {"labels": labels}, "spec": pod_spec(_program(install))}
-    if install.settings:
-        # Of what changes, the agent takes virtual clusters only: the rest needs new Pods.
-        digest = hashlib.sha256(install.settings.encode()).hexdigest()[:16]
-        template["metadata"]["annotations"] = {_SETTINGS_DIGEST_ANNOTATION: digest}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _metadata(install) | {"labels": labels},
-        "spec": {
-            "replicas": 2,  # one leads, the other stands by
-            "selector": {"matchLabels": labels},
-            "template": template,
-        },
-    }
-
-
-def _program(install: HostInstall) -> Program:
-    mounts = [
-        ("settings", "/etc/karmada-vc-agent"),
-        ("hub", "/etc/kubeconfig"),
-        ("metrics", _METRICS_CERTIFICATE),
-    ]
-    certificate = {"secretName": metrics_certificate(install.agent), "optional": True}
-    volumes: list[Object] = [
-        {"name": "settings", "configMap": {"name": install.agent}},
-        {"name": "hub", "secret": {"secretName": HUB_SECRET}},
-        {"name": "metrics", "secret": certificate},
-    ]
-    if install.gateway_port:
-        mounts.append(("authorities", CERTIFICATES))
-        volumes.append(_authorities(install))
-    return Program(
-        name="agent",
-        account=install.agent,
-        image=install.image,
-        args=[
-            "run",
-            f"--config=/etc/karmada-vc-agent/{SETTINGS_KEY}",
-            f"--karmada-kubeconfig=/etc/kubeconfig/{HUB_SECRET}",
-            f"--agent-name={install.agent}",
-            "--log-format=json",
-            f"--metrics-bind-address=:{_METRICS_PORT}",
-            "--metrics-secure",
-            f"--metrics-cert-dir={_METRICS_CERTIFICATE}",
-        ],
-        labels=_labels(install),
-        ports={"metrics": _METRICS_PORT, HEALTH_PORT_NAME: _HEALTH_PORT},
-        mounts=mounts,
-        volumes=volumes,
-        off_groups=install.off_groups,
-        env=(_NODE_NAME,),
-    )

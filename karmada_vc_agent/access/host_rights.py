@@ -32,7 +32,6 @@ from karmada_vc_agent.access.tenant_guards import allowances, cluster_of, holds
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.removal import remove_gateway
-from karmada_vc_agent.features.gateway.roles import GatewayAccess
 from karmada_vc_agent.features.objects.crd import definition
 from karmada_vc_agent.features.policies.installed_policies import (
     resource_of,
@@ -123,7 +122,8 @@ def host_rights(
     everybody = structs.replace(config, virtual_clusters=(*config.virtual_clusters, *by_name))
     access = _access(install, everybody, served, approvals, is_confined=with_policies)
     if config.gateway.enabled:
-        access = replace(access, gateway=_gateway(access, owner))
+        callers = tuple(group for name in owner.clusters for group in admin_groups(name))
+        access = replace(access, gateway_callers=callers)
         install = replace(install, gateway_port=config.gateway.port)
     return HostRights(
         install=install,
@@ -165,7 +165,7 @@ async def grant_on_host(
         for removed in await remove_policies(host, served, rights.install.agent):
             told.tell(f"host: remove {removed}")
     await apply_all(host, bindings, told)
-    if rights.access.gateway is None:
+    if rights.access.gateway_callers is None:
         install = rights.install
         await remove_gateway(host, install.agent, install.namespace, told.tell, is_dry=told.is_dry)
         if not told.is_dry:
@@ -263,19 +263,6 @@ def _access(
         finds=config.node_groups.enabled or bool(config.discover.node_label),
         checkpoint=config.checkpoint.enabled,
         kubeconfig_namespace=config.karmada_kubeconfig_namespace,
-    )
-
-
-def _gateway(access: HostAccess, owner: PolicyOwner) -> GatewayAccess:
-    """Return the input of the gateway's roles: its callers are those of all virtual clusters."""
-    return GatewayAccess(
-        access.agent,
-        access.namespace,
-        access.namespaced,
-        access.shared,
-        access.api_groups,
-        tuple(group for name in owner.clusters for group in admin_groups(name)),
-        is_confined=access.is_confined,
     )
 
 

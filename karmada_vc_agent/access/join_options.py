@@ -10,11 +10,10 @@ import click
 from karmada_vc_agent.access.agent_certificate import YEAR_S
 from karmada_vc_agent.access.bootstrap import check_hash, parse_token
 from karmada_vc_agent.access.host_rights import Approvals
-from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.access.hub_objects import OPTIONAL_CONTROLLERS, HubAccess
 from karmada_vc_agent.access.join_plan import HubOptions, JoinPlan, Output
 from karmada_vc_agent.access.join_run import run_join
 from karmada_vc_agent.access.policy_owner import SCHEDULER
-from karmada_vc_agent.access.rights import OPTIONAL_CONTROLLERS
 from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import one_line_errors
 from karmada_vc_agent.config.config_error import ConfigError

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import yaml
 
-from karmada_vc_agent.access.hub_objects import Reasons
+from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.model.objects import Object, copy_object, key_of
 from karmada_vc_agent.model.rbac_rule import flow_text
 

@@ -2,8 +2,9 @@
 
     '${name}'   the value as a literal of CEL; a list as its literals, separated by commas
     ${name}     the value as it is; alone in an item of a list: the items of the value
-A fragment is filled in itself. An item of a list is left out if one of its values is None, and a
-variable of a policy if nothing uses it. Line breaks and indentation in strings do not count.
+A fragment is filled in itself. An object of a file or a list is left out if one of its values is
+None, and a variable of a policy if nothing uses it. Line breaks and indentation in strings do not
+count. The comment above a rule of a role is its reason.
 """
 
 import re
@@ -13,9 +14,11 @@ from importlib import resources
 from typing import Any
 
 from karmada_vc_agent.model import yaml_text
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, key_of
 
 Values = Mapping[str, Any]
+Reasons = dict[str, list[str]]
+"""Key of a Role or ClusterRole (`ClusterRole x`) -> the reason of each of its rules."""
 
 _PLACEHOLDER = re.compile(r"('?)\$\{(\w+)\}(\1)")
 
@@ -31,12 +34,39 @@ class _AbsentError(Exception):
 
 
 def objects(path: str, values: Values) -> list[Object]:
-    """Return the objects of a file in this package, without variables that nothing uses."""
-    return [_without_unused(_filled(each, values)) for each in _documents(path)]
+    """Return the objects of a file of the package, without variables that nothing uses."""
+    return [_without_unused(obj) for obj in _filled(_documents(path), values)]
+
+
+def document(path: str, values: Values) -> Object:
+    """Return the single document of a file of the package."""
+    made: Object = _filled(_documents(path)[0], values)
+    return made
+
+
+def granted(files: Iterable[tuple[str, Values]]) -> tuple[list[Object], Reasons]:
+    """Return the objects of files, and the reason of each rule; parts of a role are put together.
+
+    A rule without names would hold for all: `resourceNames: []` is for that alone.
+    """
+    made: dict[str, Object] = {}
+    reasons: Reasons = {}
+    for path, values in files:
+        for template, why in zip(_documents(path), _reasons(path), strict=True):
+            for head in _items({**template, "rules": []}, values):
+                key = str(key_of(head))
+                if "rules" not in template:
+                    del head["rules"]
+                role = made.setdefault(key, head)
+                for rule, reason in zip(template.get("rules", ()), why, strict=True):
+                    rules = [_with_names(each) for each in _items(rule, values)]
+                    role["rules"] = [*role.get("rules", ()), *rules]
+                    reasons.setdefault(key, []).extend([reason] * len(rules))
+    return list(made.values()), reasons
 
 
 def fragments(path: str) -> dict[str, Fragment]:
-    """Return the texts of a file in this package, by name."""
+    """Return the texts of a file of the package, by name."""
     return {name: Fragment(text) for name, text in _documents(path)[0].items()}
 
 
@@ -53,8 +83,29 @@ def cel_text(text: str) -> str:
 
 @cache
 def _documents(path: str) -> list[Any]:
-    text = resources.files(__package__).joinpath(path).read_bytes()
-    return [_on_one_line(yaml_text.load(each)) for each in text.split(b"\n---\n")]
+    return [_on_one_line(yaml_text.load(each.encode())) for each in _texts(path)]
+
+
+@cache
+def _reasons(path: str) -> list[list[str]]:
+    return [_comments(each) for each in _texts(path)]
+
+
+def _texts(path: str) -> list[str]:
+    return resources.files("karmada_vc_agent").joinpath(path).read_text().split("\n---\n")
+
+
+def _comments(text: str) -> list[str]:
+    """Return the comment above each item of `rules`, which are the last field."""
+    found: list[str] = []
+    comment: list[str] = []
+    for line in text.partition("\nrules:\n")[2].splitlines():
+        if line.startswith("# "):
+            comment.append(line[2:])
+        elif line.startswith("- "):
+            found.append(" ".join(comment))
+            comment = []
+    return found
 
 
 def _on_one_line(node: Any) -> Any:
@@ -77,13 +128,15 @@ def _items(node: Any, values: Values) -> list[Any]:
     try:
         filled = _filled(node, values)
     except _AbsentError:
+        if not isinstance(node, dict):
+            raise
         return []
     return filled if isinstance(filled, list) else [filled]
 
 
 def _text(text: str, values: Values) -> Any:
     whole = _PLACEHOLDER.fullmatch(text)
-    if whole and not whole[1] and not isinstance(values[whole[2]], str):
+    if whole and not whole[1] and not isinstance(values[whole[2]], Fragment):
         return _value(whole[2], values)
     return _PLACEHOLDER.sub(lambda found: _replacement(found, values), text).strip()
 
@@ -100,6 +153,10 @@ def _value(name: str, values: Values) -> Any:
     if value is None:
         raise _AbsentError
     return list(value) if isinstance(value, tuple) else value
+
+
+def _with_names(rule: Object) -> Object:
+    return {field: value for field, value in rule.items() if field != "resourceNames" or value}
 
 
 def _without_unused(obj: Object) -> Object:

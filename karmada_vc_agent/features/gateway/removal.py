@@ -2,27 +2,23 @@
 
 from collections.abc import Callable, Iterator
 
-from karmada_vc_agent.access.agent_nodes import OffGroups
-from karmada_vc_agent.access.apply_objects import find, path_of
-from karmada_vc_agent.features.gateway.objects import (
-    GatewayInstall,
+from karmada_vc_agent.access.agent_objects import (
+    HostInstall,
     gateway_base_objects,
     gateway_workload,
 )
-from karmada_vc_agent.features.gateway.roles import GatewayAccess
+from karmada_vc_agent.access.apply_objects import find, path_of
 from karmada_vc_agent.features.gateway.secret import definition_key, keys_of, secret_name
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, GATEWAY_LABEL
 from karmada_vc_agent.model.objects import Object, dig, key_of, labels_of
-from karmada_vc_agent.model.rbac_rule import CLUSTER_READER
+from karmada_vc_agent.model.rbac_rule import CLUSTER_READER, gateway_role
 from karmada_vc_agent.model.well_known import RBAC_API
 
 Tell = Callable[[str], None]
 _ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
 _BINDINGS_PATH = f"/apis/{RBAC_API}/clusterrolebindings"
-_A_PORT = 1
-"""The objects are only named here, whatever port they have."""
 
 
 async def remove_gateway(
@@ -33,16 +29,15 @@ async def remove_gateway(
     Its Pods first. Its own rights are pruned with those of the agent, and the agent removes what it
     created in claimed namespaces.
     """
-    access = GatewayAccess(agent, namespace, ())
-    if await find(host, f"{_BINDINGS_PATH}/{access.role}") is None:
+    if await find(host, f"{_BINDINGS_PATH}/{gateway_role(agent)}") is None:
         return
-    for obj in _objects(access):
+    for obj in _objects(agent, namespace):
         live = await find(host, path_of(obj))
         if live is not None and labels_of(obj).items() <= labels_of(live).items():
             await _remove(host, path_of(obj), live, tell, is_dry=is_dry)
     for role in await _identities(host, f"{GATEWAY_LABEL}={agent}"):
         await _remove(host, path_of(role), role, tell, is_dry=is_dry)
-    if not await _has_readers(host, access):
+    if not await _has_readers(host, agent):
         live = await find(host, f"{_ROLES_PATH}/{CLUSTER_READER}")
         if live is not None:
             await _remove(host, path_of(live), live, tell, is_dry=is_dry)
@@ -65,11 +60,9 @@ async def revoke(host: ApiClient, agent: str, namespace: str, cluster: str, tell
         await _remove(host, path_of(role), role, tell, is_dry=False)
 
 
-def _objects(access: GatewayAccess) -> Iterator[Object]:
-    install = GatewayInstall(access.agent, access.namespace, "", "", _A_PORT, OffGroups())
-    workload = gateway_workload(install)
-    yield from reversed(workload)
-    yield from reversed(gateway_base_objects(access.agent, access.namespace))
+def _objects(agent: str, namespace: str) -> Iterator[Object]:
+    yield from reversed(gateway_workload(HostInstall(agent, namespace, image="")))
+    yield from reversed(gateway_base_objects(agent, namespace))
 
 
 async def _identities(host: ApiClient, selector: str) -> list[Object]:
@@ -78,12 +71,12 @@ async def _identities(host: ApiClient, selector: str) -> list[Object]:
     return [{**item, **head} for item in answer.get("items") or ()]
 
 
-async def _has_readers(host: ApiClient, access: GatewayAccess) -> bool:
+async def _has_readers(host: ApiClient, agent: str) -> bool:
     """Whether another agent's callers have the role that all agents share."""
     found = await host.get(_BINDINGS_PATH)
     return any(
         dig(binding, "roleRef", "name") == CLUSTER_READER
-        and binding["metadata"]["name"] != access.readers
+        and binding["metadata"]["name"] != f"{gateway_role(agent)}:readers"
         for binding in found.get("items") or ()
     )
 

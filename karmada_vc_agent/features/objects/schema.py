@@ -1,7 +1,7 @@
 """OpenAPI schemas of settings, as a CRD has them, from the structs that the code uses.
 
 A new setting needs nothing here: its type, help text and range give its schema. What types do not
-say stands in schema_rules.py. Everything has a bound, for the API server estimates what rules cost
+say is in schema_rules.yaml. Everything has a bound, for the API server estimates what rules cost
 from the largest object there can be.
 """
 

@@ -8,7 +8,7 @@ import pytest
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.described import Described, described_on_host
 from karmada_vc_agent.access.host_rights import Approvals, HostRights, host_rights
-from karmada_vc_agent.access.host_roles import everywhere, host_roles
+from karmada_vc_agent.access.host_roles import host_roles
 from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.access.tenant_guards import about, holds
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
@@ -123,7 +123,7 @@ def test_objects_bring_their_crd_and_rights_to_hold_and_report_them() -> None:
     assert crd["metadata"]["name"] == "virtualclusters.virtualcluster.kubeedge.io"
     found = {
         resource: rule["verbs"]
-        for rule, _ in everywhere(given.access)
+        for rule in host_roles(given.access)[0]["rules"]
         for resource in rule.get("resources", ())
         if "virtualcluster.kubeedge.io" in rule.get("apiGroups", ())
     }

@@ -1,21 +1,22 @@
 """Roles of a gateway: it is nobody's administrator, and its callers only read what they share."""
 
-from karmada_vc_agent.access.host_roles import HostAccess, host_bindings, host_roles
-from karmada_vc_agent.features.gateway.roles import (
-    GatewayAccess,
-    gateway_bindings,
-    gateway_reasons,
-    gateway_roles,
+from karmada_vc_agent.access.host_roles import (
+    HostAccess,
+    host_bindings,
+    host_reasons,
+    host_roles,
 )
 from karmada_vc_agent.model.objects import Object, key_of
 
 KINDS = (("", "configmaps"), ("", "pods"), ("", "secrets"), ("apps", "deployments"))
-ACCESS = GatewayAccess(
+CALLERS = ("vc:branch-a:system:masters", "vc:branch-a:karmada-access")
+ACCESS = HostAccess(
     "a",
     "home",
-    KINDS,
+    (),
+    namespaced=KINDS,
     shared=(("storage.k8s.io", "storageclasses"),),
-    callers=("vc:branch-a:system:masters", "vc:branch-a:karmada-access"),
+    gateway_callers=CALLERS,
 )
 OWN, READER = "ClusterRole vc-agent:a:gateway", "ClusterRole virtual-cluster-reader"
 
@@ -24,8 +25,12 @@ def by_key(objects: list[Object]) -> dict[str, Object]:
     return {str(key_of(obj)): obj for obj in objects}
 
 
-ROLES = by_key(gateway_roles(ACCESS))
-BINDINGS = by_key(gateway_bindings(ACCESS))
+def of_gateway(objects: list[Object]) -> dict[str, Object]:
+    return {key: obj for key, obj in by_key(objects).items() if ":gateway" in key or key == READER}
+
+
+ROLES = of_gateway(host_roles(ACCESS))
+BINDINGS = of_gateway(host_bindings(ACCESS))
 
 
 def granted(role: str) -> set[tuple[str, str, str]]:
@@ -81,7 +86,7 @@ def test_accounts_role_is_bound_by_nothing_cluster_wide() -> None:
 def test_callers_read_what_has_no_namespace() -> None:
     readers = BINDINGS["ClusterRoleBinding vc-agent:a:gateway:readers"]
     assert readers["roleRef"]["name"] == "virtual-cluster-reader"
-    assert [each["name"] for each in readers["subjects"]] == list(ACCESS.callers)
+    assert [each["name"] for each in readers["subjects"]] == list(CALLERS)
     assert {verb for _, _, verb in granted(READER)} == {"get", "list", "watch"}
     found = {(group, resource) for group, resource, _ in granted(READER)}
     assert {("", "nodes"), ("", "namespaces"), ("storage.k8s.io", "storageclasses")} <= found
@@ -89,7 +94,7 @@ def test_callers_read_what_has_no_namespace() -> None:
 
 
 def test_every_rule_has_a_reason() -> None:
-    reasons = gateway_reasons(ACCESS)
+    reasons = host_reasons(ACCESS)
     for name, role in ROLES.items():
         if "rules" in role:
             assert len(reasons[name]) == len(role["rules"])
@@ -99,7 +104,9 @@ def test_every_rule_has_a_reason() -> None:
 def test_agent_has_more_rights_only_while_the_gateway_is_on() -> None:
     ceiling: tuple[Object, ...] = ()
     off = by_key(host_roles(HostAccess("a", "home", ceiling, follows_kinds=False)))
-    on = by_key(host_roles(HostAccess("a", "home", ceiling, follows_kinds=False, gateway=ACCESS)))
+    on = by_key(
+        host_roles(HostAccess("a", "home", ceiling, follows_kinds=False, gateway_callers=CALLERS))
+    )
     assert set(on) - set(off) == set(ROLES)
     binds = [r for r in on["ClusterRole vc-agent:a"]["rules"] if r["verbs"] == ["bind"]]
     assert {"virtual-cluster-admin", "virtual-cluster-reader", "vc-agent:a:gateway:accounts"} <= {
@@ -111,5 +118,5 @@ def test_agent_has_more_rights_only_while_the_gateway_is_on() -> None:
         if rule not in off["Role home/vc-agent:a"]["rules"]
     ]
     assert [rule["resourceNames"] for rule in added] == [["a-gateway"]]
-    bound = by_key(host_bindings(HostAccess("a", "home", ceiling, gateway=ACCESS)))
+    bound = by_key(host_bindings(HostAccess("a", "home", ceiling, gateway_callers=CALLERS)))
     assert set(BINDINGS) <= set(bound)
