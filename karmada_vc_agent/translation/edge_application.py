@@ -194,7 +194,7 @@ def _refuse_unfit(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None
     if scope is None:
         detail = f"the host does not serve kind {gvk.kind}, so its scope is unknown"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
-    if gvk.group_kind in NOT_INSIDE or kind_policy.is_cluster_scoped(gvk) or not scope:
+    if gvk.group_kind in NOT_INSIDE or not scope:
         detail = f"kind {gvk.kind} is not allowed inside an EdgeApplication"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
     if labels_of(manifest).get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA:

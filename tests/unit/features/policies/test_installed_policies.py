@@ -56,9 +56,9 @@ def test_policies_that_let_tenants_through_by_other_settings_are_told(
         (SHARED, ("10.0.0.0/8",), ("10.0.0.0/8",), True),
     ],
 )
-def test_policies_with_other_networks_of_pods_are_told(
+def test_policies_with_other_networks_of_pods_are_reported(
     tenancy: str, policies: tuple[str, ...], settings: tuple[str, ...], *, is_outdated: bool
 ) -> None:
     known = PolicyOwner("agent", "agents", "user", pod_cidrs=policies)
-    told = list(other_networks(known, tenancy, settings))
-    assert told == ["compare addresses of pods with other podCIDRs"] * is_outdated
+    reported = list(other_networks(known, tenancy, settings))
+    assert reported == ["compare addresses of pods with other podCIDRs"] * is_outdated

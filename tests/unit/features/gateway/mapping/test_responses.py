@@ -435,7 +435,7 @@ def test_what_only_others_share_is_not_shown_in_strict(
 
 
 @pytest.mark.parametrize(
-    ("kind", "allow", "is_told"),
+    ("kind", "allow", "is_reported"),
     [
         ("MODIFIED", "storage.k8s.io/StorageClass/fast", True),
         ("MODIFIED", "storage.k8s.io/StorageClass/other", False),
@@ -443,7 +443,7 @@ def test_what_only_others_share_is_not_shown_in_strict(
     ],
 )
 def test_a_shared_object_that_leaves_is_deleted_in_a_watch_in_strict(
-    branch: FakeView, kind: str, allow: str, is_told: bool
+    branch: FakeView, kind: str, allow: str, is_reported: bool
 ) -> None:
     branch = replace(
         branch,
@@ -462,11 +462,11 @@ def test_a_shared_object_that_leaves_is_deleted_in_a_watch_in_strict(
     sent = {"type": kind, "object": {**head, "metadata": {**metadata, **marks}, "parameters": {}}}
     sieve = response.sieve(branch)
     mapped = response.map_event(sieve.event(orjson.dumps(sent)), branch)
-    if not is_told:
+    if not is_reported:
         assert mapped is None
     else:
-        told = orjson.loads(sieve.encoded(mapped))
-        assert told == {"type": "DELETED", "object": {**head, "metadata": metadata}}
+        event = orjson.loads(sieve.encoded(mapped))
+        assert event == {"type": "DELETED", "object": {**head, "metadata": metadata}}
 
 
 def test_events_name_virtual_namespaces(branch: FakeView) -> None:
