@@ -13,7 +13,7 @@ from e2e.escapes.attempt import (
     answer,
     unchanged,
 )
-from e2e.escapes.by_work import RBAC, pod
+from e2e.escapes.by_work import NAMESPACES, RBAC, pod
 from e2e.lab import objects
 from e2e.lab.accounts import role_binding, subject
 from e2e.lab.api import Api, ApiError, Object, collection, path_of
@@ -146,16 +146,20 @@ def _namespace_of_another(scene: Scene) -> str:
     claim = {f"{DOMAIN}/cluster": scene.theirs.name, f"{DOMAIN}/namespace": "default"}
     made = objects.namespace(name)
     made["metadata"]["labels"] = dict(claim)
-    home, default = f"/api/v1/namespaces/{scene.home}", "/api/v1/namespaces/default"
-    with unchanged(scene.lab.host, home):
-        answer(_code, scene.operator.patch, default, {"metadata": {"labels": claim}})
+    own = _labels(scene, scene.home)
+    answer(_code, scene.operator.patch, f"{NAMESPACES}/default", {"metadata": {"labels": claim}})
+    assert _labels(scene, scene.home) == own
     scene.operator.create(made)
-    found = scene.lab.host.get(f"/api/v1/namespaces/{scene.mine.host_namespace(name)}")
-    labels = found["metadata"]["labels"]
+    labels = _labels(scene, scene.mine.host_namespace(name))
     scene.operator.delete(path_of(made))
     assert labels[f"{DOMAIN}/cluster"] == scene.mine.name
     assert labels[f"{DOMAIN}/namespace"] == name
     return "dropped; its own claim stands there"
+
+
+def _labels(scene: Scene, host: str) -> Object:
+    found: Object = scene.lab.host.get(f"{NAMESPACES}/{host}")["metadata"]["labels"]
+    return found
 
 
 def _ways_past_rights(scene: Scene) -> str:
