@@ -227,3 +227,24 @@ def test_nodes_report_addresses_of_the_networks_of_pods_alone() -> None:
         [validation] = spec["validations"]
         assert f"{ranges}.exists(r," in validation["expression"]
         assert f"contains(':') ? {ipv6} :" in validation["expression"]
+
+
+def test_mirror_pods_are_looked_at_wherever_no_virtual_cluster_is() -> None:
+    found = named(everything())
+    binding = found["ValidatingAdmissionPolicyBinding", OWNER.name("node-pods")]
+    assert binding["matchResources"]["namespaceSelector"]["matchExpressions"] == [
+        {"key": CLUSTER_LABEL, "operator": "DoesNotExist"}
+    ]
+    own, labels = found["ValidatingAdmissionPolicy", OWNER.name("node-pods")]["validations"]
+    assert own["expression"] == "request.namespace != 'agents'"
+    assert labels["expression"].endswith("all(k, k in ['component', 'tier'])")
+
+
+def test_controllers_of_kubernetes_may_bind_claims_and_not_make_them() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("volume-node")]
+    rule = spec["validations"][0]["expression"]
+    by_anyone, _, of_updates = rule.partition(" || oldObject != null && (")
+    assert by_anyone == f"variables.volume == '' || request.userInfo.username == '{OWNER.user}'"
+    updates, _, by_name = of_updates.partition(" || variables.homes.exists(")
+    assert "startsWith('system:serviceaccount:kube-system:')" in updates
+    assert "kube-system" not in by_name
