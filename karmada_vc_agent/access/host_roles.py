@@ -22,7 +22,6 @@ from karmada_vc_agent.model.rbac_rule import (
     CLUSTER_READER,
     NAMESPACE_ADMIN,
     TENANT_ROLES,
-    Rule,
     account_role,
     gateway_accounts_role,
     namespace_role,
@@ -34,8 +33,6 @@ Kind = tuple[str, str]
 HUB_SECRET = "karmada-kubeconfig"  # noqa: S105 - a name
 """Secret with the kubeconfig of the hub, under a key of the same name, as karmada-agent has it."""
 MANAGED = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
-_READ = ("get", "list", "watch")
-_WRITE = ("create", "update", "patch", "delete")
 _UNREAD = (
     ("", "secrets"),  # of claimed namespaces only
     ("", "bindings"),
@@ -130,24 +127,20 @@ def _files(access: HostAccess) -> Iterator[tuple[str, Values]]:
 
 def _values(access: HostAccess) -> Values:
     readable = [kind for kind in access.namespaced if kind not in _UNREAD]
-    callers = access.gateway_callers or ()
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group"}
     return {
         "agent": access.agent,
         "api_groups": access.api_groups or None,
         "bindable_roles": tuple(_bindable(access)),
-        "callers": tuple({**group, "name": name} for name in callers),
+        "callers": [{"name": name} for name in access.gateway_callers or ()],
         "ceiling": access.ceiling,
         "checkpoint_secrets": secret_names(access.agent),
         "dns_namespace": access.dns_namespace,
-        "followed_kinds": _by_group(readable, ("list", "watch")),
         "kubeconfig_namespace": access.kubeconfig_namespace or access.namespace,
-        "listed_kinds": _by_group(readable, _READ),
+        "readable_kinds": _by_group(readable),
         "namespace": access.namespace,
-        "read_shared_kinds": _by_group(access.shared, _READ),
-        "shared_kinds": _by_group(access.shared, (*_READ, *_WRITE)),
+        "shared_kinds": _by_group(access.shared),
         **{
-            f"granted_{name.replace('-', '_')}": tuple(access.granted.get(name, ()))
+            f"granted_{name.replace('-', '_')}": access.granted.get(name, ())
             for name in TENANT_ROLES.values()
         },
     }
@@ -164,12 +157,11 @@ def _bindable(access: HostAccess) -> Iterable[str]:
     return dict.fromkeys(bound)
 
 
-def _by_group(kinds: Iterable[Kind], verbs: tuple[str, ...]) -> tuple[Object, ...]:
-    """Return a rule for each API group of these kinds."""
+def _by_group(kinds: Iterable[Kind]) -> list[Object]:
+    """Return the kinds of each API group: group, plurals."""
     groups: dict[str, set[str]] = defaultdict(set)
     for group, plural in kinds:
         groups[group].add(plural)
-    return tuple(
-        Rule((group,), tuple(sorted(plurals)), verbs).as_object()
-        for group, plurals in sorted(groups.items())
-    )
+    return [
+        {"group": group, "plurals": sorted(plurals)} for group, plurals in sorted(groups.items())
+    ]

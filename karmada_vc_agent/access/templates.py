@@ -2,6 +2,7 @@
 
     '${name}'   the value as a literal of CEL; a list as its literals, separated by commas
     ${name}     the value as it is; alone in an item of a list: the items of the value
+    ${name.key} in an object of a list: the object for each item of the value, with its fields
 A fragment is filled in itself. An object of a file or a list is left out if one of its values is
 None, and a variable of a policy if nothing uses it. Line breaks and indentation in strings do not
 count. The comment above a rule of a role is its reason.
@@ -20,7 +21,8 @@ Values = Mapping[str, Any]
 Reasons = dict[str, list[str]]
 """Key of a Role or ClusterRole (`ClusterRole x`) -> the reason of each of its rules."""
 
-_PLACEHOLDER = re.compile(r"('?)\$\{(\w+)\}(\1)")
+_PLACEHOLDER = re.compile(r"('?)\$\{([\w.]+)\}(\1)")
+_FIELD = re.compile(r"\$\{(\w+)\.(\w+)\}")
 
 
 class Fragment(str):
@@ -125,6 +127,34 @@ def _filled(node: Any, values: Values) -> Any:
 
 
 def _items(node: Any, values: Values) -> list[Any]:
+    fields = _fields(node) if isinstance(node, dict) else set()
+    if not fields:
+        return _item(node, values)
+    [name] = {name for name, _ in fields}
+    made = []
+    for each in values[name]:
+        if set(each) != {field for _, field in fields}:
+            raise ValueError(f"{name} has other fields than the template: {', '.join(each)}")
+        of_item = {f"{name}.{field}": _as_value(value) for field, value in each.items()}
+        made += _item(node, {**values, **of_item})
+    return made
+
+
+def _fields(node: Any) -> set[tuple[str, str]]:
+    """Return (name, key) of placeholders in an object, without those of objects in its lists."""
+    if isinstance(node, str):
+        return set(_FIELD.findall(node))
+    if isinstance(node, list):
+        return {found for each in node if isinstance(each, str) for found in _fields(each)}
+    parts = node.values() if isinstance(node, dict) else ()
+    return {found for each in parts for found in _fields(each)}
+
+
+def _as_value(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _item(node: Any, values: Values) -> list[Any]:
     try:
         filled = _filled(node, values)
     except _AbsentError:

@@ -92,6 +92,18 @@ def test_an_object_without_a_value_in_one_of_its_lists_is_left_out(
     assert filled(monkeypatch, {"rules": [rule]}, names=None) == {"rules": []}
 
 
+def test_an_object_is_repeated_for_each_item_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    template = {"subjects": [{"kind": "User", "name": "x:${users.name}", "of": ["${users.of}"]}]}
+    users = [{"name": "a", "of": ["1", "2"]}, {"name": "b", "of": ["3"]}]
+    assert filled(monkeypatch, template, users=users)["subjects"] == [
+        {"kind": "User", "name": "x:a", "of": ["1", "2"]},
+        {"kind": "User", "name": "x:b", "of": ["3"]},
+    ]
+    assert filled(monkeypatch, template, users=[]) == {"subjects": []}
+    with pytest.raises(ValueError, match="users has other fields than the template: name"):
+        filled(monkeypatch, template, users=[{"name": "a"}])
+
+
 def test_a_whole_object_without_a_value_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [{"kind": "ConfigMap", "data": {"a": "${text}"}}, {"kind": "Secret"}]
     monkeypatch.setattr(templates, "_documents", lambda _: documents)
@@ -117,9 +129,11 @@ ROLE = "kind: Role\nmetadata: {name: x, namespace: y}\n"
 def test_parts_of_a_role_are_put_together_with_their_reasons(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = "rules:\n# because\n# of this\n- {verbs: [get]}\n# for each\n- ${more}\n"
+    first = (
+        "rules:\n# because\n# of this\n- {verbs: [get]}\n# for each\n- {verbs: ['${more.verbs}']}\n"
+    )
     second = "rules:\n# also\n- verbs:\n  - list\n- {verbs: [watch]}\n"
-    more = ({"verbs": ["create"]}, {"verbs": ["delete"]})
+    more = [{"verbs": ["create"]}, {"verbs": ["delete"]}]
     [role], reasons = granted(monkeypatch, f"{ROLE}{first}\n---\n{ROLE}{second}", more=more)
     verbs = [rule["verbs"] for rule in role["rules"]]
     assert verbs == [["get"], ["create"], ["delete"], ["list"], ["watch"]]
