@@ -1,18 +1,19 @@
 """Attempted escapes: each is tried on the real servers, and its outcome is that of the docs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from e2e.escapes.attempt import Attempt, Scene
-from e2e.escapes.scene import set_up
+from e2e.escapes.scene import served
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
 from e2e.lab.lab import Lab
 
 
 @pytest.fixture(scope="module")
-def scene(shared_lab: Lab) -> Scene:
-    return set_up(shared_lab, "Shared")
+def scene(shared_lab: Lab) -> Iterator[Scene]:
+    with served(shared_lab, "Shared") as scene:
+        yield scene
 
 
 @pytest.mark.parametrize("attempt", [*ATTEMPTS, *BY_PROFILE], ids=lambda attempt: attempt.title)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.lab import accounts, objects
+from e2e.lab import objects
 from e2e.lab.agent import Agent, settings_file
-from e2e.lab.api import Api, ApiError, Object, path_of
+from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
@@ -248,20 +248,10 @@ def test_nodes_may_not_change_the_labels_of_node_groups(lab: Lab, node_groups: N
     node_groups.apply(named(lab, group), matchLabels=group.selector)
     follow(lab, node_groups)
     lab.wait_ready(group.name)
-    path, user = f"{NODES}/{group.nodes[0]}", f"system:node:{group.nodes[0]}"
-    right = f"{lab.id}-kubelet"
-    rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]}
-    subject = {"kind": "User", "apiGroup": accounts.RBAC, "name": user}
-    made = [accounts.cluster_role(right, rule), accounts.cluster_role_binding(right, subject)]
-    for each in made:
-        lab.host.create(each)
-    try:
-        kubelet = lab.host.acting_as(user)
-        eventually(kubelet.patch, path, {"metadata": {"annotations": {f"{lab.id}/k": "v"}}})
-        eventually(is_denied, kubelet, path, {"metadata": {"labels": {lab.label: "other"}}})
-    finally:
-        for each in made:
-            lab.host.delete(path_of(each))
+    path = f"{NODES}/{group.nodes[0]}"
+    kubelet = lab.host.acting_as(f"system:node:{group.nodes[0]}", "system:nodes")
+    kubelet.patch(path, {"metadata": {"annotations": {f"{lab.id}/k": "v"}}})
+    eventually(is_denied, kubelet, path, {"metadata": {"labels": {lab.label: "other"}}})
 
 
 def test_settings_are_followed_while_the_agent_runs(lab: Lab, node_groups: NodeGroups) -> None:

@@ -35,6 +35,7 @@ class Scene:
     theirs: Group
     home: str
     tenant: Api
+    operator: Api
     tenancy: str = "Shared"
 
     @property
@@ -69,6 +70,17 @@ def refused_by_rbac(error: ApiError) -> str:
 def refused_by_policy(error: ApiError) -> str:
     found = _POLICY.search(str(error))
     return f"refused (422) by `{found[1]}`" if found and error.code == 422 else str(error)
+
+
+def refused_to_node(error: ApiError) -> str:
+    """Say that plugin NodeRestriction refused it, or whatever else did."""
+    is_plugin = error.code == 403 and " cannot " not in str(error) and "node" in str(error)
+    return "forbidden (403) by NodeRestriction" if is_plugin else str(error)
+
+
+def kubelet(scene: Scene, node: str) -> Api:
+    """Return a client with what the certificate of a kubelet says: user and group."""
+    return scene.lab.host.acting_as(f"system:node:{node}", "system:nodes")
 
 
 def answer(

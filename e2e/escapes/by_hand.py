@@ -4,7 +4,13 @@ import uuid
 from collections.abc import Iterator
 
 from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, refused_by_policy
-from e2e.escapes.by_profile import external_name, external_names
+from e2e.escapes.by_profile import (
+    DNS_ENDPOINTS,
+    GATEWAYS,
+    external_name,
+    external_names,
+    gateway,
+)
 from e2e.escapes.by_work import pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Api, Object, path_of
@@ -188,6 +194,34 @@ def _pods(scene: Scene) -> str:
     return all_alike(outcomes)
 
 
+def _routes(scene: Scene) -> str:
+    """Try Gateways, routes and public names; what names each host of its own stays possible."""
+    scene.tenant.delete(path_of(scene.tenant.create(gateway(scene.home))))
+    route: Object = {"apiVersion": f"{GATEWAYS}/v1", "kind": "HTTPRoute"}
+    route["metadata"] = {"name": _name(), "namespace": scene.home}
+    public = route | {"apiVersion": f"{DNS_ENDPOINTS}/v1", "kind": "DNSEndpoint"}
+    dns = {f"{_DNS}/hostname": "x.example.com"}
+    manifests = (
+        gateway(scene.home, listeners=[{"name": "web", "port": 80, "protocol": "HTTP"}]),
+        gateway(scene.home, infrastructure={"annotations": dns}),
+        gateway(scene.home, infrastructure={"annotations": {_ADDRESS_KEYS[0]: _ADDRESS}}),
+        route | {"spec": {"hostnames": [f"*.{scene.lab.id}.example.org"]}},
+        route | {"metadata": route["metadata"] | {"annotations": dns}, "spec": {}},
+        public | {"spec": {"endpoints": [{"dnsName": "x.example.com"}]}},
+    )
+    outcomes = []
+    for manifest in manifests:
+        outcomes.append(answer(refused_by_policy, scene.tenant.create, manifest))
+        if outcomes[-1] == "done":
+            scene.tenant.delete(path_of(manifest))
+    return all_alike(outcomes)
+
+
+def _gateway_address(scene: Scene) -> str:
+    wide = gateway(scene.home, addresses=[{"type": "IPAddress", "value": _ADDRESS}])
+    return answer(refused_by_policy, scene.tenant.create, wide)
+
+
 def _allowed(scene: Scene) -> str:
     home = scene.theirs.host_namespace("default")
     tenant = accounts.service_account(scene.lab.host, home, "allowed", scene.lab.directory)
@@ -245,6 +279,16 @@ ATTEMPTS = (
         "done",
         _of_host,
         strict=_REFUSED,
+    ),
+    Attempt(
+        "Tenant: a Gateway or a route for every host or with a name for external-dns, a "
+        "DNSEndpoint",
+        "done",
+        _routes,
+        strict="refused (422) by `shared-routes`",
+    ),
+    Attempt(
+        "Tenant: a Gateway with `addresses`", "refused (422) by `shared-routes`", _gateway_address
     ),
     Attempt(
         "Tenant: a pod with a volume elsewhere, or an address, a network or a public name that it "

@@ -4,7 +4,15 @@ import copy
 import uuid
 from dataclasses import replace
 
-from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, by_work
+from e2e.escapes.attempt import (
+    Attempt,
+    Scene,
+    all_alike,
+    answer,
+    by_work,
+    kubelet,
+    refused_by_policy,
+)
 from e2e.escapes.by_work import NAMESPACES, RBAC, pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
@@ -325,6 +333,113 @@ _SYSTEM_GROUPS = (
 )
 
 
+GATEWAYS, DNS_ENDPOINTS = "gateway.networking.k8s.io", "externaldns.k8s.io"
+SNAPSHOTS = "snapshot.storage.k8s.io"
+
+
+def extensions() -> list[Object]:
+    """Return kinds that hosts serve beside those of Kubernetes, as far as attempts need them."""
+    found = [
+        objects.custom_definition(group, kind, versions=(version,))
+        for group, kind, version in (
+            (GATEWAYS, "Gateway", "v1"),
+            (GATEWAYS, "HTTPRoute", "v1"),
+            (DNS_ENDPOINTS, "DNSEndpoint", "v1"),
+            (SNAPSHOTS, "VolumeSnapshotContent", "v1"),
+            ("devices.kubeedge.io", "Device", "v1beta1"),
+            ("rules.kubeedge.io", "Rule", "v1"),
+        )
+    ]
+    for each in found:
+        each["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
+        if each["spec"]["group"] == SNAPSHOTS:
+            each["spec"]["scope"] = "Cluster"
+    return found
+
+
+def _device_elsewhere(scene: Scene) -> str:
+    foreign = scene.theirs.nodes[0]
+    device = _object("devices.kubeedge.io/v1beta1", "Device", "elsewhere", scene.namespace)
+    rule = _object("rules.kubeedge.io/v1", "Rule", "elsewhere", scene.namespace)
+    return by_work(
+        scene,
+        device | {"spec": {"nodeName": foreign}},
+        rule | {"spec": {"sourceResource": {"topic": "t", "node_name": foreign}}},
+    )
+
+
+def _rule_calls(scene: Scene) -> str:
+    """Have CloudCore call an address that it reaches and the branch does not."""
+    rule = _object("rules.kubeedge.io/v1", "Rule", "calls", scene.namespace)
+    source = {"topic": "t", "node_name": scene.mine.nodes[0]}
+    target = {"resource": "http://198.51.100.7/"}
+    return by_work(scene, rule | {"spec": {"sourceResource": source, "targetResource": target}})
+
+
+def _snapshot_of_another(scene: Scene) -> str:
+    contents = []
+    for handle in ("snapshotHandle", "volumeHandle"):
+        name = f"{scene.lab.id}-{handle.lower()}"
+        contents.append(_object(f"{SNAPSHOTS}/v1", "VolumeSnapshotContent", name))
+        contents[-1]["spec"] = {
+            "driver": "x.example.com",
+            "deletionPolicy": "Retain",
+            "source": {handle: "theirs"},
+            "volumeSnapshotRef": {"name": "s", "namespace": scene.namespace},
+        }
+    return by_work(scene, *contents)
+
+
+def gateway(namespace: str, **spec: object) -> Object:
+    name = f"gateway-{uuid.uuid4().hex[:4]}"
+    made = _object(f"{GATEWAYS}/v1", "Gateway", name, namespace)
+    listener = {"name": "web", "port": 80, "protocol": "HTTP", "hostname": f"{name}.example.com"}
+    return made | {"spec": {"gatewayClassName": "of-host", "listeners": [listener]} | spec}
+
+
+def _gateway_address(scene: Scene) -> str:
+    return by_work(
+        scene, gateway(scene.namespace, addresses=[{"type": "IPAddress", "value": "192.0.2.53"}])
+    )
+
+
+def _gateway_for_all(scene: Scene) -> str:
+    route = _object(f"{GATEWAYS}/v1", "HTTPRoute", "wide", scene.namespace)
+    wide = f"*.{scene.lab.id}.example.org"
+    return all_alike(
+        _told(scene, each, "HostShared")
+        for each in (
+            gateway(scene.namespace, listeners=[{"name": "web", "port": 80, "protocol": "HTTP"}]),
+            route | {"spec": {"hostnames": [wide]}},
+        )
+    )
+
+
+def _slice_inside(scene: Scene) -> str:
+    """Have KubeEdge make a slice that looks like one that Karmada itself sends."""
+    slice_ = _object("discovery.k8s.io/v1", "EndpointSlice", "inside", scene.namespace)
+    key = "endpointslice.kubernetes.io/managed-by"
+    slice_["metadata"]["labels"] = {key: "endpointslice-dispatch-controller.karmada.io"}
+    slice_ |= {"addressType": "IPv4", "endpoints": [{"addresses": ["198.51.100.7"]}], "ports": []}
+    selected = {"labelSelector": {"matchLabels": scene.mine.selector}}
+    application = _object("apps.kubeedge.io/v1alpha1", "EdgeApplication", "slices", scene.namespace)
+    application["spec"] = {
+        "workloadTemplate": {"manifests": [slice_]},
+        "workloadScope": {"targetNodeLabels": [selected]},
+    }
+    return by_work(scene, application)
+
+
+def _infrastructure(scene: Scene) -> str:
+    """Have the controller of a Gateway annotate the Service that it makes for it."""
+    keys = ("external-dns.alpha.kubernetes.io/hostname", "metallb.io/loadBalancerIPs")
+    manifests = (
+        gateway(scene.namespace, infrastructure={"annotations": {key: "192.0.2.53"}})
+        for key in keys
+    )
+    return all_alike(_told(scene, manifest, "SharedAddress") for manifest in manifests)
+
+
 def _kinds_of_systems(scene: Scene) -> str:
     definitions = [objects.custom_definition(group) for group in _SYSTEM_GROUPS]
     outcome = by_work(scene, *definitions)
@@ -414,15 +529,26 @@ def _endpoints_on_its_node(scene: Scene) -> str:
     """Act as a kubelet of the other branch: it reports the address of a node of this one."""
     host, own, alone = scene.lab.host, "192.0.2.77", "192.0.2.78"
     mine, theirs = scene.mine.nodes[0], scene.theirs.nodes[0]
-    kubelet = host.acting_as(f"system:node:{theirs}", "system:nodes")
     try:
         host.patch(f"{NODES}/{mine}/status", _reported(own))
-        kubelet.patch(f"{NODES}/{theirs}/status", _reported(own, alone))
+        kubelet(scene, theirs).patch(f"{NODES}/{theirs}/status", _reported(own, alone))
         eventually(lambda: _refused(scene, alone))  # so the agent has seen the report
         return _endpoints(scene, own)
     finally:
         for name in (mine, theirs):
             host.patch(f"{NODES}/{name}/status", {"status": {"addresses": None}})
+
+
+def _address_of_a_pod(scene: Scene) -> str:
+    """Act as a kubelet: report an address outside of the pods' network for a pod of its own."""
+    made = pod(scene.home, f"at-{uuid.uuid4().hex[:6]}", nodeSelector=scene.mine.selector)
+    path = path_of(scene.tenant.create(made))
+    try:
+        node = eventually(lambda: str(scene.lab.host.get(path)["spec"]["nodeName"]))
+        report = {"status": {"podIP": "192.0.2.79", "podIPs": [{"ip": "192.0.2.79"}]}}
+        return answer(refused_by_policy, kubelet(scene, node).patch, f"{path}/status", report)
+    finally:
+        scene.tenant.delete(path, force=True)
 
 
 def _refused(scene: Scene, address: str) -> None:
@@ -541,6 +667,12 @@ ATTEMPTS = (
     ),
     Attempt("Work: a PersistentVolume by NFS", "applied", _network_volume, strict=_VOLUME),
     Attempt(
+        "Work: a VolumeSnapshotContent with the handle of a snapshot or volume of others",
+        "applied",
+        _snapshot_of_another,
+        strict=_VOLUME,
+    ),
+    Attempt(
         "Work: a StorageClass with a Secret of another branch",
         "a namespace of its own is named",
         _secret_of_another,
@@ -622,12 +754,23 @@ ATTEMPTS = (
     ),
     Attempt("Work: a Service with `externalIPs`", _ADDRESS, _external_ip),
     Attempt("Work: endpoints that are pods of the host", _ADDRESS, _endpoints_of_the_host),
+    Attempt(
+        "Work: endpoints inside an EdgeApplication that look as if Karmada itself sent them",
+        _ADDRESS,
+        _slice_inside,
+    ),
     Attempt("Work: endpoints elsewhere", "applied", _endpoints_elsewhere, strict=_ADDRESS),
     Attempt(
         "Work: endpoints on a node of its own, whose address a node of another branch reports, too",
         "applied",
         _endpoints_on_its_node,
         strict=_ADDRESS,
+    ),
+    Attempt(
+        "Host: a node reports an address outside of `podCIDRs` for its pod",
+        "done",
+        _address_of_a_pod,
+        strict="refused (422) by `pod-addresses`",
     ),
     Attempt(
         "Work: `externalName` of Services and pods of others, or elsewhere",
@@ -648,6 +791,13 @@ ATTEMPTS = (
         "Work: a Service with a name for external-dns",
         _TOLD.format("SharedAddress"),
         _dns_name,
+        strict=_ADDRESS,
+    ),
+    Attempt("Work: a Gateway with `addresses`", _ADDRESS, _gateway_address),
+    Attempt(
+        "Work: a Gateway that gives its Service such a name or address (`infrastructure`)",
+        _TOLD.format("SharedAddress"),
+        _infrastructure,
         strict=_ADDRESS,
     ),
     Attempt(
@@ -676,10 +826,24 @@ ATTEMPTS = (
         strict="refused, `HostForbidden`",
     ),
     Attempt(
+        "Work: a Gateway or a route for every host",
+        _TOLD.format("HostShared"),
+        _gateway_for_all,
+        strict="refused, `HostForbidden`",
+    ),
+    Attempt(
         "Work: an Ingress for the host of another branch, also by `server-alias`",
         _TOLD.format("HostShared"),
         _host_of_another,
         strict="refused, `SharedHostConflict`",
     ),
     Attempt("Work: an Ingress that writes the proxy's configuration", _ADDRESS, _snippet),
+    Attempt(
+        "Work: a Device or a Rule on a node of another branch",
+        "refused, `NodeNameForbidden`",
+        _device_elsewhere,
+    ),
+    Attempt(
+        "Work: a Rule by which CloudCore calls elsewhere", "applied", _rule_calls, strict=_ADDRESS
+    ),
 )

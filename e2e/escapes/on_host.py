@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 from e2e.escapes.attempt import (
     DOMAIN,
-    SELECTOR,
     Attempt,
     Scene,
     all_alike,
     answer,
+    kubelet,
     refused_by_policy,
     refused_by_rbac,
+    refused_to_node,
 )
 from e2e.escapes.by_work import on_node, pod
 from e2e.lab import accounts, objects
@@ -226,79 +227,71 @@ def _chooses_node_of_volume(scene: Scene) -> str:
 
 def _account_in_the_anchor(scene: Scene) -> str:
     """Have all rights of the host's `cluster-admin` there: an account would be an operator's."""
-    lab, home = scene.lab, scene.mine.host_namespace("vc-system")
-    agent = lab.host.acting_as(lab.agents[0].account)
-    anchor = objects.namespace(home)
-    labels = {"cluster": scene.mine.name, "namespace": "vc-system", "agent": lab.id}
-    anchor["metadata"] |= {
-        "labels": {f"{DOMAIN}/{key}": value for key, value in labels.items()},
-        "annotations": {f"{DOMAIN}/created-by-agent": "true", SELECTOR: f"{lab.label}=a"},
-    }
-    agent.create(anchor)
-    try:
-        mine = accounts.subject(scene.home, "tenant")
-        lab.host.create(accounts.role_binding(home, "cluster-admin", mine))
-        account = collection("v1", "ServiceAccount", home)
-        eventually(scene.tenant.get, f"{account}/default")
-        made: Object = {"apiVersion": "v1", "kind": "ServiceAccount"}
-        made["metadata"] = {"name": "operator", "namespace": home}
-        token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        return all_alike(
-            (
-                answer(refused_by_policy, scene.tenant.create, made),
-                answer(refused_by_policy, scene.tenant.post, f"{account}/default/token", token),
-                answer(
-                    refused_by_policy,
-                    scene.tenant.create,
-                    accounts.role_binding(home, "view", mine),
-                ),
-            )
+    home = scene.mine.host_namespace("vc-system")
+    mine = accounts.subject(scene.home, "tenant")
+    scene.lab.host.create(accounts.role_binding(home, "cluster-admin", mine))
+    account = collection("v1", "ServiceAccount", home)
+    eventually(scene.tenant.get, f"{account}/default")
+    made: Object = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    made["metadata"] = {"name": "taken", "namespace": home}
+    token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return all_alike(
+        (
+            answer(refused_by_policy, scene.tenant.create, made),
+            *(
+                answer(refused_by_policy, scene.tenant.post, f"{account}/{name}/token", token)
+                for name in ("default", "operator")
+            ),
+            answer(
+                refused_by_policy, scene.tenant.create, accounts.role_binding(home, "view", mine)
+            ),
         )
-    finally:
-        agent.delete(f"/api/v1/namespaces/{home}")
+    )
 
 
 def _node_labels_itself(scene: Scene) -> str:
     """Act as a kubelet: it may write its Node, and NodeRestriction lets it label it."""
     name = scene.theirs.nodes[0]
-    user = f"system:node:{name}"
-    right = f"{scene.lab.id}-kubelet"
-    rule = {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "patch"]}
-    role = accounts.cluster_role(right, rule)
-    subject = {"kind": "User", "apiGroup": accounts.RBAC, "name": user}
-    binding = accounts.cluster_role_binding(right, subject)
-    for made in (role, binding):
-        scene.lab.host.create(made)
-    try:
-        kubelet = scene.lab.host.acting_as(user)
-        path = f"{NODES}/{name}"
-        eventually(kubelet.patch, path, {"metadata": {"annotations": {f"{scene.lab.id}/k": "v"}}})
-        label = {"metadata": {"labels": scene.mine.selector}}
-        return all_alike(
-            answer(refused_by_policy, kubelet.patch, where, label)
-            for where in (path, f"{path}/status")
+    node, path = kubelet(scene, name), f"{NODES}/{name}"
+    node.patch(path, {"metadata": {"labels": {f"{scene.lab.id}/k": "v"}}})
+    label = {"metadata": {"labels": scene.mine.selector}}
+    return all_alike(
+        answer(refused_by_policy, node.patch, where, label) for where in (path, f"{path}/status")
+    )
+
+
+def _node_restricted(scene: Scene) -> str:
+    """Act as a kubelet: label another Node, and its own by what it may not write."""
+    mine, theirs = scene.mine.nodes[0], scene.theirs.nodes[0]
+    isolating = {"node-restriction.kubernetes.io/branch": "a"}
+    return all_alike(
+        answer(
+            refused_to_node,
+            kubelet(scene, theirs).patch,
+            f"{NODES}/{name}{part}",
+            {"metadata": {"labels": labels}},
         )
-    finally:
-        for made in (binding, role):
-            scene.lab.host.delete(path_of(made))
+        for name, labels in ((mine, {f"{scene.lab.id}/k": "v"}), (theirs, isolating))
+        for part in ("", "/status")
+    )
 
 
 def _node_reports(scene: Scene) -> str:
     """Act as a kubelet of the other branch: Kubernetes lets nodes write Events everywhere."""
-    kubelet = scene.lab.host.acting_as(f"system:node:{scene.theirs.nodes[0]}", "system:nodes")
+    node = kubelet(scene, scene.theirs.nodes[0])
     made = scene.lab.host.create(pod(scene.home, "reported", nodeSelector=scene.mine.selector))
     try:
-        return answer(refused_by_policy, kubelet.create, warning(made, "Failed", "no such image"))
+        return answer(refused_by_policy, node.create, warning(made, "Failed", "no such image"))
     finally:
         scene.lab.host.delete(path_of(made), force=True)
 
 
 def _node_writes_of_others(scene: Scene) -> str:
     """Act as a kubelet: a Lease or CSINode of another node would end or move its pods."""
-    kubelet = scene.lab.host.acting_as(f"system:node:{scene.mine.nodes[0]}", "system:nodes")
+    node = kubelet(scene, scene.mine.nodes[0])
     change = {"metadata": {"annotations": {f"{scene.lab.id}/k": "v"}}}
     return all_alike(
-        answer(refused_by_rbac, kubelet.patch, f"{path}/{scene.theirs.nodes[0]}", change)
+        answer(refused_by_rbac, node.patch, f"{path}/{scene.theirs.nodes[0]}", change)
         for path in (
             collection("coordination.k8s.io/v1", "Lease", "kube-node-lease"),
             collection("storage.k8s.io/v1", "CSINode"),
@@ -306,22 +299,46 @@ def _node_writes_of_others(scene: Scene) -> str:
     )
 
 
-def _node_makes_endpoints(scene: Scene) -> str:
-    """Act as a kubelet: a mirror pod in the agent's namespace would serve for its gateway."""
-    lab, name = scene.lab, scene.mine.nodes[0]
-    kubelet = lab.host.acting_as(f"system:node:{name}", "system:nodes")
-    node = {key: lab.host.get(f"{NODES}/{name}")["metadata"][key] for key in ("name", "uid")}
-    mirror = bare_pod(f"mirror-{name}", lab.agents[0].namespace)  # as strict as Pod Security there
+def _mirror(scene: Scene, name: str, namespace: str) -> Object:
+    """Return the mirror pod of a static pod, as the kubelet of a node makes it."""
+    live = scene.lab.host.get(f"{NODES}/{name}")["metadata"]
+    node = {key: live[key] for key in ("name", "uid")}
+    mirror = bare_pod(f"mirror-{name}", namespace)  # as strict as Pod Security may be there
     mirror["spec"]["nodeName"] = name
     mirror["metadata"] |= {
         "annotations": {"kubernetes.io/config.mirror": "x"},
         "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "controller": True, **node}],
     }
-    return answer(refused_by_policy, kubelet.create, mirror)
+    return mirror
+
+
+def _node_makes_endpoints(scene: Scene) -> str:
+    """Act as a kubelet: a mirror pod in the agent's namespace would serve for its gateway."""
+    name = scene.mine.nodes[0]
+    mirror = _mirror(scene, name, scene.lab.agents[0].namespace)
+    return answer(refused_by_policy, kubelet(scene, name).create, mirror)
+
+
+def _static_pods(scene: Scene) -> str:
+    """Act as a kubelet: mirror pods in namespaces of the host, with labels of its Services.
+
+    Those of control planes stay possible.
+    """
+    name, namespace = scene.mine.nodes[0], "kube-system"
+    mirror = _mirror(scene, name, namespace)
+    mirror["metadata"] |= {"name": f"{scene.lab.id}-{name}", "labels": {"component": "etcd"}}
+    node = kubelet(scene, name)
+    node.create(mirror)
+    scene.lab.host.delete(path_of(mirror), force=True)
+    outcomes = []
+    for labels in ({"k8s-app": "kube-dns"}, {"component": "etcd", "k8s-app": "kube-dns"}):
+        mirror["metadata"]["labels"] = labels
+        outcomes.append(answer(refused_by_policy, node.create, mirror))
+    return all_alike(outcomes)
 
 
 def _volume_of_another(scene: Scene) -> str:
-    """Claim a volume by name: of the host, or of another branch."""
+    """Claim a volume by name: of the host, or of another branch, also one that looks alike."""
     claim: Object = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -333,10 +350,16 @@ def _volume_of_another(scene: Scene) -> str:
         },
     }
     outcomes = []
-    for name in ("local-disk", f"data-v-{scene.theirs.name}"):
+    ours = scene.mine.name
+    for name in (
+        "local-disk",
+        f"data-v-{scene.theirs.name}",
+        f"data-v-x-v-{ours}",
+        f"data-v-x-v-{ours}--0123456789ab",
+    ):
         claim["spec"]["volumeName"] = name
         outcomes.append(answer(refused_by_policy, scene.tenant.create, claim))
-    claim["spec"]["volumeName"] = f"data-v-{scene.mine.name}"
+    claim["spec"]["volumeName"] = f"data-v-{ours}"
     claim["metadata"]["name"] = "of-ours"
     scene.tenant.create(claim)
     scene.tenant.delete(path_of(claim))
@@ -347,6 +370,36 @@ def _volume_of_another(scene: Scene) -> str:
     outcomes.append(answer(refused_by_policy, scene.tenant.patch, path, change))
     scene.tenant.delete(path)
     return all_alike(outcomes)
+
+
+def _volume_by_controller(scene: Scene) -> str:
+    """Have Kubernetes make a claim on a volume of the host: by a StatefulSet, and for a pod."""
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "",
+        "volumeName": "local-disk",
+    }
+    maker = objects.stateful_set(scene.home, "claims")
+    maker["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": spec}]
+    maker["spec"]["template"]["spec"]["nodeSelector"] = scene.mine.selector
+    ephemeral = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
+    bare = pod(scene.home, "claims", nodeSelector=scene.mine.selector, volumes=[ephemeral])
+    for made in (maker, bare):
+        scene.tenant.create(made)
+        try:
+            eventually(_is_refused_by, scene, "claims", "volume-node")
+        finally:
+            scene.tenant.delete(path_of(made))
+    found = scene.lab.host.list(collection("v1", "PersistentVolumeClaim", scene.home))
+    assert not [claim for claim in found if claim["spec"].get("volumeName") == "local-disk"]
+    return "no claim; an event names `volume-node`"
+
+
+def _is_refused_by(scene: Scene, name: str, policy: str) -> None:
+    found = scene.lab.host.list(collection("v1", "Event", scene.home))
+    about = [each for each in found if each["involvedObject"]["name"] == name]
+    assert any(f"'{policy}." in each["message"] for each in about), about
 
 
 def _token_by_secret(scene: Scene) -> str:
@@ -534,6 +587,11 @@ ATTEMPTS = (
         _volume_of_another,
     ),
     Attempt(
+        "Tenant: a StatefulSet or a pod with a claim on a volume of the host",
+        "no claim; an event names `volume-node`",
+        _volume_by_controller,
+    ),
+    Attempt(
         "Tenant: a Secret that Kubernetes fills with a token",
         "refused (422) by `account-tokens`",
         _token_by_secret,
@@ -544,9 +602,19 @@ ATTEMPTS = (
         _node_makes_endpoints,
     ),
     Attempt(
+        "Host: a node makes a mirror pod with labels of a Service in `kube-system`",
+        "refused (422) by `node-pods`",
+        _static_pods,
+    ),
+    Attempt(
         "Host: a node reports on a pod of another branch",
         "refused (422) by `node-events`",
         _node_reports,
+    ),
+    Attempt(
+        "Host: a node labels another Node, or its own by `node-restriction.kubernetes.io/`",
+        "forbidden (403) by NodeRestriction",
+        _node_restricted,
     ),
     Attempt(
         "Host: a node writes the Lease or CSINode of another node",

@@ -1,30 +1,47 @@
 """Builds the scene of the attempts: two branches that one agent serves, in either profile."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from e2e.escapes.attempt import POD_CIDR, Scene, answer
 from e2e.escapes.by_hand import ALLOWED
-from e2e.escapes.by_profile import scene_definition, widgets
+from e2e.escapes.by_profile import extensions, scene_definition, widgets
 from e2e.lab import accounts
-from e2e.lab.api import collection
+from e2e.lab.api import Api, collection
+from e2e.lab.gateway import Gateway, Way
 from e2e.lab.lab import Lab
+from e2e.lab.node_groups import serve_node_groups
+from e2e.lab.operated_site import kubeconfig_of
 from e2e.lab.wait import STARTED_S, within
 from e2e.lab.works import condition
 
 
-def set_up(lab: Lab, tenancy: str) -> Scene:
-    """Serve two branches, and give a tenant of one of them all rights in its namespace."""
+@contextmanager
+def served(lab: Lab, tenancy: str) -> Iterator[Scene]:
+    """Serve two branches and their gateway; a tenant of one has all rights in its namespace."""
     mine, theirs = lab.group("a"), lab.group("b")
     definition = scene_definition(tenancy)
-    answer(str, lab.host.create, definition)
+    serve_node_groups(lab.host)
+    for each in (definition, *extensions()):
+        answer(str, lab.host.create, each)
     names = definition["spec"]["names"]
     group = definition["spec"]["group"]
     within(STARTED_S, lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
+    for each in extensions():
+        spec = each["spec"]
+        version = spec["versions"][0]["name"]
+        within(
+            STARTED_S, lab.host.get, f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+        )
     shared = f"apiextensions.k8s.io/CustomResourceDefinition/{widgets(lab)['metadata']['name']}"
     named = f"storage.k8s.io/StorageClass/{lab.id}-secret"
-    lab.serve(
+    gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
+    agent = lab.serve(
         mine.settings(podSecurity="baseline", quota={"pods": 100}, allow=[shared, named]),
         theirs.settings(allow=[*ALLOWED, shared]),
         tenancy=tenancy,
         podCIDRs=[POD_CIDR],
+        gateway=gateway.settings,
     )
     lab.namespace()
     home = mine.host_namespace("default")
@@ -40,7 +57,13 @@ def set_up(lab: Lab, tenancy: str) -> Scene:
     within(
         STARTED_S, tenant.patch, f"/api/v1/namespaces/{home}", {"metadata": {}}
     )  # changes nothing
-    return Scene(lab, mine, theirs, home, tenant, tenancy)
+    gateway.start(agent)
+    try:
+        operator = Api(within(STARTED_S, kubeconfig_of, lab, agent, mine, "operator"))
+        within(STARTED_S, operator.get, "/api/v1/namespaces/default")
+        yield Scene(lab, mine, theirs, home, tenant, operator, tenancy)
+    finally:
+        gateway.stop()
 
 
 def _has_its_share(lab: Lab, home: str) -> None:

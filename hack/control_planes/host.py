@@ -34,7 +34,7 @@ def components(
 ) -> dict[str, Component]:
     """Describe everything that runs for a host, by name."""
     all_of_them = (
-        component.api_server(name, pki, etcd_port),
+        component.api_server(name, pki, etcd_port, "--enable-admission-plugins=NodeRestriction"),
         component.controller_manager(name, pki, "*"),
         scheduler(name, pki),
         kwok(name, pki, kwok_module),

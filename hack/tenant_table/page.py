@@ -11,13 +11,14 @@ from tenant_table.rows import find, of_fields, of_resources, rows
 
 _WIDTH = 160
 _HEAD = (
-    "What tenants can write of what Kubernetes {version} serves, which of it can name, select, "
-    "address, mount, schedule on or outlive something outside of the virtual cluster, and what "
-    "holds it. `hack/update-tenants` generates this page from the API server's discovery and "
-    "OpenAPI (`hack/tenant_table/recording.json`), the agent's tables, and the rows of "
-    "`hack/tenant_table/rows.yaml`; `hack/check` fails for a resource, subresource or field "
-    "without a row, and for a rule that no attempt of `e2e/escapes` tries. What a rule leaves is "
-    "in [security.md](security.md#what-remains)."
+    "What tenants can write of what Kubernetes {version}, Gateway API, volume snapshots, "
+    "external-dns and KubeEdge serve, which of it can name, select, address, mount, schedule on or "
+    "outlive something outside of the virtual cluster, and what holds it. `hack/update-tenants` "
+    "generates this page from the API server's discovery and OpenAPI "
+    "(`hack/tenant_table/recording.json`; of the others `extensions.yaml`), the agent's tables "
+    "and the rows of `rows.yaml`; `hack/check` fails for a resource, subresource or "
+    "field without a row, and for a rule that no attempt of `e2e/escapes` tries. What a rule "
+    "leaves is in [security.md](security.md#what-remains)."
 )
 _WRITERS = (
     "Tenants: what `virtual-cluster-admin` grants. `vc-admin`, `vc-edit` and `vc-view` are cuts of "

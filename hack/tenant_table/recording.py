@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 FILE = Path(__file__).with_name("recording.json")
+EXTENSIONS = Path(__file__).with_name("extensions.yaml")
 
 Types = Mapping[str, Mapping[str, str]]
 """Type -> field -> its type: `string`, `[]core.Volume`, `{}string`, ..."""
@@ -15,6 +18,8 @@ Served = Mapping[str, Mapping[str, Any]]
 _PREFIX = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.")
 _LEAVES = {"meta.Time", "meta.MicroTime", "api.resource.Quantity", "util.intstr.IntOrString"}
 WRITING = {"create", "update", "patch", "delete", "deletecollection", "connect"}
+_CHANGING = ("patch", "update")
+_ALL = ("create", "delete", "deletecollection", *_CHANGING)
 _STABLE = ("v1", "v2")
 _ALSO = {"certificates.k8s.io/v1alpha1": ("podcertificaterequests",)}
 """Versions that are no default, and what of them a host may serve to tenants or nodes all the same:
@@ -135,6 +140,14 @@ def text(recording: Mapping[str, Any]) -> str:
 
 
 def load() -> dict[str, Any]:
-    """Return the recording."""
+    """Return the recording, with what hosts serve beside Kubernetes (extensions.yaml)."""
     found: dict[str, Any] = json.loads(FILE.read_text())
+    beside = yaml.safe_load(EXTENSIONS.read_text())
+    found["types"] |= beside["types"]
+    for scope in ("namespaced", "cluster"):
+        for group, plurals in beside[scope].items():
+            for plural, kind in plurals.items():
+                row = {"namespaced": scope == "namespaced", "type": kind, "verbs": [*_ALL]}
+                found["resources"][f"{group}/{plural}"] = row
+                found["resources"][f"{group}/{plural}/status"] = {**row, "verbs": [*_CHANGING]}
     return found

@@ -5,6 +5,7 @@ run on kube-apiserver 1.34.4. How to add one: docs/adr/0071.
 """
 
 import re
+from ipaddress import ip_network
 from typing import Any
 
 from karmada_vc_agent.access.policy_owner import ANY_CLUSTER, GROUP, PolicyOwner
@@ -28,9 +29,11 @@ _POLICIES = (
     "node-events",
     "node-pods",
     "own-objects",
+    "pod-addresses",
     "pod-binding",
     "pod-limits",
     "shared-proxies",
+    "shared-routes",
     "volume-node",
     "gateway-confines",
     "namespace-claims",
@@ -104,12 +107,23 @@ def _values(owner: PolicyOwner) -> dict[str, Any]:
         "piece_length": template.piece_length,
         "renames": owner.renames,
         "schedulers": owner.schedulers,
+        **_pod_networks(owner),
         "separator": template.separator,
         "user": owner.user,
     }
     if ANY_CLUSTER in owner.clusters:
         values |= _preferred("any_", values)
     return values | (_preferred("first_", values) if template.cluster_first else {})
+
+
+def _pod_networks(owner: PolicyOwner) -> dict[str, str]:
+    """Return the networks of pods in CEL: first and last address of IPv4, whether some are IPv6."""
+    networks = [ip_network(each) for each in owner.pod_cidrs or ("0.0.0.0/0", "::/0")]
+    ranges = [[int(each[0]), int(each[-1])] for each in networks if each.version == 4]
+    return {
+        "pod_ranges": str(ranges),
+        "has_pod_ipv6": "true" if len(ranges) < len(networks) else "false",
+    }
 
 
 def _preferred(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -124,13 +138,18 @@ def _preferred(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
 def _by_guard(owner: PolicyOwner) -> dict[str, str | None]:
     """Return whether each guard applies to an object and its virtual cluster; None = to none.
 
-    held_<guard>: Services and Ingresses; held_<guard>_pods. allowed_<guard>: "" = to all.
+    held_<guard>: Services and Ingresses; held_<guard>_pods, held_<guard>_routes.
+    allowed_<guard>: "" = to all.
     """
     values: dict[str, str | None] = {}
     for guard in Guard:
         held = [_held(owner, guard, plural) for plural in ("services", "ingresses")]
         values[f"held_{guard}"] = " || ".join(filter(None, held)) or None
         values[f"held_{guard}_pods"] = _held(owner, guard, "pods") or None
+        routes = sorted(_clusters(owner.held, f"{guard}/routes/"))
+        values[f"held_{guard}_routes"] = (
+            f"variables.cluster in {cel_list(routes)}" if routes else None
+        )
         names = sorted(_clusters(owner.allowed, f"{guard}/"))
         values[f"allowed_{guard}"] = f"variables.cluster in {cel_list(names)} ||" if names else ""
     return values

@@ -22,6 +22,7 @@ from karmada_vc_agent.access.policy_owner import (
     VALIDATING,
     PolicyOwner,
     group_labels,
+    networks_of_pods,
     owner_of,
     renames_of,
 )
@@ -307,6 +308,7 @@ def _owner(
         template=config.namespace_template,
         domain=config.cluster_domain,
         tenants_keys=tenants_patterns(config.tenancy, config.namespace_keys),
+        pod_cidrs=networks_of_pods(config.tenancy, config.pod_cidrs),
     )
     if known is None:
         return owner

@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
 from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
+from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.translation.names import DEFAULT_NAMESPACE_TEMPLATE
@@ -39,6 +41,7 @@ class PolicyOwner:
     gateway: user name of its gateway, "" = it has none. template: of the names of host namespaces.
     domain: cluster domain of the host.
     tenants_keys: patterns of what tenants may change of a Namespace through the gateway.
+    pod_cidrs: networks of the host's pods that nodes may report addresses of, () = any.
     """
 
     agent: str
@@ -55,6 +58,7 @@ class PolicyOwner:
     template: str = DEFAULT_NAMESPACE_TEMPLATE
     domain: str = DEFAULT_CLUSTER_DOMAIN
     tenants_keys: tuple[str, ...] = ()
+    pod_cidrs: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:
         """Return the name of a policy on the host."""
@@ -134,6 +138,11 @@ def group_labels(vc: VirtualCluster) -> set[str]:
 def renames_of(vc: VirtualCluster) -> set[str]:
     """Return the claims that a virtual cluster may take over: `<former name>/<name>`."""
     return {f"{former}/{vc.name}" for former in vc.former_names if former != vc.name}
+
+
+def networks_of_pods(tenancy: str, pod_cidrs: Iterable[str]) -> tuple[str, ...]:
+    """Return the networks that nodes may report addresses of, () = any."""
+    return tuple(pod_cidrs) if tenancy == STRICT else ()
 
 
 def is_about_placement(policy: str) -> bool:

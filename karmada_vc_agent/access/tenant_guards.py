@@ -9,7 +9,8 @@ from karmada_vc_agent.model import tenancy
 from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
-_SERVICES, _INGRESSES, _PODS = "services", "ingresses", "pods"
+_SERVICES, _INGRESSES, _PODS, _ROUTES = "services", "ingresses", "pods", "routes"
+"""The last: all kinds of Gateway API and external-dns; `allow` names guards for them, no kinds."""
 _KINDS = {_SERVICES: "/Service", _INGRESSES: "networking.k8s.io/Ingress", _PODS: "/Pod"}
 _HOLDS = (
     (Guard.LOAD_BALANCER_ADDRESSES, _SERVICES),
@@ -24,6 +25,9 @@ _HOLDS = (
     (Guard.WILDCARD_HOSTS, _INGRESSES),
     (Guard.NETWORK_VOLUMES, _PODS),
     (Guard.POD_ADDRESSES, _PODS),
+    (Guard.LOAD_BALANCER_ADDRESSES, _ROUTES),
+    (Guard.EXTERNAL_DNS, _ROUTES),
+    (Guard.WILDCARD_HOSTS, _ROUTES),
 )
 """Node ports are missing: of those that a Service has, the API server chose some itself."""
 _ALLOWANCES = ((Guard.EXTERNAL_ADDRESSES, _SERVICES), (Guard.PROXY_SNIPPETS, _INGRESSES))
@@ -35,7 +39,7 @@ def holds(vc: VirtualCluster, profile: str) -> set[str]:
     return {
         f"{guard}/{plural}/{vc.name}"
         for guard, plural in _HOLDS
-        if tenancy.refuses(profile, vc.allow, guard, _KINDS[plural])
+        if tenancy.refuses(profile, vc.allow, guard, _KINDS.get(plural, ""))
     }
 
 
@@ -44,7 +48,7 @@ def allowances(vc: VirtualCluster, profile: str) -> set[str]:
     return {
         f"{guard}/{plural}/{vc.name}"
         for guard, plural in _ALLOWANCES
-        if not tenancy.refuses(profile, vc.allow, guard, _KINDS[plural])
+        if not tenancy.refuses(profile, vc.allow, guard, _KINDS.get(plural, ""))
     }
 
 

@@ -434,7 +434,8 @@ class AgentConfig(
     pod_cidrs: Annotated[
         tuple[str, ...],
         Help(
-            "CIDRs of the host's pods; without them isolated pods are not reachable through node "
+            "All CIDRs of the host's pods: in `Strict` nodes may report no other addresses for "
+            "pods, once `join` has run. Without them isolated pods are not reachable through node "
             "ports."
         ),
     ] = ()

@@ -18,3 +18,5 @@ SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 """On an EndpointSlice: the controller that writes it."""
 DEFAULT_CLUSTER_DOMAIN = "cluster.local"
 SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a Secret's type
+BALANCER_POOL_LABEL = "svccontroller.k3s.cattle.io/lbpool"
+"""Of nodes and Services: the load balancer of K3s takes ports of the nodes of a Service's pool."""

@@ -10,8 +10,15 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import karmada, kinds
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, values_at
-from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    dig,
+    gvk_of,
+    labels_of,
+    values_at,
+)
+from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL, SLICE_MANAGED_BY_LABEL
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.placement import require_node_labels
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
@@ -78,7 +85,7 @@ def rewrite_manifests(
         raise RefusedError(Code.MANIFEST_INVALID, where, detail)
     for index, manifest in enumerate(manifests):
         path = f"{where}[{index}]"
-        _refuse_kind(manifest, path, is_namespaced)
+        _refuse_unfit(manifest, path, is_namespaced)
         result = rewrite(_in_namespace(manifest, namespace))
         if isinstance(result, Refusal):
             inside = f"{path}.{result.path}" if result.path else path
@@ -178,7 +185,8 @@ def _in_namespace(manifest: Object, namespace: str) -> Object:
     return {**manifest, "metadata": {**metadata, "namespace": namespace}}
 
 
-def _refuse_kind(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
+def _refuse_unfit(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
+    """Refuse what is cluster-scoped or of unknown scope, and what passes for Karmada's own."""
     gvk = gvk_of(manifest) if isinstance(manifest, dict) else GroupVersionKind("", "", "")
     if not gvk.kind:
         raise RefusedError(Code.MANIFEST_INVALID, path, f"{path} is not an object")
@@ -186,9 +194,14 @@ def _refuse_kind(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
     if scope is None:
         detail = f"the host does not serve kind {gvk.kind}, so its scope is unknown"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
-    if gvk.group_kind in NOT_INSIDE or kind_policy.is_cluster_scoped(gvk) or not scope:
+    if gvk.group_kind in NOT_INSIDE or not scope:
         detail = f"kind {gvk.kind} is not allowed inside an EdgeApplication"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
+    if labels_of(manifest).get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA:
+        # Slices with it are not checked, since Karmada itself sends them (guards.py).
+        where = f'{path}.metadata.labels["{SLICE_MANAGED_BY_LABEL}"]'
+        detail = f"{where} is for Karmada's own slices; leave it out"
+        raise RefusedError(Code.ADDRESS_FORBIDDEN, where, detail)
 
 
 def _targets(obj: Object, field: str) -> list[Any]:

@@ -239,6 +239,17 @@ def _gateway_addresses(obj: Object, _facts: Facts) -> Iterator[Finding]:
         yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
 
 
+def _gateway_infrastructure(obj: Object, facts: Facts) -> Iterator[Finding]:
+    """Find annotations that the Service of a Gateway would be refused: controllers copy them."""
+    path = "spec.infrastructure"
+    made = {"metadata": {"annotations": dig(obj, *path.split("."), "annotations")}}
+    for find in (_external_dns, _load_balancer_keys, _proxy_calls, _snippets):
+        for found in find(made, facts):
+            where = found.path.replace("metadata", path, 1)
+            problem = found.problem.replace("metadata", path, 1)
+            yield found._replace(path=where, problem=problem)
+
+
 def _load_balancer_keys(obj: Object, _facts: Facts) -> Iterator[Finding]:
     """Find annotations that choose a load balancer or its address."""
     found = annotations_of(obj)
@@ -337,6 +348,14 @@ def _proxy_calls(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
 
 
+def _rule_calls(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find a URL: CloudCore calls it, from the host's network."""
+    path = "spec.targetResource.resource"
+    if url := dig(obj, *path.split(".")):
+        problem = f"{path} {url} is not known to belong to the virtual cluster"
+        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
+
+
 def _hosts(path: str, *, is_needed: bool) -> Find:
     """Make a search for hosts at a path that match many; is_needed: none matches all."""
     parent, _, last = path.rpartition(".")
@@ -412,13 +431,20 @@ _SERVICE = Check(
     {
         Guard.EXTERNAL_ADDRESSES: NoticeCode.SHARED_ADDRESS,
         Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS,
-        **dict.fromkeys((Guard.LOAD_BALANCER_CLASSES, Guard.NODE_PORTS, Guard.FOREIGN_ENDPOINTS)),
+        **dict.fromkeys((Guard.LOAD_BALANCER_CLASSES, Guard.NODE_PORTS)),
     },
 )
 _CLASS = Check(_class_secrets, {Guard.NETWORK_VOLUMES: None})
 _ENDPOINTS = Check(_endpoints, {Guard.HOST_ENDPOINTS: None, Guard.FOREIGN_ENDPOINTS: None})
 _DNS = {Guard.EXTERNAL_DNS: NoticeCode.SHARED_ADDRESS}
+_BALANCER = {Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS}
+_BY_ANNOTATION = {
+    **_DNS,
+    **_BALANCER,
+    **dict.fromkeys((Guard.FOREIGN_ENDPOINTS, Guard.PROXY_SNIPPETS)),
+}
 _MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
+_LISTENERS = Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS)
 _ROUTE = Check(_hosts("spec.hostnames[]", is_needed=False), _MANY_HOSTS)
 
 BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
@@ -436,8 +462,11 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     GroupKind("externaldns.k8s.io", "DNSEndpoint"): (Check(_dns_endpoint, _DNS),),
     GroupKind(GATEWAY_GROUP, "Gateway"): (
         Check(_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
-        Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS),
+        Check(_gateway_infrastructure, _BY_ANNOTATION),
+        _LISTENERS,
     ),
+    GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),
+    GroupKind("rules.kubeedge.io", "Rule"): (Check(_rule_calls, {Guard.FOREIGN_ENDPOINTS: None}),),
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE,),
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): (_ROUTE,),
     GroupKind(GATEWAY_GROUP, "TLSRoute"): (_ROUTE,),
@@ -445,7 +474,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
 OF_ALL = (
     Check(_default_class, {Guard.DEFAULT_CLASSES: None}),
     Check(_external_dns, _DNS),
-    Check(_load_balancer_keys, {Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
+    Check(_load_balancer_keys, _BALANCER),
     Check(_proxy_calls, {Guard.FOREIGN_ENDPOINTS: None}),
     Check(_pods, {Guard.NETWORK_VOLUMES: None, Guard.POD_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
     Check(_snippets, {Guard.PROXY_SNIPPETS: None}),

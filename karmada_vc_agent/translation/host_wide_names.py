@@ -40,13 +40,15 @@ class SharedName(NamedTuple):
 _TLS_HOSTS = "spec.tls[].hosts[]"
 """Of an Ingress: issuers make a certificate for them."""
 _ROUTE = (Space.HOST, "spec.hostnames[]")
+_LISTENERS = (Space.HOST, "spec.listeners[].hostname")
 
 HOLDERS: Mapping[GroupKind, tuple[Space, str]] = {
     GroupKind("networking.k8s.io", "Ingress"): (Space.HOST, "spec.rules[].host"),
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "TLSRoute"): _ROUTE,
-    GroupKind(GATEWAY_GROUP, "Gateway"): (Space.HOST, "spec.listeners[].hostname"),
+    GroupKind(GATEWAY_GROUP, "Gateway"): _LISTENERS,
+    GroupKind(GATEWAY_GROUP, "ListenerSet"): _LISTENERS,
     # Only the source of a Rule is served by the host; the path of a target is served by the edge.
     GroupKind("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
 }

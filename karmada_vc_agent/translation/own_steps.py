@@ -98,6 +98,11 @@ def _rewrite_service(draft: Draft) -> None:
     services.rewrite_external_name(draft.obj, domain_name, draft.direction)
 
 
+def _keep_to_pool(draft: Draft) -> None:
+    """Have K3s balance a Service on own nodes, if they are a pool (rewriting-rules 4.3)."""
+    services.keep_to_pool(draft.obj, draft.context.vc.required_selector)
+
+
 def _restore_service(returning: Returning) -> None:
     """Restore the virtual name of the namespace in `externalName`."""
     domain_name = returning.context.settings.cluster_domain
@@ -168,7 +173,9 @@ OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
     kinds.ROLE: OwnSteps(rewrite=_confine_rules, notices=_report_cut_rules, restore=_restore_rules),
     kinds.CLUSTER_ROLE_BINDING: _BINDING,
     kinds.ROLE_BINDING: _BINDING,
-    kinds.SERVICE: OwnSteps(rewrite=_rewrite_service, restore=_restore_service),
+    kinds.SERVICE: OwnSteps(
+        rewrite=_rewrite_service, place=_keep_to_pool, restore=_restore_service
+    ),
     kinds.PERSISTENT_VOLUME_CLAIM: OwnSteps(place=_drop_selected_node),
     kinds.PERSISTENT_VOLUME: OwnSteps(place=_tie_volume),
     kinds.STORAGE_CLASS: OwnSteps(notices=_report_immediate_binding),

@@ -60,6 +60,7 @@ _TRANSLATED = frozenset(
     ("", "pods/status"),
     ("", "persistentvolumeclaims/status"),  # by a smaller capacity a quota counts less
     ("resource.k8s.io", "resourceclaims/status"),  # takes devices of any node
+    ("snapshot.storage.k8s.io", "volumesnapshots/status"),  # names a snapshot of the host
     ("storage.k8s.io", "csistoragecapacities"),  # the scheduler reads those of all namespaces
 }
 """Read-only for tenants: by writing them they could reach what their Works are refused."""

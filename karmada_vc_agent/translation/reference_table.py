@@ -127,9 +127,15 @@ _CORE: Mapping[GroupKind, tuple[Reference, ...]] = {
     ),
 }
 
-_FILTER_BACKENDS = (
-    "spec.rules[].filters[].requestMirror.backendRef.namespace",
-    "spec.rules[].backendRefs[].filters[].requestMirror.backendRef.namespace",
+_FILTER_BACKENDS = tuple(
+    f"spec.rules[].{filters}filters[].{what}.backendRef.namespace"
+    for what in ("requestMirror", "externalAuth")
+    for filters in ("", "backendRefs[].")
+)
+_LISTENERS = (
+    Reference("spec.listeners[].tls.certificateRefs[].namespace"),
+    Reference("spec.listeners[].tls.frontendValidation.caCertificateRefs[].namespace"),
+    Reference("spec.listeners[].allowedRoutes.namespaces", Treatment.ROUTE_NAMESPACES),
 )
 _ROUTE = _namespaces(
     "spec.parentRefs[].namespace", "spec.rules[].backendRefs[].namespace", *_FILTER_BACKENDS
@@ -140,8 +146,17 @@ _GATEWAY_API: Mapping[GroupKind, tuple[Reference, ...]] = {
         for kind in ("HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
     },
     GroupKind(GATEWAY_GROUP, "Gateway"): (
-        Reference("spec.listeners[].tls.certificateRefs[].namespace"),
-        Reference("spec.listeners[].allowedRoutes.namespaces", Treatment.ROUTE_NAMESPACES),
+        *_LISTENERS,
+        Reference("spec.allowedListeners.namespaces", Treatment.ROUTE_NAMESPACES),
+        *_namespaces(
+            "spec.tls.backend.clientCertificateRef.namespace",
+            "spec.tls.frontend.default.validation.caCertificateRefs[].namespace",
+            "spec.tls.frontend.perPort[].tls.validation.caCertificateRefs[].namespace",
+        ),
+    ),
+    GroupKind(GATEWAY_GROUP, "ListenerSet"): (
+        Reference("spec.parentRef.namespace"),
+        *_LISTENERS,
     ),
     GroupKind(GATEWAY_GROUP, "GatewayClass"): (
         Reference("spec.parametersRef.namespace", Treatment.REFUSED),

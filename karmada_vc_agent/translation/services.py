@@ -1,8 +1,10 @@
 """Services, whose addresses all virtual clusters share."""
 
 import re
+from collections.abc import Mapping
 
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, dig, metadata_map
+from karmada_vc_agent.model.well_known import BALANCER_POOL_LABEL
 from karmada_vc_agent.translation.names import Direction
 
 _NO_ADDRESS = "None"
@@ -22,6 +24,15 @@ def drop_addresses(obj: Object) -> None:
     if spec.get("clusterIPs") != [_NO_ADDRESS]:
         spec.pop("clusterIPs", None)
     spec.pop("healthCheckNodePort", None)
+
+
+def keep_to_pool(obj: Object, required: Mapping[str, str]) -> None:
+    """Have, in place, K3s balance a Service on own nodes alone, if these are chosen by their pool.
+
+    Source: rewriting-rules 4.3.
+    """
+    if dig(obj, "spec", "type") == "LoadBalancer" and BALANCER_POOL_LABEL in required:
+        metadata_map(obj, "labels")[BALANCER_POOL_LABEL] = required[BALANCER_POOL_LABEL]
 
 
 def own_service(name: str, cluster_domain: str) -> re.Match[str] | None:

@@ -7,9 +7,9 @@ from e2e.escapes.table import ATTEMPTS, BY_PROFILE
 from karmada_vc_agent.model.tenancy import IN_BOTH, Guard
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "isolation.md"
-ROW = re.compile(r"^\| ((?:Work|Tenant|Host): [^|]+) \| ([^|]+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ((?:Work|Tenant|Host|Gateway): [^|]+) \| ([^|]+) \|$", re.MULTILINE)
 BY_PROFILE_ROW = re.compile(
-    r"^\| ((?:Work|Tenant|Host): [^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE
+    r"^\| ((?:Work|Tenant|Host|Gateway): [^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE
 )
 GUARD_ROW = re.compile(r"^\| `(\w+)`[^|]* \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 

@@ -1,6 +1,6 @@
 """The admission policies of an agent: which a host should have, compared with what is there."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from karmada_vc_agent.access.admission import policies
 from karmada_vc_agent.access.policy_owner import (
@@ -10,6 +10,7 @@ from karmada_vc_agent.access.policy_owner import (
     VERSIONS,
     PolicyOwner,
     group_labels,
+    networks_of_pods,
     renames_of,
 )
 from karmada_vc_agent.access.tenant_guards import about, allowances, holds
@@ -61,6 +62,12 @@ def unknown_to(
         yield f"let tenants of {', '.join(loose)} write what their Works are refused"
     if tight:
         yield f"refuse tenants of {', '.join(tight)} what the settings allow"
+
+
+def other_networks(owner: PolicyOwner, tenancy: str, pod_cidrs: Iterable[str]) -> Iterator[str]:
+    """Say whether policies compare addresses of pods with other networks than the settings have."""
+    if {*owner.pod_cidrs} != {*networks_of_pods(tenancy, pod_cidrs)}:
+        yield "compare addresses of pods with other podCIDRs"
 
 
 def resource_of(served: ServedApis, policy: Object) -> Resource:

@@ -25,6 +25,7 @@ from karmada_vc_agent.access.policy_owner import (
 )
 from karmada_vc_agent.cluster.claims import Claims, claim_of
 from karmada_vc_agent.features.policies.installed_policies import (
+    other_networks,
     resource_of,
     served_versions,
     unknown_to,
@@ -96,12 +97,13 @@ _FORBIDDEN = PolicyProblem(
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """Names of the agent, whether join is to install policies, and the profile."""
+    """Names of the agent, whether join is to install policies, profile, networks of pods."""
 
     agent_name: str
     agent_namespace: str
     install: bool
     tenancy: str = SHARED
+    pod_cidrs: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -285,7 +287,11 @@ class PolicyStatusController:
     async def _outdated(self, owner: PolicyOwner) -> list[tuple[str, PolicyProblem]]:
         """Return what the policies do not cover yet of our user name and our virtual clusters."""
         user = await user_name(self._host)
-        lacking = unknown_to(owner, user, self._virtual_clusters, self._settings.tenancy)
+        tenancy, pod_cidrs = self._settings.tenancy, self._settings.pod_cidrs
+        lacking = (
+            *unknown_to(owner, user, self._virtual_clusters, tenancy),
+            *other_networks(owner, tenancy, pod_cidrs),
+        )
         return [
             (
                 owner.confines_policy,
@@ -327,7 +333,11 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         claims,
         vcs,
         PolicySettings(
-            config.agent_name, config.agent_namespace, config.install_policies, config.tenancy
+            config.agent_name,
+            config.agent_namespace,
+            config.install_policies,
+            config.tenancy,
+            config.pod_cidrs,
         ),
         common.part(PlacementState),
         is_needed=lambda: not claims.is_empty() or not all(map(stays_away, vcs)),

@@ -1,5 +1,7 @@
 """Admission policies: names, order, whom they concern; what they do is tested end to end."""
 
+from dataclasses import replace
+
 import pytest
 
 from karmada_vc_agent.access import probes
@@ -207,3 +209,42 @@ def test_the_agent_is_confined_for_every_kind_and_only_for_its_own_account() -> 
         spec["matchConditions"][0]["expression"] == f"request.userInfo.username == '{OWNER.user}'"
     )
     assert "matchResources" not in named(everything())["ValidatingAdmissionPolicyBinding", name]
+
+
+def test_nodes_report_addresses_of_the_networks_of_pods_alone() -> None:
+    policy = OWNER.name("pod-addresses")
+    for cidrs, ranges, ipv6 in (
+        ((), "[[0, 4294967295]]", "true"),
+        (
+            ("10.244.0.0/16", "192.0.2.7/32"),
+            "[[183762944, 183828479], [3221225991, 3221225991]]",
+            "false",
+        ),
+        (("10.244.0.0/16", "fd00::/64"), "[[183762944, 183828479]]", "true"),
+    ):
+        owner = replace(OWNER, pod_cidrs=cidrs)
+        spec = named(everything(owner))["ValidatingAdmissionPolicy", policy]
+        [validation] = spec["validations"]
+        assert f"{ranges}.exists(r," in validation["expression"]
+        assert f"contains(':') ? {ipv6} :" in validation["expression"]
+
+
+def test_mirror_pods_are_looked_at_wherever_no_virtual_cluster_is() -> None:
+    found = named(everything())
+    binding = found["ValidatingAdmissionPolicyBinding", OWNER.name("node-pods")]
+    assert binding["matchResources"]["namespaceSelector"]["matchExpressions"] == [
+        {"key": CLUSTER_LABEL, "operator": "DoesNotExist"}
+    ]
+    own, labels = found["ValidatingAdmissionPolicy", OWNER.name("node-pods")]["validations"]
+    assert own["expression"] == "request.namespace != 'agents'"
+    assert labels["expression"].endswith("all(k, k in ['component', 'tier'])")
+
+
+def test_controllers_of_kubernetes_may_bind_claims_and_not_make_them() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("volume-node")]
+    rule = spec["validations"][0]["expression"]
+    by_anyone, _, of_updates = rule.partition(" || oldObject != null && (")
+    assert by_anyone == f"variables.volume == '' || request.userInfo.username == '{OWNER.user}'"
+    updates, _, by_name = of_updates.partition(" || variables.homes.exists(")
+    assert "startsWith('system:serviceaccount:kube-system:')" in updates
+    assert "kube-system" not in by_name

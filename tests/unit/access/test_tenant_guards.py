@@ -10,6 +10,7 @@ from karmada_vc_agent.access.templates import cel_list
 from karmada_vc_agent.access.tenant_guards import allowances, holds
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
+from karmada_vc_agent.model.well_known import BALANCER_POOL_LABEL
 from karmada_vc_agent.translation.shared_keys import (
     DNS_NAMES,
     LOAD_BALANCER_KEYS,
@@ -31,6 +32,9 @@ ALL = {
     "WildcardHosts/ingresses/a",
     "NetworkVolumes/pods/a",
     "PodAddresses/pods/a",
+    "LoadBalancerAddresses/routes/a",
+    "ExternalDNS/routes/a",
+    "WildcardHosts/routes/a",
 }
 
 
@@ -72,7 +76,7 @@ def test_tenants_are_held_to_what_strict_refuses_their_works() -> None:
     [
         ("ExternalNames", {"ExternalNames/services/a"}),
         ("ExternalDNS", {each for each in ALL if each.startswith("ExternalDNS/")}),
-        ("WildcardHosts", {"WildcardHosts/ingresses/a"}),
+        ("WildcardHosts", {"WildcardHosts/ingresses/a", "WildcardHosts/routes/a"}),
         ("networking.k8s.io/Ingress", {each for each in ALL if "/ingresses/" in each}),
         ("HostPath", set()),
     ],
@@ -83,8 +87,14 @@ def test_what_is_allowed_to_works_is_allowed_to_tenants(allowed: str, gone: set[
 
 def test_a_policy_that_holds_nobody_to_it_is_as_in_shared() -> None:
     spec = policy()
-    assert len(spec["validations"]) == 3
+    assert len(spec["validations"]) == 4
     assert "cluster" not in {each["name"] for each in spec["variables"]}
+
+
+def test_a_service_of_a_load_balancer_is_in_the_pool_of_its_nodes() -> None:
+    [pool] = [each for each in policy()["validations"] if "lbpool" in each["message"]]
+    assert "node-selector'].split(',')).filter(p, p.startsWith(" in pool["expression"]
+    assert f"'{BALANCER_POOL_LABEL}='" in pool["expression"]
 
 
 def test_each_rule_names_the_virtual_clusters_that_it_holds_and_no_others() -> None:
@@ -94,7 +104,7 @@ def test_each_rule_names_the_virtual_clusters_that_it_holds_and_no_others() -> N
         "ExternalDNS/services/b",
         "WildcardHosts/ingresses/b",
     )
-    assert len(spec["validations"]) == 5
+    assert len(spec["validations"]) == 6
     names = rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
     assert names.startswith(
         "!(request.resource.resource == 'services' && variables.cluster in ['a', 'b']"
@@ -139,6 +149,17 @@ def test_pods_are_held_to_their_own_rules_and_services_to_theirs() -> None:
     assert len(pod_limits(PolicyOwner("agent", "agents", "user"))["validations"]) == 2
 
 
+def test_routes_are_held_to_what_they_may_say_of_hosts_names_and_addresses() -> None:
+    owner = PolicyOwner("agent", "agents", "user", held=("WildcardHosts/routes/a",))
+    spec = spec_of(owner, "shared-routes")
+    hosts = rule_about(spec, Guard.WILDCARD_HOSTS)["expression"]
+    assert hosts.startswith("!(variables.cluster in ['a']) || ")
+    assert len(spec["validations"]) == 3  # for all: addresses, and configuration of proxies
+    whole = spec_of(replace(owner, held=tuple(sorted(ALL))), "shared-routes")
+    assert len(whole["validations"]) == 5
+    assert cel_list(DNS_NAMES) in rule_about(whole, Guard.EXTERNAL_DNS)["expression"]
+
+
 def test_whose_a_namespace_is_stands_on_its_label() -> None:
     variables = {each["name"]: each["expression"] for each in policy(*ALL)["variables"]}
     label = "namespaceObject.metadata.labels['virtualcluster.kubeedge.io/cluster']"
@@ -171,7 +192,7 @@ def test_tenants_are_let_through_with_what_their_works_may_in_both_profiles(
 
 
 def test_what_is_refused_everybody_is_let_through_where_it_is_allowed_only() -> None:
-    addresses, snippets, others, *_ = policy()["validations"]
+    addresses, snippets, *others = policy()["validations"]
     spec = policy(
         allowed=(
             "ExternalAddresses/services/b",
@@ -185,12 +206,12 @@ def test_what_is_refused_everybody_is_let_through_where_it_is_allowed_only() -> 
     assert [each["expression"] for each in spec["validations"]] == [
         f"variables.cluster in ['a', 'b'] || {addresses['expression']}",
         f"variables.cluster in ['b'] || {snippets['expression']}",
-        others["expression"],
+        *(each["expression"] for each in others),
     ]
 
 
 def test_a_virtual_cluster_of_which_nothing_is_known_is_let_through_with_nothing() -> None:
     spec = policy("ExternalDNS/services/a")
-    assert [each["expression"] for each in spec["validations"][:3]] == [
+    assert [each["expression"] for each in spec["validations"][:4]] == [
         each["expression"] for each in policy()["validations"]
     ]

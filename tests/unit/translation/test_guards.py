@@ -7,6 +7,7 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import IN_BOTH, SHARED, STRICT, TENANCIES, Guard
+from karmada_vc_agent.model.well_known import GATEWAY_GROUP
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.refusal import Code, Refusal
 from karmada_vc_agent.translation.shared_keys import (
@@ -54,6 +55,12 @@ def gateway(*addresses: str, **listener: str) -> Object:
     listeners = [{"name": "web", **listener}]
     values = [{"type": "IPAddress", "value": each} for each in addresses]
     return manifest(api, "Gateway", spec={"listeners": listeners, "addresses": values})
+
+
+def infrastructure(**annotations: str) -> Object:
+    obj = gateway(hostname="a.example")
+    obj["spec"]["infrastructure"] = {"annotations": annotations}
+    return obj
 
 
 def route(kind: str, *hostnames: str) -> Object:
@@ -183,6 +190,18 @@ GUARDED = [
         manifest("networking.k8s.io/v1", "Ingress", spec={"defaultBackend": {"service": {}}}),
     ),
     (Guard.EXTERNAL_ADDRESSES, gateway("192.0.2.1", hostname="a.example")),
+    (Guard.EXTERNAL_DNS, infrastructure(**{f"{DNS}/hostname": "a.example"})),
+    (Guard.LOAD_BALANCER_ADDRESSES, infrastructure(**{"metallb.io/loadBalancerIPs": "192.0.2.1"})),
+    (Guard.PROXY_SNIPPETS, infrastructure(**{"haproxy.org/backend-config-snippet": "x"})),
+    (Guard.FOREIGN_ENDPOINTS, infrastructure(**{f"{NGINX}/auth-url": "http://theirs"})),
+    (
+        Guard.FOREIGN_ENDPOINTS,
+        manifest("rules.kubeedge.io/v1", "Rule", spec={"targetResource": {"resource": "http://x"}}),
+    ),
+    (
+        Guard.WILDCARD_HOSTS,
+        manifest(f"{GATEWAY_GROUP}/v1", "ListenerSet", spec={"listeners": [{"hostname": "*.x"}]}),
+    ),
     (Guard.WILDCARD_HOSTS, gateway()),
     (Guard.WILDCARD_HOSTS, gateway(hostname="*.example")),
     (Guard.WILDCARD_HOSTS, route("HTTPRoute", "a.example", "*.example")),
@@ -222,7 +241,9 @@ HARMLESS = [
     ingress(**{f"{NGINX}/server-alias": "b.example,c.example d.example"}),
     ingress() | {"spec": certified("a.example")},
     gateway(hostname="a.example"),
+    infrastructure(team="a"),
     route("HTTPRoute"),
+    manifest("rules.kubeedge.io/v1", "Rule", spec={"targetResource": {"topic": "t"}}),
     service(type="NodePort", ports=[{"port": 80}]),
     service(type="ExternalName", externalName="db.edge.svc.cluster.local"),
     pods(*({"name": source.lower(), source: {}} for source in sorted(OWN_SOURCES - {"name"}))),

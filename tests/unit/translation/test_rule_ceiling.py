@@ -58,6 +58,7 @@ UNTRANSLATED = [
     ("", "pods/status"),
     ("", "endpoints"),
     ("resource.k8s.io", "resourceclaims/status"),
+    ("snapshot.storage.k8s.io", "volumesnapshots/status"),
     ("storage.k8s.io", "csistoragecapacities"),
     ("discovery.k8s.io", "endpointslices"),
     ("apps.kubeedge.io", "edgeapplications"),

@@ -1,8 +1,9 @@
-"""External names of Services."""
+"""External names, addresses and load balancers of Services."""
 
 import pytest
 
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.well_known import BALANCER_POOL_LABEL
 from karmada_vc_agent.translation.refusal import Code
 from tests.unit.translation import given
 
@@ -59,3 +60,21 @@ def test_external_name_in_kube_system_is_refused() -> None:
 def test_addresses(spec: object, expected: object) -> None:
     obj = {**service(""), "spec": spec}
     assert given.host_object(obj)["spec"] == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "required", "expected"),
+    [
+        ("LoadBalancer", {BALANCER_POOL_LABEL: "a", "branch": "a"}, "a"),
+        ("LoadBalancer", {"branch": "a"}, "b"),
+        ("ClusterIP", {BALANCER_POOL_LABEL: "a"}, "b"),
+    ],
+)
+def test_a_load_balancer_is_in_the_pool_of_own_nodes(
+    kind: str, required: dict[str, str], expected: str
+) -> None:
+    obj = service(None)
+    obj["metadata"]["labels"] = {BALANCER_POOL_LABEL: "b"}
+    obj["spec"] = {"type": kind, "ports": [{"port": 443}]}
+    host = given.host_object(obj, given.context(vc={"required": required}))
+    assert host["metadata"]["labels"][BALANCER_POOL_LABEL] == expected

@@ -42,6 +42,7 @@ from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.features.gateway.mapping.responses import (
     OfBindings,
     OfNamespaceWrite,
+    OfShared,
     OfVolumes,
 )
 from karmada_vc_agent.features.gateway.mapping.review_plans import plan_review, plan_self_review
@@ -81,7 +82,7 @@ def _read(asked: Asked, membership: Membership, name: str = "") -> Forward:
 
 
 def _shared(asked: Asked) -> Forward:
-    response = asking.response_to(asked, Shared(), hides_count=True)
+    response = asking.response_to(asked, Shared(), OfShared, hides_count=True)
     return asking.forward(asked, asked.path, response)
 
 

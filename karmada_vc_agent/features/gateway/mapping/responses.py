@@ -17,8 +17,10 @@ from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
 from karmada_vc_agent.features.gateway.mapping.tables import Tables, is_table, objects_of
 from karmada_vc_agent.features.gateway.mapping.texts import Texts, claims_with_anchor
 from karmada_vc_agent.model.objects import Object, maps_at, text_at
+from karmada_vc_agent.model.tenancy import Guard
 
-_BOOKMARK, _ERROR = "BOOKMARK", "ERROR"
+_BOOKMARK, _ERROR, _MODIFIED, _DELETED = "BOOKMARK", "ERROR", "MODIFIED", "DELETED"
+_IDENTITY = ("name", "uid", "resourceVersion", "creationTimestamp")
 
 
 class Opaque:
@@ -202,6 +204,27 @@ class OfNamespaceWrite(OfResource):
         if self.host and isinstance(mapped.get("message"), str):
             mapped["message"] = mapped["message"].replace(self.host, self.virtual)
         return mapped
+
+
+class OfShared(OfResource):
+    """Shared objects; one that leaves the virtual cluster in Strict is deleted for its clients.
+
+    An event does not say whose the object was before. It is one of the names that the virtual
+    cluster is given (SharedKinds), so that nothing is said of the objects of others.
+    """
+
+    def map_event(self, decoded: Object, view: View) -> Object | Unknown | None:
+        """Map one event; of what others still have, only the identity is shown."""
+        mapped = super().map_event(decoded, view)
+        obj = decoded.get("object")
+        if mapped is not None or decoded.get("type") != _MODIFIED or not isinstance(obj, dict):
+            return mapped
+        name = f"{self.info.group}/{self.info.kind}/{text_at(obj, 'metadata', 'name')}"
+        if is_table(obj) or view.context().refuses(Guard.SHARED_KINDS, name):
+            return None
+        metadata = {key: obj["metadata"][key] for key in _IDENTITY if key in obj["metadata"]}
+        head = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
+        return {"type": _DELETED, "object": {**head, "metadata": metadata}}
 
 
 class OfVolumes(OfResource):

@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.access.tenant_guards import allowances, holds
-from karmada_vc_agent.features.policies.installed_policies import unknown_to
+from karmada_vc_agent.features.policies.installed_policies import other_networks, unknown_to
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from tests.fakes.objects import virtual_cluster
@@ -44,3 +44,21 @@ def test_policies_that_let_tenants_through_by_other_settings_are_told(
     known = owner(virtual_cluster("a", allow=policies), tenancy)
     clusters = {"a": virtual_cluster("a", allow=settings)}
     assert list(unknown_to(known, "user", clusters, tenancy)) == told
+
+
+@pytest.mark.parametrize(
+    ("tenancy", "policies", "settings", "is_outdated"),
+    [
+        (STRICT, ("10.0.0.0/8",), ("10.0.0.0/8",), False),
+        (STRICT, ("10.0.0.0/8",), ("10.0.0.0/8", "fd00::/8"), True),
+        (STRICT, (), ("10.0.0.0/8",), True),
+        (SHARED, (), ("10.0.0.0/8",), False),
+        (SHARED, ("10.0.0.0/8",), ("10.0.0.0/8",), True),
+    ],
+)
+def test_policies_with_other_networks_of_pods_are_reported(
+    tenancy: str, policies: tuple[str, ...], settings: tuple[str, ...], *, is_outdated: bool
+) -> None:
+    known = PolicyOwner("agent", "agents", "user", pod_cidrs=policies)
+    reported = list(other_networks(known, tenancy, settings))
+    assert reported == ["compare addresses of pods with other podCIDRs"] * is_outdated

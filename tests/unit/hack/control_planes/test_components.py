@@ -76,6 +76,12 @@ def test_karmada_keeps_its_defaults(pki: ClusterPki, name: str) -> None:
     assert flags <= ALLOWED_KARMADA_FLAGS
 
 
+def test_hosts_restrict_nodes_as_kubeadm_has_it(pki: ClusterPki) -> None:
+    api_server = host.components("host", pki, 2379, Path("kwok"))["host-kube-apiserver"]
+    assert "--authorization-mode=Node,RBAC" in api_server.arguments
+    assert "--enable-admission-plugins=NodeRestriction" in api_server.arguments
+
+
 def test_hosts_are_numbered_from_the_second() -> None:
     assert [host.host_name(number) for number in (1, 2, 3)] == ["host", "host2", "host3"]
 
