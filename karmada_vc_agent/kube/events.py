@@ -9,8 +9,8 @@ one a second after a burst, which says how many it stands for. The first one of 
 written, now or at its next occurrence, unless objects come without end.
 
 What went well is said again by the statuses of the objects. A burst of it with one reason in one
-turn is written up to a number; the others are merged into the last of them, which says how many it
-stands for and is written once the budget allows it.
+turn is written up to a number; while it lasts the others are merged into the last of them, which
+says how many it stands for and is written after the burst.
 
 A series is counted elsewhere: it is one Event with a name of its own, the same after a restart.
 """
@@ -53,9 +53,9 @@ QPS_PER_REASON = 1.0
 FIRSTS_PER_REASON = QUEUE_OF_ONE
 QPS_OF_FIRSTS = EVENTS_QPS / 5
 """Of what the agent writes: objects may come and go faster than anybody reads."""
-BURST_OF_NORMAL = BURST_PER_REASON
-QPS_OF_NORMAL = 0.1
-"""As karmada-agent up to the burst; what exceeds it is merged."""
+BURST_OF_NORMAL = 25
+QPS_OF_NORMAL = 8.0
+"""As karmada-agent up to this rate; what exceeds it is merged while more comes than that."""
 MERGED_EVERY_S = 5.0
 """How often it is checked whether a merged event may be written."""
 FIRSTS_REMEMBERED = 16384
@@ -197,7 +197,7 @@ class EventRecorder:
     def _record_normal(self, key: tuple[Hashable, ...], record: EventRecord) -> bool:
         """Queue what went well, or merge it; return whether it will be written."""
         found = self._reason_of(key, QPS_OF_NORMAL, BURST_OF_NORMAL)
-        if found.budget.try_take():
+        if found.budget.try_take_or_owe():
             self._merged.pop(key, None)
             return self._queue_merged(key, found, record)
         if found.merged is not None:
