@@ -20,6 +20,8 @@ SETTLE_S = 90.0
 QUIET_S = 3.0
 """How long nothing is compared after the last step; a lane must stay as it is."""
 POLL_S = 0.3
+BEGINS_EVERY_S = 0.5
+"""A case after the other: an agent that is given more at once merges its Normal events (ADR 67)."""
 OBSERVE_ATTEMPTS = 3
 _NOT_YET = (AssertionError, ApiError, LookupError, TypeError, ValueError)
 _NOT_NOW = urllib3.exceptions.HTTPError
@@ -104,10 +106,13 @@ def play(cases: dict[str, Case], real: Lane, ours: Lane) -> dict[str, Result]:
 
 
 def _run(lane: Lane, actors: Sequence[_Actor], is_over: threading.Event) -> None:
-    while (waiting := [actor for actor in actors if not actor.is_done]) and not is_over.is_set():
+    began = time.monotonic()
+    while not (all(actor.is_done for actor in actors) or is_over.is_set()):
         lane.look_again()
-        for actor in waiting:
-            actor.step()
+        begun = int((time.monotonic() - began) / BEGINS_EVERY_S) + 1
+        for actor in actors[:begun]:
+            if not actor.is_done:
+                actor.step()
         time.sleep(POLL_S)
 
 

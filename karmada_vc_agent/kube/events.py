@@ -8,8 +8,9 @@ Warnings with one reason are many if many objects fail for one cause: repeated o
 one a second after a burst, which says how many it stands for. The first one of each object is
 written, now or at its next occurrence, unless objects come without end.
 
-What went well is said again by the statuses of the objects: it is limited to one in ten seconds
-after a burst, also the first one of an object.
+What went well is said again by the statuses of the objects. A burst of it with one reason in one
+turn is written up to a number; while it lasts the others are merged into the last of them, which
+says how many it stands for and is written after the burst.
 
 A series is counted elsewhere: it is one Event with a name of its own, the same after a restart.
 """
@@ -19,7 +20,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Coroutine, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -52,7 +53,11 @@ QPS_PER_REASON = 1.0
 FIRSTS_PER_REASON = QUEUE_OF_ONE
 QPS_OF_FIRSTS = EVENTS_QPS / 5
 """Of what the agent writes: objects may come and go faster than anybody reads."""
-QPS_OF_NORMAL = 0.1
+BURST_OF_NORMAL = 25
+QPS_OF_NORMAL = 8.0
+"""As karmada-agent up to this rate; what exceeds it is merged while more comes than that."""
+MERGED_EVERY_S = 5.0
+"""How often it is checked whether a merged event may be written."""
 FIRSTS_REMEMBERED = 16384
 """A virtual cluster may have thousands of Works; only a number is stored for each."""
 REMEMBERED = 4096
@@ -96,11 +101,15 @@ class _Written:
 
 @dataclass(slots=True)
 class _Reason:
-    """Events with one reason in one turn. left_out: dropped since the last one written."""
+    """Events with one reason in one turn.
+
+    left_out: dropped or merged since the last one written. merged: the last one of those that are.
+    """
 
     budget: TokenBucket
     firsts: TokenBucket
     left_out: int = 0
+    merged: EventRecord | None = None
 
 
 class EventRecorder:
@@ -130,6 +139,8 @@ class EventRecorder:
         self._reasons: LRUCache[tuple[Hashable, ...], _Reason] = LRUCache(REMEMBERED)
         self._written: LRUCache[EventRecord, _Written] = LRUCache(REMEMBERED)
         self._begun: LRUCache[str, None] = LRUCache(REMEMBERED)
+        self._merged: dict[tuple[Hashable, ...], _Reason] = {}
+        self._flush: asyncio.TimerHandle | None = None
         self._budgets: LRUCache[tuple[str, ...], TokenBucket] = LRUCache(REMEMBERED)
         self._numbers = itertools.count()
         self.dropped = 0
@@ -164,15 +175,18 @@ class EventRecorder:
             self.dropped += 1
             return False
         turn = turn or metadata.get("namespace") or metadata["name"]
+        if kind != WARNING and series is None:
+            return self._record_normal(
+                (turn, source, kind, reason), EventRecord(source, involved, kind, reason, message)
+            )
         told = hash((source, involved, reason))
         left_out: int | None = 0
-        if kind == WARNING or series is None:
-            is_first = kind == WARNING and told not in self._told
-            left_out = self._left_out((turn, source, kind, reason), kind, is_first=is_first)
+        if kind == WARNING:
+            left_out = self._left_out((turn, source, kind, reason), is_first=told not in self._told)
         if left_out is None:
             self.dropped += 1
             return False
-        text = _with_more(message, left_out)
+        text = _with_more(message, left_out, "which were dropped")
         if not self._queue.try_add(turn, EventRecord(source, involved, kind, reason, text, series)):
             self.dropped += 1
             return False
@@ -180,15 +194,57 @@ class EventRecorder:
             self._told[told] = None
         return True
 
-    def _left_out(self, key: tuple[Hashable, ...], kind: str, *, is_first: bool) -> int | None:
-        """Return how many dropped events an event stands for; None to drop it, too."""
+    def _record_normal(self, key: tuple[Hashable, ...], record: EventRecord) -> bool:
+        """Queue what went well, or merge it; return whether it will be written."""
+        found = self._reason_of(key, QPS_OF_NORMAL, BURST_OF_NORMAL)
+        if found.budget.try_take_or_owe():
+            self._merged.pop(key, None)
+            return self._queue_merged(key, found, record)
+        if found.merged is not None:
+            found.left_out += 1
+        found.merged = record
+        self._merged[key] = found
+        self._schedule_flush()
+        return True
+
+    def _queue_merged(self, key: tuple[Hashable, ...], found: _Reason, record: EventRecord) -> bool:
+        """Queue an event for itself and for those that were merged."""
+        others = found.left_out + (found.merged is not None and found.merged is not record)
+        found.left_out, found.merged = 0, None
+        text = _with_more(record.message, others, "merged into this one")
+        if self._queue.try_add(key[0], replace(record, message=text)):
+            return True
+        self.dropped += 1 + others
+        return False
+
+    def _queue_all_merged(self, *, is_last: bool = False) -> None:
+        """Queue merged events whose budget allows it. is_last: all of them."""
+        for key, found in list(self._merged.items()):
+            if found.merged is not None and (found.budget.try_take() or is_last):
+                del self._merged[key]
+                self._queue_merged(key, found, found.merged)
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+        self._schedule_flush()
+
+    def _schedule_flush(self) -> None:
+        if self._merged and self._flush is None:
+            loop = asyncio.get_running_loop()
+            self._flush = loop.call_later(MERGED_EVERY_S, self._queue_all_merged)
+
+    def _reason_of(self, key: tuple[Hashable, ...], qps: float, burst: int) -> _Reason:
         found = self._reasons.get(key)
         if found is None:
-            qps = QPS_PER_REASON if kind == WARNING else QPS_OF_NORMAL
             found = self._reasons[key] = _Reason(
-                TokenBucket(qps, BURST_PER_REASON, self._monotonic),
+                TokenBucket(qps, burst, self._monotonic),
                 TokenBucket(QPS_OF_FIRSTS, FIRSTS_PER_REASON, self._monotonic),
             )
+        return found
+
+    def _left_out(self, key: tuple[Hashable, ...], *, is_first: bool) -> int | None:
+        """Return how many dropped events an event stands for; None to drop it, too."""
+        found = self._reason_of(key, QPS_PER_REASON, BURST_PER_REASON)
         if not (found.firsts if is_first else found.budget).try_take():
             found.left_out += 1
             return None
@@ -209,6 +265,7 @@ class EventRecorder:
 
     async def drain(self, timeout_s: float) -> None:
         """Write what is queued, within `timeout_s`."""
+        self._queue_all_merged(is_last=True)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._write_by(self._write_rest)
@@ -292,9 +349,9 @@ class EventRecorder:
         return _Written(f"{path}/{event['metadata']['name']}", 1)
 
 
-def _with_more(message: str, count: int) -> str:
+def _with_more(message: str, count: int, what: str) -> str:
     """Return a message that says for how many others it stands."""
-    more = f" (and {count} more with this reason, which were dropped)" if count else ""
+    more = f" (and {count} more with this reason, {what})" if count else ""
     return message[: MESSAGE_MAX_LENGTH - len(more)] + more
 
 

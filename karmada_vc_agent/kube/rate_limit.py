@@ -33,6 +33,13 @@ class TokenBucket:
         self._tokens += 1.0
         return False
 
+    def try_take_or_owe(self) -> bool:
+        """Take one token, or owe it, up to a burst: a flow above the rate gets none at all."""
+        if self.reserve() <= 0:
+            return True
+        self._tokens = max(self._tokens, -float(self._burst))
+        return False
+
     async def wait(self) -> None:
         """Take one token and sleep until it may be used."""
         delay_s = self.reserve()
