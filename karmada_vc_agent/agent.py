@@ -25,6 +25,7 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.features.checkpoint.hub_start import HubStart
 from karmada_vc_agent.features.checkpoint.removal import remove_once_there
 from karmada_vc_agent.features.found.start import add_found_sources, seed
 from karmada_vc_agent.features.objects.reading import read_at_start
@@ -52,7 +53,6 @@ from karmada_vc_agent.runner.common import Process
 from karmada_vc_agent.runner.ending import until
 from karmada_vc_agent.runner.hub_certificate import HubCertificate
 from karmada_vc_agent.runner.hub_relief import hub_relief
-from karmada_vc_agent.runner.hub_start import HubStart
 from karmada_vc_agent.runner.joined import JoinedClusters, has_rights
 from karmada_vc_agent.runner.service import END_S, Service
 from karmada_vc_agent.runner.settings_follower import SettingsFollower
@@ -424,6 +424,7 @@ class Agent:
         await retry_until_done("list NodeGroups on the host", remember)
 
     def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
+        checkpoint = self._hub_start.checkpoint
         return Process(
             config=self._config,
             live=self._live,
@@ -438,7 +439,7 @@ class Agent:
             objects=self._objects,
             preserved=self._preserved,
             found=self._found,
-            checkpoint=self._hub_start.checkpoint,
+            provided=(checkpoint,) if checkpoint is not None else (),
             hub=self._hub_start.identity,
         )
 

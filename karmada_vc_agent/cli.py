@@ -81,10 +81,10 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 _OTHER_COMMANDS = {
     "gateway": "karmada_vc_agent.features.gateway.command",
     "kubeconfig": "karmada_vc_agent.features.gateway.kubeconfig",
-    "join": "karmada_vc_agent.access.join_options",
+    "join": "karmada_vc_agent.install.join_options",
     "explain": "karmada_vc_agent.commands.explain_options",
     "status": "karmada_vc_agent.commands.status_options",
-    "leave": "karmada_vc_agent.access.leave_options",
+    "leave": "karmada_vc_agent.install.leave_options",
 }
 """Command -> its module, imported when called: `run` does not pay their memory."""
 

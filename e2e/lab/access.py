@@ -6,18 +6,18 @@ from pathlib import Path
 
 import yaml
 
-from karmada_vc_agent.access import join_steps
 from karmada_vc_agent.access.agent_objects import HostInstall
-from karmada_vc_agent.access.described import described_on_host
-from karmada_vc_agent.access.host_rights import (
+from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.config.profile_defaults import with_profile_defaults
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.install import join_steps
+from karmada_vc_agent.install.described import described_on_host
+from karmada_vc_agent.install.host_rights import (
     Approvals,
     grant_on_host,
     host_rights,
     read_host,
 )
-from karmada_vc_agent.access.hub_objects import HubAccess
-from karmada_vc_agent.config.profile_defaults import with_profile_defaults
-from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
 

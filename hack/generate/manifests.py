@@ -17,14 +17,14 @@ from karmada_vc_agent.access.agent_objects import (
     metrics_certificate,
     workload_objects,
 )
-from karmada_vc_agent.access.host_rights import Approvals, host_rights
 from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, reasons
-from karmada_vc_agent.access.join_options import IMAGE
-from karmada_vc_agent.access.manifest_text import manifest_text
 from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
+from karmada_vc_agent.install.host_rights import Approvals, host_rights
+from karmada_vc_agent.install.join_options import IMAGE
+from karmada_vc_agent.install.manifest_text import manifest_text
 from karmada_vc_agent.model.objects import Object, copy_object
 from karmada_vc_agent.model.rbac_rule import gateway_account
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP, SERVICE_ACCOUNT_TOKEN

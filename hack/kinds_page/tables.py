@@ -38,7 +38,7 @@ from karmada_vc_agent.translation.notices import NoticeCode, shared_name
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import Reference, Treatment
 from karmada_vc_agent.translation.retained import Kept
-from karmada_vc_agent.work.namespaces import bound_roles
+from karmada_vc_agent.work import bound_roles
 from karmada_vc_agent.work.rules import apply_order, manifest_status, orphaned, prune
 from karmada_vc_agent.work.strategies import choice
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from karmada_vc_agent.access.known_kinds import NAMESPACED
 from karmada_vc_agent.access.templates import Reasons, Values, granted
-from karmada_vc_agent.features.checkpoint.shards import secret_names
+from karmada_vc_agent.model.domain import secret_names
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.rbac_rule import (
     CLUSTER_READER,

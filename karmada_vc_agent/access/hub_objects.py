@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.access.templates import Reasons, Values, granted
 from karmada_vc_agent.model.domain import HOST_ANNOTATION
-from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.karmada import USER_PREFIX, execution_namespace
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.well_known import RBAC_API
 
-AGENTS_GROUP = "system:karmada:agents"
-USER_PREFIX = "system:karmada:agent:"
 _BY_CONTROLLER = {
     "interpreter": "hub-interpreter",
     "certRotation": "hub-certificate",

@@ -78,3 +78,11 @@ _PREFIX = f"{DOMAIN}/"
 def is_ours(key: str) -> bool:
     """Whether a label or annotation key belongs to our domain."""
     return key.startswith(_PREFIX)
+
+
+CHECKPOINT_SECRETS = 32
+
+
+def secret_names(agent: str) -> tuple[str, ...]:
+    """Return the names of all Secrets that the checkpoint of an agent may use."""
+    return tuple(f"{agent}-checkpoint-{number}" for number in range(CHECKPOINT_SECRETS))

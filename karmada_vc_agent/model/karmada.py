@@ -9,6 +9,9 @@ WORK_API = "work.karmada.io/v1alpha1"
 CLUSTER_FINALIZER = "karmada.io/cluster-controller"
 EXECUTION_FINALIZER = "karmada.io/execution-controller"
 
+AGENTS_GROUP = "system:karmada:agents"
+USER_PREFIX = "system:karmada:agent:"
+
 LEASE_NAMESPACE = "karmada-cluster"
 EXECUTION_NAMESPACE_PREFIX = "karmada-es-"
 CLUSTER_NAME_MAX_LENGTH = 48

@@ -16,7 +16,6 @@ from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSource
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.reader import Checkpoint
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.model.objects import GroupVersionKind
@@ -80,8 +79,8 @@ class Process:
     reregister: virtual clusters to register again although their Clusters were deleted. node: name
     of the agent's own node, "" = not known. objects: what VirtualCluster objects feed, None where
     they are off. preserved: those whose removal an earlier process may have begun, and of which all
-    that Works made stays. found: what is found feeds, None = nothing is looked for. checkpoint:
-    where it is kept what the hub said, None = nowhere. hub: which one it is.
+    that Works made stays. found: what is found feeds, None = nothing is looked for. provided:
+    what the start read for features. hub: which one it is.
     """
 
     config: AgentConfig
@@ -97,7 +96,7 @@ class Process:
     objects: VirtualClusterSource | None = None
     preserved: frozenset[str] = frozenset()
     found: FoundSources | None = None
-    checkpoint: Checkpoint | None = None
+    provided: tuple[object, ...] = ()
     hub: HubIdentity = field(default_factory=HubIdentity)
     clock: Clock = field(default_factory=Clock)
 
@@ -117,10 +116,10 @@ class Common:
         self.virtual_clusters, self.objects = process.virtual_clusters, process.objects
         self.node, self.found, self.live = process.node, process.found, process.live
         self.preserved = process.preserved
-        self.checkpoint, self.hub = process.checkpoint, process.hub
+        self.hub = process.hub
         self.origins = Origins()
         self.hooks = Hooks()
-        self._provided: dict[type, Any] = {}
+        self._provided: dict[type, Any] = {type(part): part for part in process.provided}
         self.settings: TranslationSettings = translation_settings(config)
         self.switches: frozenset[str] = enabled_controllers(
             config.controllers, _also_enabled(config, clients)
@@ -160,6 +159,10 @@ class Common:
     def part(self, kind: type[T]) -> T:
         """Return what a feature provides. Raises KeyError: that feature is not in this agent."""
         return cast("T", self._provided[kind])
+
+    def find(self, kind: type[T]) -> T | None:
+        """Return what a feature or the start provides, None = nothing of this type."""
+        return self._provided.get(kind)
 
 
 def _also_enabled(config: AgentConfig, clients: Clients) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from karmada_vc_agent.access.hub_objects import AGENTS_GROUP, USER_PREFIX
 from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.model.karmada import AGENTS_GROUP, USER_PREFIX
 
 if TYPE_CHECKING:
     from karmada_vc_agent.kube.certificates import Certificate

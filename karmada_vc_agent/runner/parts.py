@@ -1,7 +1,7 @@
 """Everything that controllers are made from, put together once (docs/architecture.md)."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.missing_rights import MissingRights
@@ -19,8 +19,25 @@ from karmada_vc_agent.work.orphaned_objects import OrphanedObjects
 
 Runs = Callable[[], Awaitable[None]]
 
-if TYPE_CHECKING:
-    from karmada_vc_agent.runner.feature import Feature
+
+class Contribution(Protocol):
+    """A feature, as parts see it (feature.py)."""
+
+    @property
+    def prepare(self) -> Callable[[Common], None]:
+        """Provides what controllers share and sets hooks, before the path of Works is built."""
+
+    @property
+    def connect(self) -> "Callable[[Parts], None]":
+        """Do the same once all parts exist."""
+
+    @property
+    def controllers(self) -> tuple[Any, ...]:
+        """Their setups."""
+
+    @property
+    def conditions(self) -> tuple[Any, ...]:
+        """Of Clusters and VirtualCluster objects."""
 
 
 class Parts:
@@ -36,7 +53,7 @@ class Parts:
     controllers: all that run; nobody reads them but metrics.
     """
 
-    def __init__(self, process: Process, features: "tuple[Feature, ...]") -> None:
+    def __init__(self, process: Process, features: tuple[Contribution, ...]) -> None:
         self.common = common = Common(process)
         self.features = features
         for feature in features:

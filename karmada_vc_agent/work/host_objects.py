@@ -44,8 +44,8 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.translation.notices import Notice
+from karmada_vc_agent.work.bound_roles import BoundRoles
 from karmada_vc_agent.work.live_objects import LiveObjects, StoreOf
-from karmada_vc_agent.work.namespaces.bound_roles import BoundRoles
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import (
     Create,

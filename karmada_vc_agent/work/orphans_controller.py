@@ -15,7 +15,7 @@ from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, STAND_IN_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, namespaced_name
-from karmada_vc_agent.work.namespaces.bound_roles import BOUND, remove_stand_in
+from karmada_vc_agent.work.bound_roles import BOUND, remove_stand_in
 from karmada_vc_agent.work.rules.orphaned import work_of
 from karmada_vc_agent.work.works import Works
 

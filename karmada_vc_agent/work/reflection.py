@@ -22,7 +22,7 @@ from karmada_vc_agent.translation.restore import (
 )
 from karmada_vc_agent.translation.shape import MAX_LEVELS
 from karmada_vc_agent.work import dependencies
-from karmada_vc_agent.work.namespaces.bound_roles import is_stand_in
+from karmada_vc_agent.work.bound_roles import is_stand_in
 from karmada_vc_agent.work.rules.manifest_status import Reflection, manifest_status
 from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.works import WorkKey, is_listed

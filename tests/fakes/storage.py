@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from karmada_vc_agent.access.changes import fields_of
+from karmada_vc_agent.install.changes import fields_of
 from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
 from karmada_vc_agent.model.objects import Object, copy_object
 from tests.fakes.served import Served

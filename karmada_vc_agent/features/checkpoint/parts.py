@@ -7,10 +7,10 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.entry_source import Knowledge
 from karmada_vc_agent.features.checkpoint.offline_serving import OfflineServing
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint
-from karmada_vc_agent.features.checkpoint.shards import secret_names
 from karmada_vc_agent.features.checkpoint.writer import CONTACT_S, CheckpointWriter
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.model.domain import secret_names
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.health import Remark
@@ -137,6 +137,7 @@ def is_of_checkpoint(agent: str, need: Need) -> bool:
 
 def checkpoint_parts(common: Common, works: WorkParts) -> CheckpointParts | None:
     """Return what keeps the checkpoint, None where none is kept."""
-    if common.checkpoint is None:
+    checkpoint = common.find(Checkpoint)
+    if checkpoint is None:
         return None
-    return CheckpointParts(common.checkpoint, common, works)
+    return CheckpointParts(checkpoint, common, works)

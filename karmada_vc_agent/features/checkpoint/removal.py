@@ -3,10 +3,10 @@
 import asyncio
 import logging
 
-from karmada_vc_agent.features.checkpoint.shards import secret_names
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.retries import retry_until_done
+from karmada_vc_agent.model.domain import secret_names
 
 _log = logging.getLogger(__name__)
 

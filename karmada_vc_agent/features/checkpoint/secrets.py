@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from karmada_vc_agent.features.checkpoint.entries import identity
 from karmada_vc_agent.features.checkpoint.failures import Failures
-from karmada_vc_agent.features.checkpoint.shards import cluster_of_key, place_of, secret_names
+from karmada_vc_agent.features.checkpoint.shards import cluster_of_key, place_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -29,7 +29,7 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
 )
 from karmada_vc_agent.kube.retries import retry_on
-from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.domain import AGENT_LABEL, secret_names
 from karmada_vc_agent.model.objects import Object, is_map_of_texts
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ cluster's Works must not cost another one its own.
 import zlib
 from collections.abc import Collection, Mapping
 
-SECRETS = 32
+from karmada_vc_agent.model.domain import CHECKPOINT_SECRETS
+
 LARGEST_SECRET = 500_000
 """Bytes in one Secret; an API server takes 1 MiB, and a request for it with base64 is larger."""
 LARGEST_RULES = LARGEST_SECRET // 2
@@ -23,11 +24,6 @@ LARGEST_PART = LARGEST_SECRET // 4
 WORKS_A_PART = 256
 MOST_PARTS = 512
 RULES_KEY, CONTACT_KEY = "rules", "contact"
-
-
-def secret_names(agent: str) -> tuple[str, ...]:
-    """Return the names of all Secrets that an agent may use."""
-    return tuple(f"{agent}-checkpoint-{number}" for number in range(SECRETS))
 
 
 def head_key(cluster: str) -> str:
@@ -58,7 +54,7 @@ def part_of(name: str, parts: int) -> int:
 
 def place_of(cluster: str, part: int) -> int:
     """Return the number of the Secret of a part; the Cluster itself lies beside part 0."""
-    return (zlib.crc32(cluster.encode()) + part) % SECRETS
+    return (zlib.crc32(cluster.encode()) + part) % CHECKPOINT_SECRETS
 
 
 def parts_for(works: int, at_present: int = 1) -> int:

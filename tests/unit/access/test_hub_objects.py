@@ -12,7 +12,7 @@ from karmada_vc_agent.access.hub_objects import (
     named_clusters,
     reasons,
 )
-from karmada_vc_agent.access.manifest_text import manifest_text
+from karmada_vc_agent.install.manifest_text import manifest_text
 from karmada_vc_agent.model.objects import Object, dig, key_of
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,11 +8,12 @@ import pytest
 
 from karmada_vc_agent.agent import STANDING_BY, Agent
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
+from karmada_vc_agent.features.checkpoint import hub_start
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object, annotations_of
-from karmada_vc_agent.runner import hub_presence, hub_start
+from karmada_vc_agent.runner import hub_presence
 from karmada_vc_agent.telemetry.health import Remark
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer

@@ -6,8 +6,8 @@ import pytest
 
 from karmada_vc_agent.agent import NEITHER, Agent
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.checkpoint import hub_start
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.runner import hub_start
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fuzz.served_ways import _HUB, _furnish

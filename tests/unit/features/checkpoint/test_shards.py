@@ -7,21 +7,20 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.features.checkpoint.shards import (
     LARGEST_SECRET,
-    SECRETS,
     cluster_of_key,
     head_key,
     left_out,
     part_of,
     parts_for,
     place_of,
-    secret_names,
     works_key,
 )
+from karmada_vc_agent.model.domain import CHECKPOINT_SECRETS, secret_names
 
 
 def test_names_are_the_same_whatever_is_saved() -> None:
     names = secret_names("agent")
-    assert len(set(names)) == SECRETS
+    assert len(set(names)) == CHECKPOINT_SECRETS
     assert names[0] == "agent-checkpoint-0"
 
 
@@ -38,7 +37,9 @@ def test_parts_are_about_equal() -> None:
 
 def test_few_works_lie_in_the_secret_of_their_cluster() -> None:
     assert parts_for(0) == parts_for(256) == 1
-    assert {place_of("a", part) for part in range(SECRETS)} == set(range(SECRETS))
+    assert {place_of("a", part) for part in range(CHECKPOINT_SECRETS)} == set(
+        range(CHECKPOINT_SECRETS)
+    )
 
 
 def test_ten_thousand_works_are_split() -> None:

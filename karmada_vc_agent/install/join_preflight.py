@@ -1,0 +1,138 @@
+"""Checks of `join` and `leave` before anything is written."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
+from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent_of, cluster_id
+from karmada_vc_agent.cluster.rules.cluster_registration import served_by_another
+from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.features.objects.crd import definition
+from karmada_vc_agent.install.apply_objects import find, needs_of
+from karmada_vc_agent.install.removals import NEEDS as NEEDS_TO_PRUNE
+from karmada_vc_agent.install.removals import workload
+from karmada_vc_agent.kube.access_review import may
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.model.domain import HOST_ANNOTATION
+from karmada_vc_agent.model.objects import annotations_of, dig
+from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
+
+CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
+
+
+class PreflightError(CommandError):
+    """`join` or `leave` cannot succeed; one problem a line."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_uid: str) -> None:
+    """Reject names that another agent or cluster uses on the hub.
+
+    namespace: the agent's on the host. host_uid: UID of the host's kube-system; empty = unknown,
+    then only Push Clusters are detected. Raises PreflightError, KubeError.
+    """
+    clusters = await hub.get(CLUSTERS_PATH)
+    ids = {name: cluster_id(host_uid, name) if host_uid else "" for name in access.clusters}
+    problems = []
+    for cluster in clusters.get("items") or []:
+        name, found = cluster["metadata"]["name"], dig(cluster, "spec", "id")
+        if name in ids and (found != ids[name] if host_uid else _is_push(cluster)):
+            problems.append(
+                f'Cluster "{name}" on the hub belongs to another member cluster (its spec.id is '
+                f"{found}); give the virtual cluster another name"
+            )
+        elif name not in ids and found in ids.values() and found:
+            mine = next(key for key, value in ids.items() if value == found)
+            problems.append(
+                f'Cluster "{name}" on the hub already has the id of "{mine}"; remove it first'
+            )
+        elif name in ids and agent_of(cluster) not in ("", agent_id(namespace, access.agent)):
+            problems.append(served_by_another(name, agent_of(cluster)))
+        if name == access.agent and name not in ids:
+            problems.append(
+                f'the agent would have the same user name as Cluster "{name}"; choose '
+                "another agentName"
+            )
+    role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}")
+    owner = annotations_of(role or {}).get(HOST_ANNOTATION, "")
+    if owner and access.host_id and owner != access.host_id:
+        problems.append(
+            f'ClusterRole "{access.role}" belongs to an agent "{access.agent}" on another host; '
+            "choose another agentName"
+        )
+    if problems:
+        raise PreflightError(problems)
+
+
+def needs_on_hub(access: HubAccess) -> list[Need]:
+    """Return the rights that an administrator needs on the hub for `join`."""
+    return [
+        Need("list", "cluster.karmada.io", "clusters"),
+        Need("get", "", "namespaces", name="kube-system"),
+        *needs_of(hub_objects(access)),
+        *NEEDS_TO_PRUNE,
+    ]
+
+
+def needs_for_certificate() -> list[Need]:
+    """Return the rights that an administrator needs on the hub to get a certificate signed."""
+    group, requests = "certificates.k8s.io", "certificatesigningrequests"
+    return [
+        Need("create", group, requests),
+        Need("get", group, requests),
+        Need("update", group, f"{requests}/approval"),
+        Need("approve", group, "signers", name="kubernetes.io/kube-apiserver-client"),
+    ]
+
+
+def needs_on_host(agent: str, namespace: str, *, objects: bool) -> list[Need]:
+    """Return the rights that an administrator needs on the host to install the agent.
+
+    objects: whether the CustomResourceDefinition is installed, too.
+    """
+    made = [*base_objects(HostInstall(agent, namespace, "")), *workload(agent, namespace)]
+    writes = ("get", "create", "patch")
+    return [
+        Need("get", "", "namespaces", name="kube-system"),
+        *needs_of([*made, definition()] if objects else made),
+        *(
+            Need(verb, RBAC_GROUP, kind)
+            for kind in ("clusterroles", "clusterrolebindings")
+            for verb in writes
+        ),
+        *(
+            Need(verb, RBAC_GROUP, kind, namespace)
+            for kind in ("roles", "rolebindings")
+            for verb in writes
+        ),
+        # RBAC: who grants rights must hold them, or `escalate` and `bind`.
+        *(Need(verb, RBAC_GROUP, "clusterroles") for verb in ("escalate", "bind")),
+        *(
+            Need(verb, "admissionregistration.k8s.io", f"validatingadmissionpolic{end}")
+            for end in ("ies", "ybindings")
+            for verb in ("get", "create", "update")
+        ),
+        *NEEDS_TO_PRUNE,
+    ]
+
+
+async def check_rights(client: ApiClient, needs: Iterable[Need]) -> None:
+    """Ask the server for each right. Raises PreflightError with the missing rules, KubeError."""
+    wanted = list(needs)
+    allowed = await asyncio.gather(*(may(client, need) for need in wanted))
+    missing = [need for need, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
+    if missing:
+        source = client.credentials.source
+        raise PreflightError(
+            [f"{client.name}: {source} lacks rights; add these rules, or use another account:"]
+            + [f"  {need}" for need in missing]
+        )
+
+
+def _is_push(cluster: dict[str, object]) -> bool:
+    return bool(dig(cluster, "spec", "syncMode") != "Pull")

@@ -1,0 +1,100 @@
+"""A certificate is requested: approved although others write, waited for, and said why not."""
+
+import asyncio
+import base64
+from typing import Any
+
+import orjson
+import pytest
+
+from karmada_vc_agent.install.agent_certificate import (
+    SIGNING_S,
+    CertificateError,
+    ClientCertificate,
+    request_certificate,
+)
+from karmada_vc_agent.kube.certificates import REQUESTS_PATH
+from karmada_vc_agent.kube.errors import ConflictError
+from tests.fakes.api_server import FakeApiServer
+
+PATH = f"{REQUESTS_PATH}/agent-00000"
+APPROVAL = f"{PATH}/approval"
+USER = "system:karmada:agent:branches"
+
+
+@pytest.fixture(autouse=True)
+def _known_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda _: "000000")
+
+
+async def request(hub: FakeApiServer, *, approves: bool = True) -> ClientCertificate:
+    return await request_certificate(hub.client("hub"), USER, "agent", 600, approves=approves)
+
+
+def answer(hub: FakeApiServer, **status: Any) -> None:
+    """Have the request read from now on with this status."""
+    body = orjson.dumps({"metadata": {"name": "agent-00000"}, "status": status})
+    hub.answer(body, path=PATH, times=10_000)
+
+
+def condition(kind: str, message: str = "") -> dict[str, str]:
+    return {"type": kind, "status": "True", "message": message}
+
+
+def sign(hub: FakeApiServer) -> None:
+    answer(hub, certificate=base64.b64encode(b"PEM").decode())
+
+
+async def test_approval_that_meets_another_write_is_tried_again(hub: FakeApiServer) -> None:
+    hub.fail(409, "Conflict", method="PUT", path=APPROVAL, times=3)
+    hub.answer(b"{}", path=APPROVAL)
+    asyncio.get_running_loop().call_later(2.0, sign, hub)
+    found = await request(hub)
+    assert (found.certificate, found.request) == (b"PEM", "agent-00000")
+    approvals = hub.asked("PUT", APPROVAL)
+    assert len(approvals) == 4
+    (approved,) = approvals[-1].body["status"]["conditions"]
+    assert (approved["type"], approved["reason"]) == ("Approved", "KarmadaVcAgentJoin")
+
+
+async def test_conflicts_without_end_are_told(hub: FakeApiServer) -> None:
+    hub.fail(409, "Conflict", method="PUT", path=APPROVAL, times=99)
+    with pytest.raises(ConflictError):
+        await request(hub)
+    assert len(hub.asked("PUT", APPROVAL)) == 5
+
+
+async def test_what_is_approved_already_is_not_written(hub: FakeApiServer) -> None:
+    answer(hub, conditions=[condition("Approved")], certificate=base64.b64encode(b"PEM").decode())
+    assert (await request(hub)).certificate == b"PEM"
+    assert not hub.asked("PUT", APPROVAL)
+
+
+async def test_signature_is_looked_for_less_and_less_often(hub: FakeApiServer) -> None:
+    asyncio.get_running_loop().call_later(10.5, sign, hub)
+    await request(hub, approves=False)
+    # At 0, 0.05, 0.15, 0.35, 0.75 and 1.55 s, then each second up to 10.55 s.
+    assert len(hub.asked("GET", PATH)) == 15
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({}, "nobody approved it"),
+        ({"conditions": [condition("Approved")]}, "although it is approved"),
+    ],
+)
+async def test_signature_that_does_not_come_is_told_with_what_was_seen(
+    hub: FakeApiServer, status: dict[str, Any], said: str
+) -> None:
+    answer(hub, **status)
+    started = asyncio.get_running_loop().time()
+    with pytest.raises(CertificateError, match=rf"not signed within 60 s \({said}\)"):
+        await request(hub, approves=False)
+    assert asyncio.get_running_loop().time() - started == pytest.approx(SIGNING_S)
+
+
+async def test_refusal_ends_the_wait(hub: FakeApiServer) -> None:
+    answer(hub, conditions=[condition("Denied", "not this one")])
+    with pytest.raises(CertificateError, match="Denied: not this one"):
+        await request(hub, approves=False)

@@ -1,0 +1,159 @@
+"""Trust in a hub: tokens, hashes, signatures of cluster-info."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from karmada_vc_agent.install.bootstrap import (
+    BootstrapError,
+    BootstrapToken,
+    _cluster_info,
+    check_hash,
+    parse_token,
+    public_key_hash,
+    trusted_server,
+    verify,
+)
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects
+from tests.fakes.api_server import FakeApiServer
+
+TOKEN = parse_token("abcdef.0123456789abcdef")
+
+
+def base64url(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def authority() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ca")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+AUTHORITY = authority()
+
+
+def signed(content: str, token: BootstrapToken = TOKEN, header: str = "") -> Object:
+    """Return cluster-info as the hub's bootstrapsigner leaves it."""
+    head = base64url((header or f'{{"alg":"HS256","kid":"{token.token_id}"}}').encode())
+    text = f"{head}.{base64url(content.encode())}".encode()
+    mac = hmac.new(token.secret.encode(), text, hashlib.sha256).digest()
+    signature = f"{head}..{base64url(mac)}"
+    return {"data": {"kubeconfig": content, f"jws-kubeconfig-{token.token_id}": signature}}
+
+
+def kubeconfig() -> str:
+    data = base64.b64encode(AUTHORITY).decode()
+    cluster = {"server": "https://hub:1", "certificate-authority-data": data}
+    return yaml.safe_dump({"clusters": [{"cluster": cluster}]})
+
+
+@pytest.mark.parametrize("text", ["", "abcdef", "abcdef.short", "ABCDEF.0123456789abcdef"])
+def test_what_is_no_token_is_refused_and_not_told(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a valid bootstrap token") as caught:
+        parse_token(text)
+    assert not text or text not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "sha256:12", "md5:" + "0" * 64])
+def test_what_is_no_hash_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a valid hash"):
+        check_hash(text)
+
+
+def test_a_signature_of_the_token_is_accepted() -> None:
+    assert verify(signed(kubeconfig()), TOKEN) == kubeconfig()
+
+
+def test_a_changed_content_is_refused() -> None:
+    info = signed(kubeconfig())
+    info["data"]["kubeconfig"] += " "
+    with pytest.raises(BootstrapError, match="not signed with this token"):
+        verify(info, TOKEN)
+
+
+def test_a_signature_with_another_secret_is_refused() -> None:
+    other = BootstrapToken(TOKEN.token_id, "f" * 16)
+    with pytest.raises(BootstrapError, match="not signed with this token"):
+        verify(signed(kubeconfig(), other), TOKEN)
+
+
+def test_a_signature_without_algorithm_is_refused() -> None:
+    info = signed(kubeconfig(), header='{"alg":"none","kid":"abcdef"}')
+    with pytest.raises(BootstrapError, match="not signed with this token"):
+        verify(info, TOKEN)
+
+
+def test_a_token_that_the_hub_does_not_know_is_named_by_its_id_only() -> None:
+    with pytest.raises(BootstrapError, match='does not know token "abcdef"') as caught:
+        verify({"data": {"kubeconfig": ""}}, TOKEN)
+    assert TOKEN.secret not in str(caught.value)
+
+
+def test_the_pinned_authority_is_accepted_and_another_refused() -> None:
+    info = signed(kubeconfig())
+    cluster = trusted_server(info, TOKEN, (public_key_hash(AUTHORITY),))
+    assert cluster["server"] == "https://hub:1"
+    assert trusted_server(info, TOKEN, ()) == cluster
+    with pytest.raises(BootstrapError, match="certificate authority has hash sha256:"):
+        trusted_server(info, TOKEN, (public_key_hash(authority()),))
+
+
+def test_a_signed_text_that_is_no_kubeconfig_is_refused() -> None:
+    with pytest.raises(BootstrapError, match="no usable kubeconfig"):
+        trusted_server(signed("a: b"), TOKEN, ())
+
+
+def published(cluster_info: Object) -> Object:
+    made = objects.config_map("cluster-info", "kube-public")
+    return {**made, "data": cluster_info["data"]}
+
+
+async def test_wait_for_a_signature_is_told_before_it_ends_with_the_token_s_id(
+    hub: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.seed(published({"data": {"kubeconfig": kubeconfig()}}))
+    asking = asyncio.create_task(_cluster_info(Credentials(hub.url, None, "a test"), TOKEN))
+    await asyncio.sleep(2)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == (
+        'waiting up to 30 s for the hub to sign cluster-info for token "abcdef"; it does so '
+        "shortly after a token was created\n"
+    )
+    with pytest.raises(
+        BootstrapError, match='does not know token "abcdef": it is wrong or has expired'
+    ):
+        verify(await asking, TOKEN)
+
+
+async def test_nothing_is_told_where_the_signature_is_there(
+    hub: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.seed(published(signed(kubeconfig())))
+    found = await _cluster_info(Credentials(hub.url, None, "a test"), TOKEN)
+    await asyncio.sleep(5)
+    assert verify(found, TOKEN) == kubeconfig()
+    assert capsys.readouterr().err == ""

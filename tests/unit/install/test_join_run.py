@@ -1,0 +1,293 @@
+"""What `join` does with a hub and a host, and what it leaves to the administrator."""
+
+import base64
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from msgspec import structs
+
+from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
+from karmada_vc_agent.access.policy_owner import GROUP
+from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
+from karmada_vc_agent.install.agent_certificate import ClientCertificate, kubeconfig_text
+from karmada_vc_agent.install.host_rights import Approvals
+from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan, Output
+from karmada_vc_agent.install.join_preflight import PreflightError
+from karmada_vc_agent.install.join_run import run_join
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
+from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects, served
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.authority import Authority
+from tests.fakes.objects import virtual_cluster
+from tests.fakes.served import Served
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+ACCESS = HubAccess("branches", ("branch-a",))
+ELSEWHERE = "https://hub.example:5443"
+RBAC = "rbac.authorization.k8s.io/v1"
+HUB = (
+    *served.HUB,
+    Served(RBAC, "clusterroles", "ClusterRole", namespaced=False),
+    Served(RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+    Served(RBAC, "roles", "Role"),
+    Served(RBAC, "rolebindings", "RoleBinding"),
+)
+
+POLICIES = tuple(
+    Served(f"{GROUP}/v1", f"validatingadmission{plural}", f"Validating{kind}", namespaced=False)
+    for plural, kind in (
+        ("policies", "AdmissionPolicy"),
+        ("policybindings", "AdmissionPolicyBinding"),
+    )
+)
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+UNPOLICED = (
+    *served.HOST,
+    Served("v1", "serviceaccounts", "ServiceAccount"),
+    Served("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    Served(
+        "apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        namespaced=False,
+    ),
+)
+HOST = (*UNPOLICED, *POLICIES)
+
+
+@dataclass
+class Ends:
+    """Hub and host, and their kubeconfigs; the administrator may do everything."""
+
+    hub: FakeApiServer
+    host: FakeApiServer
+    folder: Path
+
+    def kubeconfig(self, name: str, server: FakeApiServer) -> str:
+        path = self.folder / name
+        content = {
+            "current-context": "main",
+            "contexts": [{"name": "main", "context": {"cluster": "main"}}],
+            "clusters": [{"name": "main", "cluster": {"server": server.url}}],
+        }
+        path.write_text(yaml.safe_dump(content))
+        return str(path)
+
+    def plan(self, output: Output, server: str = "", *, is_elsewhere: bool = False) -> JoinPlan:
+        return JoinPlan(
+            access=ACCESS,
+            namespace="agents",
+            config=AgentConfig(
+                agent_name="branches", virtual_clusters=(virtual_cluster("branch-a"),)
+            ),
+            approvals=Approvals(),
+            is_elsewhere=is_elsewhere,
+            settings="kind: AgentConfig\n",
+            image="agent:1",
+            sets_image=False,
+            hub=HubOptions(self.kubeconfig("hub", self.hub), server=server),
+            kubeconfig=self.kubeconfig("host", self.host),
+            lifetime_s=3600,
+            sides=("hub", "host"),
+            output=output,
+        )
+
+    def install_certificate(self, server: str) -> str:
+        """Put a kubeconfig as `join` makes it into the Secret; return it."""
+        chain, key = Authority().pair(start=datetime.now(UTC))
+        text = kubeconfig_text({"server": server}, "branches", ClientCertificate(chain, key, ""))
+        metadata = {"name": "karmada-kubeconfig", "namespace": "agents"}
+        data = {"karmada-kubeconfig": base64.b64encode(text.encode()).decode()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        self.host.seed(objects.namespace("agents"), secret)
+        return text
+
+
+@pytest.fixture
+async def ends(tmp_path: Path) -> AsyncIterator[Ends]:
+    async with FakeApiServer(HUB) as hub, FakeApiServer(HOST) as host:
+        for server in (hub, host):
+            system = objects.namespace("kube-system")
+            system["metadata"]["uid"] = str(uuid.uuid4())
+            server.seed(system)
+            server.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS, times=1000)
+        yield Ends(hub, host, tmp_path)
+
+
+PRINT = Output(prints=True)
+
+
+async def test_printing_has_the_hub_sign_nothing(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await run_join(ends.plan(PRINT))
+    assert ends.hub.writes() == []
+    assert ends.host.writes() == []
+    printed = capsys.readouterr().out
+    assert "kind: Deployment" in printed
+    assert "kind: Secret" not in printed
+    assert "# Still needed: Secret karmada-kubeconfig in agents" in printed
+    assert "--apply and --output-dir have it signed" in printed
+
+
+async def test_agent_keeps_off_the_nodes_of_objects(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    selector = {"matchLabels": {"example.com/branch": "b"}}
+    head = {"apiVersion": "virtualcluster.kubeedge.io/v1alpha1", "kind": "VirtualCluster"}
+    spec = {"nodeSelector": selector}
+    ends.host.seed({**head, "metadata": {"name": "branch-b"}, "spec": spec})
+    plan = ends.plan(PRINT)
+    config = structs.replace(plan.config, objects=ObjectSettings(enabled=True))
+    await run_join(replace(plan, config=config))
+    made = yaml.safe_load_all(capsys.readouterr().out)
+    (agent,) = (each for each in made if each["kind"] == "Deployment")
+    affinity = agent["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    off = {"key": "example.com/branch", "operator": "NotIn", "values": ["b"]}
+    assert off in term["matchExpressions"]
+
+
+async def test_printing_shows_the_certificate_that_is_installed(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ends.install_certificate(ELSEWHERE)
+    await run_join(ends.plan(PRINT, ELSEWHERE))
+    assert ends.hub.writes() == []
+    assert base64.b64encode(text.encode()).decode() in capsys.readouterr().out
+
+
+async def test_dry_run_tells_what_would_be_done_and_does_nothing(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await run_join(ends.plan(Output(applies=True, is_dry=True)))
+    assert ends.hub.changes() == []
+    assert ends.host.changes() == []
+    lines = capsys.readouterr().out.splitlines()
+    assert "hub: create Namespace karmada-cluster" in lines
+    assert "hub: sign a client certificate for system:karmada:agent:branches" in lines
+    assert "host: create Deployment agents/branches" in lines
+    assert lines[-1] == "Nothing was changed (--dry-run)"
+
+
+async def test_joined_once_nothing_is_left_to_change(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends.install_certificate(ELSEWHERE)
+    plan = ends.plan(Output(applies=True), ELSEWHERE)
+    await run_join(plan)
+    told = capsys.readouterr().out.splitlines()
+    assert "host: create Deployment agents/branches" in told
+    assert told[-1] == "Joined"
+    changed = len(ends.host.changes()), len(ends.hub.changes())
+    await run_join(plan)
+    assert capsys.readouterr().out.splitlines() == ["Nothing to change"]
+    assert (len(ends.host.changes()), len(ends.hub.changes())) == changed
+
+
+@pytest.mark.parametrize(
+    ("server", "is_elsewhere", "warns"),
+    [
+        ("", False, True),
+        ("https://localhost:1", False, True),
+        (ELSEWHERE, False, False),
+        ("", True, False),
+    ],
+)
+async def test_hub_address_that_a_pod_cannot_reach_is_warned_of(
+    ends: Ends, capsys: pytest.CaptureFixture[str], server: str, *, is_elsewhere: bool, warns: bool
+) -> None:
+    await run_join(ends.plan(PRINT, server, is_elsewhere=is_elsewhere))
+    warning = capsys.readouterr().err
+    assert ("inside a Pod" in warning) is warns
+    assert ("with --karmada-server" in warning) is warns
+
+
+# --- what is not desired any more --------------------------------------------------------
+
+EVERY_WORK = f"/apis/{RBAC}/clusterrolebindings/vc-agent:branches:works"
+
+
+def role(name: str, **labels: str) -> Object:
+    metadata = {"name": name, "namespace": "tenants", "labels": labels}
+    return {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": []}
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+async def test_rights_on_every_cluster_end_with_any_name(
+    ends: Ends, capsys: pytest.CaptureFixture[str], *, is_dry: bool
+) -> None:
+    ends.install_certificate(ELSEWHERE)
+    ends.hub.seed(*hub_objects(replace(ACCESS, any_name=True)))
+    plan = ends.plan(Output(applies=True, is_dry=is_dry), ELSEWHERE)
+    await run_join(plan)
+    assert (ends.hub.find(EVERY_WORK) is not None) == is_dry
+    told = "hub: remove ClusterRoleBinding vc-agent:branches:works"
+    assert told in capsys.readouterr().out
+    kept = f"/apis/{RBAC}/namespaces/karmada-es-branch-a/rolebindings/vc-agent:branches:works"
+    assert ends.hub.find(kept)
+
+
+async def test_rights_on_the_host_end_with_their_settings(ends: Ends) -> None:
+    """As those to impersonate an account that `applyAs` named; others' roles stay."""
+    ends.install_certificate(ELSEWHERE)
+    own = {AGENT_LABEL: "branches"}
+    kept = (
+        role("vc-agent:branches:kinds", **own, **{CLUSTER_LABEL: "branch-a"}),
+        role("vc-agent:other", **{AGENT_LABEL: "other"}),
+        role("shop", **own),
+    )
+    ends.host.seed(role("vc-agent:branches", **own), *kept)
+    await run_join(ends.plan(Output(applies=True), ELSEWHERE))
+    left = ends.host.listed(f"/apis/{RBAC}/namespaces/tenants/roles")
+    assert {each["metadata"]["name"] for each in left} == {
+        each["metadata"]["name"] for each in kept
+    }
+
+
+# --- hosts that refuse --------------------------------------------------------------------
+
+
+async def test_nothing_is_written_where_the_host_refuses_the_definition(ends: Ends) -> None:
+    plan = ends.plan(Output(applies=True), ELSEWHERE)
+    config = structs.replace(plan.config, objects=ObjectSettings(enabled=True))
+    name = "virtualclusters.virtualcluster.kubeedge.io"
+    refusal = "estimated rule cost exceeds budget by factor of more than 100x"
+    ends.host.fail(422, "Invalid", message=refusal, path=f"{DEFINITIONS}/{name}")
+    with pytest.raises(PreflightError) as refused:
+        await run_join(replace(plan, config=config))
+    assert refused.value.problems == (
+        f"host: CustomResourceDefinition {name} is refused: {refusal}",
+        "Nothing was changed",
+    )
+    assert ends.hub.changes() == ends.host.changes() == []
+
+
+async def test_nothing_is_written_where_the_host_refuses_a_policy(ends: Ends) -> None:
+    path = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
+    ends.host.fail(422, "Invalid", message="undeclared reference", method="POST", path=path)
+    with pytest.raises(PreflightError, match="undeclared reference"):
+        await run_join(ends.plan(Output(applies=True), ELSEWHERE))
+    assert ends.hub.changes() == ends.host.changes() == []
+
+
+async def test_host_without_policies_is_joined_only_if_the_administrator_says_so(
+    ends: Ends,
+) -> None:
+    async with FakeApiServer(UNPOLICED) as old:
+        old.seed(*ends.host.listed("/api/v1/namespaces"))
+        old.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS, times=1000)
+        ends = replace(ends, host=old)
+        ends.install_certificate(ELSEWHERE)
+        plan = ends.plan(Output(applies=True), ELSEWHERE)
+        with pytest.raises(PreflightError, match=r"no ValidatingAdmissionPolicy.*--unconfined"):
+            await run_join(plan)
+        assert ends.hub.changes() == old.changes() == []
+        await run_join(replace(plan, unconfined=True))
+        assert old.find("/apis/apps/v1/namespaces/agents/deployments/branches")

@@ -1,0 +1,184 @@
+"""As whom `leave` gives namespaces up while policies protect them, and when the policies go."""
+
+import json
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.access.admission import policies
+from karmada_vc_agent.access.policy_owner import GROUP, PolicyOwner, is_about_placement
+from karmada_vc_agent.install.join_preflight import PreflightError
+from karmada_vc_agent.install.leave_checks import claims_user
+from karmada_vc_agent.install.leave_purge import give_up_policies
+from karmada_vc_agent.install.leave_steps import Leaving
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import ForbiddenError, PageError
+from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.pages import PAGES
+from tests.fakes.served import Served
+
+LEAVING = Leaving("branch-a", "agent", "agents", preserve=False, timeout_s=1.0)
+ACCOUNT = "system:serviceaccount:agents:agent"
+OWNER = PolicyOwner("agent", "agents", ACCOUNT)
+POLICIES = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
+BINDINGS = f"/apis/{GROUP}/v1/validatingadmissionpolicybindings"
+_KINDS = "validatingadmissionpolicies,validatingadmissionpolicybindings"
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+MAY = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+def about_placement(owner: PolicyOwner) -> list[Object]:
+    return [each for each in policies(owner) if is_about_placement(each["metadata"]["name"])]
+
+
+@pytest.fixture
+def protected(host: FakeApiServer) -> FakeApiServer:
+    """Return a host with the policies of an agent."""
+    for plural, end in (("policies", "Policy"), ("policybindings", "PolicyBinding")):
+        resource, kind = f"validatingadmission{plural}", f"ValidatingAdmission{end}"
+        host.storage.served.append(Served(f"{GROUP}/v1", resource, kind, namespaced=False))
+    host.seed(objects.namespace("agents"), *about_placement(OWNER))
+    return host
+
+
+def be(host: FakeApiServer, name: str, *allowed: bool) -> None:
+    """Let the host say who we are, and what is allowed, question by question."""
+    host.answer(json.dumps({"status": {"userInfo": {"username": name}}}).encode(), 201, path=WHO)
+    for answer in allowed:
+        host.answer(json.dumps({"status": {"allowed": answer}}).encode(), 201, path=MAY)
+
+
+def asked(host: FakeApiServer) -> list[tuple[str, str, str]]:
+    found: list[Any] = [
+        (request.body["spec"]["resourceAttributes"], request.headers)
+        for request in host.asked("POST", MAY)
+    ]
+    return [
+        (what["verb"], what["resource"], headers.get("Impersonate-User", ""))
+        for what, headers in found
+    ]
+
+
+async def test_without_policies_nobody_is_impersonated(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    assert await claims_user(client, "agent") == ""
+    assert host.writes() == []
+
+
+@pytest.mark.parametrize("page", ["404 plain", "404 Status of a cluster", "502 page"])
+async def test_page_in_place_of_a_policy_is_not_a_host_without_policies(
+    protected: FakeApiServer, client: ApiClient, page: str
+) -> None:
+    with protected.in_front(PAGES[page]), pytest.raises(PageError):
+        await claims_user(client, "agent")
+
+
+async def test_the_account_of_the_agent_itself_impersonates_nobody(
+    protected: FakeApiServer, client: ApiClient
+) -> None:
+    be(protected, ACCOUNT)
+    assert await claims_user(client, "agent") == ""
+
+
+async def test_an_administrator_acts_as_the_account_of_the_agent(
+    protected: FakeApiServer, client: ApiClient
+) -> None:
+    be(protected, "admin", True, True, True)
+    assert await claims_user(client, "agent") == ACCOUNT
+    assert asked(protected) == [
+        ("impersonate", "serviceaccounts", ""),
+        ("patch", "namespaces", ACCOUNT),
+        ("delete", "namespaces", ACCOUNT),
+    ]
+
+
+async def test_who_may_not_act_as_the_agent_is_told_the_rule(
+    protected: FakeApiServer, client: ApiClient
+) -> None:
+    be(protected, "somebody", False)
+    with pytest.raises(PreflightError) as raised:
+        await claims_user(client, "agent")
+    first, rule = raised.value.problems
+    assert f"lets only {ACCOUNT} release namespaces" in first
+    assert rule == (
+        '  {apiGroups: [""], resources: [serviceaccounts], resourceNames: [agent], '
+        "verbs: [impersonate]} in namespace agents"
+    )
+
+
+async def test_an_agent_whose_rights_were_removed_is_no_help_and_what_is_gets_told(
+    protected: FakeApiServer, client: ApiClient
+) -> None:
+    be(protected, "admin", True, True, False)
+    with pytest.raises(PreflightError) as raised:
+        await claims_user(client, "agent")
+    told = "\n".join(raised.value.problems)
+    assert '{apiGroups: [""], resources: [namespaces], verbs: [delete]} cluster-wide' in told
+    assert f"  kubectl delete {_KINDS} -l {AGENT_LABEL}=agent" in told
+
+
+async def test_who_may_not_read_policies_is_told_the_rule(
+    protected: FakeApiServer, client: ApiClient
+) -> None:
+    path = f"{POLICIES}/{OWNER.claims_policy}"
+    text = 'User "somebody" cannot get resource "validatingadmissionpolicies"'
+    protected.fail(403, "Forbidden", path=path, message=text)
+    with pytest.raises(ForbiddenError, match=r"needs rule .*validatingadmissionpolicies"):
+        await claims_user(client, "agent")
+
+
+async def test_policies_go_with_the_last_virtual_cluster(
+    protected: FakeApiServer, client: ApiClient
+) -> None:
+    said: list[str] = []
+    protected.seed(objects.claimed("branch-a", agent="agent"))
+    await give_up_policies(client, LEAVING, said.append)
+    assert protected.listed(POLICIES) == protected.listed(BINDINGS) == []
+    assert len(said) == 5
+    assert said[-1].startswith("host: removed ValidatingAdmissionPolicy ")
+
+
+async def test_policies_go_though_the_namespace_of_the_agent_went_first(
+    protected: FakeApiServer, client: ApiClient
+) -> None:
+    protected.remove("/api/v1/namespaces/agents")
+    await give_up_policies(client, LEAVING, lambda _: None)
+    assert protected.listed(POLICIES) == []
+
+
+@pytest.mark.parametrize("left", [True, False])
+async def test_policies_stay_while_another_virtual_cluster_is_registered(
+    protected: FakeApiServer, client: ApiClient, *, left: bool
+) -> None:
+    record = {"uid": "", "settings": ""} | ({"has_left": True} if left else {})
+    state = objects.config_map("agent-state", "agents")
+    state["data"] = {"cluster.branch-a": '{"uid": "", "settings": ""}'}
+    state["data"]["cluster.branch-b"] = json.dumps(record)
+    protected.seed(state)
+    await give_up_policies(client, LEAVING, lambda _: None)
+    assert len(protected.listed(POLICIES)) == (0 if left else 2)
+
+
+async def test_policies_stay_while_another_virtual_cluster_has_namespaces(
+    protected: FakeApiServer, client: ApiClient
+) -> None:
+    protected.seed(objects.claimed("branch-b", agent="agent"))
+    await give_up_policies(client, LEAVING, lambda _: None)
+    assert len(protected.listed(POLICIES)) == 2
+
+
+async def test_policies_of_another_agent_are_not_touched(
+    protected: FakeApiServer, client: ApiClient
+) -> None:
+    other = PolicyOwner("other", "others", "x")
+    protected.seed(
+        *(each for each in policies(other) if each["metadata"]["name"] == other.claims_policy)
+    )
+    await give_up_policies(client, LEAVING, lambda _: None)
+    assert {labels["metadata"]["labels"][AGENT_LABEL] for labels in protected.listed(POLICIES)} == {
+        "other"
+    }

@@ -1,0 +1,213 @@
+"""What `leave` says before it acts, and what `leave --prune` says of what it finds."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.install.leave_run import (
+    LeavePlan,
+    run_leave,
+    run_prune,
+    run_purge,
+    warn,
+)
+from karmada_vc_agent.install.leave_steps import (
+    HubFacts,
+    LeaveError,
+    Leaving,
+    is_served,
+    read_hub,
+    wait_deleted,
+)
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.errors import NotServedError
+from karmada_vc_agent.model.domain import AGENT_LABEL
+from tests.fakes import objects, served
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.served import Served
+
+BINDINGS = "work.karmada.io/v1alpha2"
+RBAC = "rbac.authorization.k8s.io/v1"
+HUB = (
+    *served.HUB,
+    Served(BINDINGS, "resourcebindings", "ResourceBinding", is_custom=True),
+    Served(
+        BINDINGS,
+        "clusterresourcebindings",
+        "ClusterResourceBinding",
+        namespaced=False,
+        is_custom=True,
+    ),
+    *(each for each in served.HOST if each.api_version == RBAC),
+)
+NOBODY = Credentials("https://nobody", None, "a test")
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer(HUB) as server:
+        yield server
+
+
+def leaving(*, preserve: bool = False) -> Leaving:
+    return Leaving("branch-a", "agent", "agents", preserve, timeout_s=1.0)
+
+
+@pytest.mark.parametrize(("preserve", "fate"), [(False, "ends"), (True, "stays")])
+def test_warning_tells_what_becomes_of_what_bindings_run(
+    capsys: pytest.CaptureFixture[str], *, preserve: bool, fate: str
+) -> None:
+    plan = LeavePlan(leaving(preserve=preserve), NOBODY, NOBODY, is_sure=True, is_forced=False)
+    warn(plan, HubFacts({}, ("resourcebinding bank/teller",)))
+    first, second = capsys.readouterr().out.splitlines()
+    assert f"what they run there {fate}" in first
+    assert second == "  resourcebinding bank/teller"
+
+
+@pytest.mark.parametrize(
+    ("is_there", "told"),
+    [
+        (False, "its Cluster is not on the hub; karmada-vc-agent leave branch-a removes"),
+        (True, "its Cluster is being deleted on the hub, and everything it has with it"),
+    ],
+)
+async def test_prune_passes_over_a_cluster_that_is_gone_or_goes(
+    capsys: pytest.CaptureFixture[str],
+    hub: FakeApiServer,
+    host: FakeApiServer,
+    *,
+    is_there: bool,
+    told: str,
+) -> None:
+    if is_there:
+        cluster = objects.cluster("branch-a", "some-id")
+        cluster["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        hub.seed(cluster)
+    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
+    await run_prune(LeavePlan(leaving(), ends[0], ends[1], is_sure=True, is_forced=False))
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"branch-a: {told}")
+    assert last == "nothing to remove"
+    assert host.writes() == []
+
+
+async def running_agent_that_left(host: FakeApiServer) -> None:
+    """Let an agent lead on the host whose only virtual cluster has left."""
+    held = {"holderIdentity": "agent-0_1", "leaseDurationSeconds": 15, "renewTime": objects.SINCE}
+    metadata = {"name": "agent", "namespace": "agents"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    host.seed(objects.namespace("kube-system"), objects.namespace("agents"))
+    host.seed({**lease, "spec": held})
+    state = AgentState(host.client("host"), "agents", "agent")
+    await state.load()
+    await state.remember("branch-a", ClusterRecord("uid", "settings", has_left=True))
+
+
+async def test_rights_are_removed_with_the_last_virtual_cluster_though_an_agent_runs(
+    capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    await running_agent_that_left(host)
+    binding = {
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "vc-agent:agent"},
+    }
+    host.seed(binding)
+    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
+    await run_leave(LeavePlan(leaving(), ends[0], ends[1], is_sure=True, is_forced=False))
+    said = capsys.readouterr().out.splitlines()
+    assert "the running agent does not serve branch-a: cleaning up from here" in said
+    assert "host: agent agent has no virtual cluster left: removing all its rights" in said
+    assert host.listed(f"/apis/{RBAC}/clusterrolebindings") == []
+
+
+async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_left(
+    capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    await running_agent_that_left(host)
+    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
+    plan = LeavePlan(leaving(), ends[0], ends[1], is_sure=True, is_forced=False)
+
+    left = asyncio.create_task(run_leave(plan))
+    await asyncio.sleep(2)
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [
+        "Cluster branch-a is not on the hub; removing what remains of it"
+    ]
+    assert told.err == "waiting up to 25 s for leadership, now held by agent-0_1\n"
+    await left
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == "the running agent does not serve branch-a: cleaning up from here"
+    assert last == "branch-a had left before; nothing was left to remove"
+
+
+async def test_no_cluster_is_taken_for_gone_while_karmada_serves_none(hub: FakeApiServer) -> None:
+    """Its API servers go on listing everything else, as during an upgrade."""
+    hub.seed(objects.cluster("branch-a", "some-id"))
+    serves_all = list(hub.storage.served)
+    hub.storage.served = [r for r in serves_all if "cluster.karmada.io" not in r.api_version]
+    client = hub.client("hub")
+    plan = LeavePlan(leaving(), NOBODY, NOBODY, is_sure=True, is_forced=False)
+    for look in (
+        read_hub(client, "branch-a"),
+        wait_deleted(client, plan.what, print, releases=True),
+        is_served(client, plan.what, "agent-0_1"),
+    ):
+        with pytest.raises(NotServedError):
+            await look
+    hub.storage.served = serves_all
+    assert (await read_hub(client, "branch-a")).cluster
+
+
+def purging(hub: FakeApiServer, host: FakeApiServer, cluster: str = "") -> LeavePlan:
+    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
+    what = Leaving(cluster, "agent", "agents", preserve=False, timeout_s=1.0)
+    return LeavePlan(what, ends[0], ends[1], is_sure=True, is_forced=False, purges=True)
+
+
+async def test_agent_with_a_virtual_cluster_is_not_purged(
+    hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    host.seed(objects.namespace("kube-system"), objects.claimed("branch-b", agent="agent"))
+    with pytest.raises(LeaveError, match="other virtual clusters: branch-b"):
+        await run_purge(purging(hub, host))
+    with pytest.raises(LeaveError, match="other virtual clusters: branch-b"):
+        await run_leave(purging(hub, host, "branch-a"))
+    assert host.writes() == hub.writes() == []
+
+
+async def test_last_virtual_cluster_takes_the_agent_along(
+    capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    host.storage.served += [
+        Served("v1", "serviceaccounts", "ServiceAccount"),
+        Served("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    ]
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "vc-agent:agent", "labels": {AGENT_LABEL: "agent"}},
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "agent", "namespace": "agents"},
+    }
+    host.seed(objects.namespace("kube-system"), objects.namespace("agents"), role, deployment)
+    host.seed(objects.claimed("branch-a", agent="agent"))
+    be_oneself(host)
+    await run_leave(purging(hub, host, "branch-a"))
+    said = capsys.readouterr().out.splitlines()
+    assert "branch-a has left" in said
+    assert said[-1].startswith("agent agent is removed")
+    assert host.find("/api/v1/namespaces/agents") is None
+    assert host.listed(CLUSTER_ROLES_PATH) == []
+
+
+def be_oneself(host: FakeApiServer) -> None:
+    """Let the host say who we are."""
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    host.answer(b'{"status": {"userInfo": {"username": "admin"}}}', 201, path=path)
