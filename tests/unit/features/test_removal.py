@@ -17,7 +17,6 @@ NOT_OPTIONAL_YET = {
     "found": "agent.py adds its sources of virtual clusters, and `join` reads NodeGroups",
     "gateway": "cli.py has rows of its commands, and `leave` revokes its tokens",
     "objects": "agent.py reads VirtualCluster objects at the start, and `join` installs their CRD",
-    "policies": "`join` installs the admission policies",
 }
 
 _SERVES = """
