@@ -15,7 +15,6 @@ FOLDERS = sorted(path.parent.name for path in (PACKAGE / "features").glob("*/fea
 NOT_OPTIONAL_YET = {
     "checkpoint": "agent.py reads it at the start, and `leave` removes from it",
     "found": "agent.py adds its sources of virtual clusters, and `join` reads NodeGroups",
-    "gateway": "cli.py has rows of its commands, and `leave` revokes its tokens",
     "objects": "agent.py reads VirtualCluster objects at the start, and `join` installs their CRD",
 }
 
