@@ -15,8 +15,8 @@ from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.wait import eventually
 from karmada_vc_agent.access.host_roles import HostAccess, host_bindings, host_roles
+from karmada_vc_agent.access.installed_policies import wanted_policies
 from karmada_vc_agent.access.policy_owner import VALIDATING, PolicyOwner
-from karmada_vc_agent.features.policies.installed_policies import wanted_policies
 from karmada_vc_agent.translation.names import NamespaceTemplate, host_namespace
 from karmada_vc_agent.translation.tenant_metadata import tenants_patterns
 

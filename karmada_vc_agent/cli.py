@@ -29,6 +29,7 @@ from karmada_vc_agent.config.naming import camel
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.reloading import Reloaded, reload
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig
+from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.certificate_files import ServingCertificate
 from karmada_vc_agent.kube.connections import limit_tls_buffers
@@ -79,12 +80,11 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 
 _OTHER_COMMANDS = {
-    "gateway": "karmada_vc_agent.features.gateway.command",
-    "kubeconfig": "karmada_vc_agent.features.gateway.kubeconfig",
     "join": "karmada_vc_agent.install.join_options",
     "explain": "karmada_vc_agent.commands.explain_options",
     "status": "karmada_vc_agent.commands.status_options",
     "leave": "karmada_vc_agent.install.leave_options",
+    **{name: module for feature in FEATURES for name, module in feature.commands.items()},
 }
 """Command -> its module, imported when called: `run` does not pay their memory."""
 

@@ -19,16 +19,13 @@ from e2e.lab.agent import ROOT, clean_environment, settings_file
 from e2e.lab.api import Api, Object
 from e2e.lab.kubectl import kubectl
 from e2e.lab.wait import STARTED_S, within
+from karmada_vc_agent.access.gateway_secrets import KINDS, TokenKind, definition_key, secret_name
 from karmada_vc_agent.features.gateway.secret import (
     KEY_BYTES,
-    KINDS,
     SEALING_KEY,
-    TokenKind,
     TokenSum,
-    definition_key,
     definition_text,
     digest,
-    secret_name,
 )
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.selectors import LabelSelector

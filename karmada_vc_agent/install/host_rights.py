@@ -11,6 +11,11 @@ from msgspec import structs
 
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
 from karmada_vc_agent.access.host_roles import MANAGED, HostAccess, Kind, host_bindings, host_roles
+from karmada_vc_agent.access.installed_policies import (
+    resource_of,
+    served_versions,
+    wanted_policies,
+)
 from karmada_vc_agent.access.known_kinds import NAMESPACED
 from karmada_vc_agent.access.policy_owner import (
     ANY_CLUSTER,
@@ -26,11 +31,6 @@ from karmada_vc_agent.access.tenant_guards import allowances, cluster_of, holds
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.crd import definition
-from karmada_vc_agent.features.policies.installed_policies import (
-    resource_of,
-    served_versions,
-    wanted_policies,
-)
 from karmada_vc_agent.install.apply_objects import apply_all, find
 from karmada_vc_agent.install.changes import Changes, differences
 from karmada_vc_agent.install.described import Described

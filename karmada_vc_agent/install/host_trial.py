@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Iterator
 
+from karmada_vc_agent.access.installed_policies import resource_of
 from karmada_vc_agent.access.policy_owner import VALIDATING
-from karmada_vc_agent.features.policies.installed_policies import resource_of
 from karmada_vc_agent.install.apply_objects import MANAGER, find, path_of
 from karmada_vc_agent.install.host_rights import HostRights
 from karmada_vc_agent.install.join_preflight import PreflightError

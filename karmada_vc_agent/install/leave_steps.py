@@ -15,13 +15,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from karmada_vc_agent.access.gateway_secrets import KINDS, hub_secret_name
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
-from karmada_vc_agent.features.gateway.secret import KINDS, hub_secret_name
 from karmada_vc_agent.install.apply_objects import find
 from karmada_vc_agent.install.changes import Changes
 from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH

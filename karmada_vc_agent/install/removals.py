@@ -12,9 +12,9 @@ from karmada_vc_agent.access.agent_objects import (
     gateway_base_objects,
     workload_objects,
 )
+from karmada_vc_agent.access.gateway_secrets import definition_key, keys_of, secret_name
 from karmada_vc_agent.access.policy_owner import GROUP, VERSIONS
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects
-from karmada_vc_agent.features.gateway.secret import definition_key, keys_of, secret_name
 from karmada_vc_agent.install.apply_objects import find, path_of
 from karmada_vc_agent.install.changes import Changes
 from karmada_vc_agent.kube.client import ApiClient

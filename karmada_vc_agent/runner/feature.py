@@ -1,7 +1,7 @@
 """What a feature declares: all that core knows of it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from karmada_vc_agent.kube.controller import ControllerSpec
@@ -19,7 +19,8 @@ class Feature:
 
     name: of the folder. prepare: provides what controllers share (`Common.provide`) and sets hooks,
     before the path of Works is built. connect: the same once all parts exist. controllers: their
-    setups. conditions: of Clusters and VirtualCluster objects.
+    setups. conditions: of Clusters and VirtualCluster objects. commands: name -> module,
+    imported when it is called.
     """
 
     name: str
@@ -27,3 +28,4 @@ class Feature:
     connect: Callable[[Parts], None] = lambda _: None
     controllers: tuple[Setup, ...] = ()
     conditions: tuple[ConditionSpec, ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)

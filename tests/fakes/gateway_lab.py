@@ -10,11 +10,12 @@ from typing import Any
 
 import orjson
 
+from karmada_vc_agent.access.gateway_secrets import secret_name
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
-from karmada_vc_agent.features.gateway.secret import TokenSum, digest, secret_name
+from karmada_vc_agent.features.gateway.secret import TokenSum, digest
 from karmada_vc_agent.features.gateway.server.audit import Audit
 from karmada_vc_agent.features.gateway.server.gateway import Gateway, Planner
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests

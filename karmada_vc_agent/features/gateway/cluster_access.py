@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from karmada_vc_agent.access.gateway_secrets import hub_secret_name
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint, probe
-from karmada_vc_agent.features.gateway.secret import hub_secret_name
 from karmada_vc_agent.features.gateway.tokens import GatewayTokens
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError

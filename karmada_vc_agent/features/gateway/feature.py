@@ -13,5 +13,11 @@ def _connect(parts: Parts) -> None:
 
 
 FEATURE = Feature(
-    "gateway", connect=_connect, controllers=(access_controller.setup, admin_role.setup)
+    "gateway",
+    connect=_connect,
+    controllers=(access_controller.setup, admin_role.setup),
+    commands={
+        "gateway": "karmada_vc_agent.features.gateway.command",
+        "kubeconfig": "karmada_vc_agent.features.gateway.kubeconfig",
+    },
 )

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from cachetools import TTLCache
 
+from karmada_vc_agent.access.gateway_secrets import secret_name
 from karmada_vc_agent.cluster.claims import Claim, Claims, claim_of
 from karmada_vc_agent.cluster.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
 from karmada_vc_agent.cluster.membership import Membership
@@ -21,13 +22,7 @@ from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.gateway.secret import (
-    TokenSum,
-    clusters_of,
-    sealing_key_of,
-    secret_name,
-    sums_of,
-)
+from karmada_vc_agent.features.gateway.secret import TokenSum, clusters_of, sealing_key_of, sums_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.discovery import Discovery, Resource

@@ -9,36 +9,29 @@ import hashlib
 import hmac
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from karmada_vc_agent.access.gateway_secrets import (
+    DEFINITIONS,
+    TOKENS,
+    TokenKind,
+    data_of,
+    token_prefix,
+)
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.decoding import decode
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
-TokenKind = Literal["access", "impersonator"]
-KINDS: tuple[TokenKind, ...] = ("access", "impersonator")
 TOKEN_BYTES = 32
 KEY_BYTES = 32
 SEALING_KEY = "sealing-key"
 """Data key of the key for `continue` tokens, KEY_BYTES random bytes."""
-_PREFIX = "token"
-_DEFINITION = "cluster"
 _SHOWN = 16
-
-
-def secret_name(agent: str) -> str:
-    """Return the name of the Secret in the agent's namespace."""
-    return f"{agent}-gateway"
-
-
-def hub_secret_name(cluster: str, kind: TokenKind) -> str:
-    """Return the name of the Secret in `karmada-cluster` with the token of a kind."""
-    return cluster if kind == "access" else f"{cluster}-impersonator"
 
 
 class TokenSum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +45,7 @@ class TokenSum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def key(self) -> str:
         """Return its key in the data of the Secret."""
-        return f"{_key_prefix(self.cluster)}{self.kind}.{self.sha256[:_SHOWN]}"
+        return f"{token_prefix(self.cluster)}{self.kind}.{self.sha256[:_SHOWN]}"
 
     @property
     def text(self) -> str:
@@ -67,7 +60,7 @@ def digest(token: str) -> str:
 
 def sums_of(secret: Object | None) -> tuple[TokenSum, ...]:
     """Return the sums in a Secret; what cannot be read is left out, so it is valid for nobody."""
-    found = (_read(value) for key, value in _data(secret).items() if key.startswith(f"{_PREFIX}."))
+    found = (_read(value) for key, value in data_of(secret).items() if key.startswith(TOKENS))
     return tuple(each for each in found if each is not None)
 
 
@@ -80,20 +73,10 @@ def matching(sums: Iterable[TokenSum], token: str) -> TokenSum | None:
     return found
 
 
-def keys_of(secret: Object | None, cluster: str) -> tuple[str, ...]:
-    """Return the data keys of all sums of a virtual cluster, readable or not."""
-    return tuple(key for key in _data(secret) if key.startswith(_key_prefix(cluster)))
-
-
 def sealing_key_of(secret: Object | None) -> bytes | None:
     """Return the key for `continue` tokens, None if there is none of that length."""
-    key = _decoded(_data(secret).get(SEALING_KEY))
+    key = _decoded(data_of(secret).get(SEALING_KEY))
     return key if key is not None and len(key) == KEY_BYTES else None
-
-
-def definition_key(cluster: str) -> str:
-    """Return the data key of a virtual cluster that does not stand in the settings file."""
-    return f"{_DEFINITION}.{cluster}"
 
 
 def definition_text(vc: VirtualCluster) -> str:
@@ -104,21 +87,12 @@ def definition_text(vc: VirtualCluster) -> str:
 def clusters_of(secret: Object | None) -> tuple[VirtualCluster, ...]:
     """Return the virtual clusters that are told of; one that cannot be read is left out."""
     found = []
-    for key, value in _data(secret).items():
-        if key.startswith(f"{_DEFINITION}."):
+    for key, value in data_of(secret).items():
+        if key.startswith(DEFINITIONS):
             with suppress(ConfigError, msgspec.DecodeError, ValueError):
                 raw = msgspec.json.decode(_decoded(value) or b"")
                 found.append(decode(raw, VirtualCluster, key))
     return tuple(found)
-
-
-def _key_prefix(cluster: str) -> str:
-    return f"{_PREFIX}.{cluster}."
-
-
-def _data(secret: Object | None) -> Mapping[str, Any]:
-    data = dig(secret, "data")
-    return data if isinstance(data, Mapping) else {}
 
 
 def _decoded(value: Any) -> bytes | None:

@@ -7,21 +7,23 @@ from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from karmada_vc_agent.features.gateway.secret import (
-    KEY_BYTES,
+from karmada_vc_agent.access.gateway_secrets import (
     KINDS,
-    SEALING_KEY,
-    TOKEN_BYTES,
     TokenKind,
-    TokenSum,
     definition_key,
-    definition_text,
-    digest,
     hub_secret_name,
     keys_of,
+    secret_name,
+)
+from karmada_vc_agent.features.gateway.secret import (
+    KEY_BYTES,
+    SEALING_KEY,
+    TOKEN_BYTES,
+    TokenSum,
+    definition_text,
+    digest,
     matching,
     sealing_key_of,
-    secret_name,
     sums_of,
 )
 from karmada_vc_agent.kube.client import ApiClient

@@ -15,6 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from karmada_vc_agent.access.installed_policies import (
+    other_networks,
+    resource_of,
+    served_versions,
+    unknown_to,
+    wanted_policies,
+)
 from karmada_vc_agent.access.policy_owner import (
     GROUP,
     VALIDATING,
@@ -24,13 +31,6 @@ from karmada_vc_agent.access.policy_owner import (
     owner_of,
 )
 from karmada_vc_agent.cluster.claims import Claims, claim_of
-from karmada_vc_agent.features.policies.installed_policies import (
-    other_networks,
-    resource_of,
-    served_versions,
-    unknown_to,
-    wanted_policies,
-)
 from karmada_vc_agent.features.policies.placement_enforced import (
     POD_NODE_SELECTOR,
     Enforcement,

@@ -7,8 +7,8 @@ import pytest
 from msgspec import Struct
 
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
+from karmada_vc_agent.access.installed_policies import wanted_policies
 from karmada_vc_agent.access.policy_owner import PolicyOwner
-from karmada_vc_agent.features.policies.installed_policies import wanted_policies
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT, Guard

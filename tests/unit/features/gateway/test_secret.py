@@ -4,11 +4,10 @@ from base64 import b64encode
 
 import pytest
 
+from karmada_vc_agent.access.gateway_secrets import hub_secret_name, keys_of
 from karmada_vc_agent.features.gateway.secret import (
     TokenSum,
     digest,
-    hub_secret_name,
-    keys_of,
     matching,
     sealing_key_of,
     sums_of,

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from karmada_vc_agent.access.installed_policies import wanted_policies
 from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.access.probes import UNPLACED_LABEL
 from karmada_vc_agent.access.tenant_guards import holds
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.features.policies.installed_policies import wanted_policies
 from karmada_vc_agent.features.policies.placement_enforced import PolicyProblem
 from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
 from karmada_vc_agent.features.policies.policy_status import (

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from karmada_vc_agent.access.gateway_secrets import secret_name
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
 from karmada_vc_agent.features.gateway.mapping.exchange import (
     Attributes,
@@ -24,7 +25,6 @@ from karmada_vc_agent.features.gateway.mapping.exchange import (
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
-from karmada_vc_agent.features.gateway.secret import secret_name
 from karmada_vc_agent.features.gateway.server import access_reviews, authentication
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.objects import Object

@@ -2,9 +2,9 @@
 
 import pytest
 
+from karmada_vc_agent.access.installed_policies import other_networks, unknown_to
 from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.access.tenant_guards import allowances, holds
-from karmada_vc_agent.features.policies.installed_policies import other_networks, unknown_to
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from tests.fakes.objects import virtual_cluster
