@@ -27,8 +27,6 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.checkpoint.hub_start import HubStart
 from karmada_vc_agent.features.checkpoint.removal import remove_once_there
-from karmada_vc_agent.features.found.start import add_found_sources, seed
-from karmada_vc_agent.features.objects.reading import read_at_start
 from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
@@ -95,9 +93,8 @@ class Agent:
         self._file = sources.add("the settings file")
         self._joined = JoinedClusters(self._file.replace_all)
         self._joined.take(config.virtual_clusters)
-        self._objects = sources.add("another object") if config.objects.enabled else None
-        self._preserved: frozenset[str] = frozenset()
-        self._found = add_found_sources(sources)
+        starts = (each.start(sources, config) for each in FEATURES)
+        self._starts = [each for each in starts if each is not None]
         self._live = LiveSettings(config)
         self._config = self._live.config
         self._hub_credentials = hub
@@ -395,7 +392,7 @@ class Agent:
         ]
 
     async def _read_state(self, clients: Clients, state: AgentState) -> None:
-        """Read what the leader before left on the host, VirtualCluster objects and NodeGroups.
+        """Read what the leader before left on the host, and what features need of it.
 
         Raises ConfigError, StateError.
         """
@@ -405,23 +402,16 @@ class Agent:
             "write the agent's state on the host", lambda: state.check_template(template)
         )
 
-        def is_registered(name: str) -> bool:
-            return state.cluster(name) is not None
-
         async def ask(name: str) -> bool:
             if not self._hub_start.presence.is_checked:
                 raise UnreachableError("the hub has not answered yet")
             return await has_rights(clients.hub, name)
 
-        await self._joined.start(ask, is_registered)
-        if self._objects is not None:
-            find = partial(read_at_start, clients.host, self._live, is_registered)
-            found = await retry_until_done("list VirtualCluster objects on the host", find)
-            self._objects.replace_all(found.virtual_clusters)
-            self._preserved = found.preserved
+        await self._joined.start(ask, lambda name: state.cluster(name) is not None)
+        for start in self._starts:
+            read = partial(start.read, clients.host, self._live, state)
+            await retry_until_done(start.reads, read)
         await self._hub_start.read_checkpoint(clients.host, state, self._election)
-        remember = partial(seed, self._found, clients.host, self._live, state)
-        await retry_until_done("list NodeGroups on the host", remember)
 
     def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
         checkpoint = self._hub_start.checkpoint
@@ -436,10 +426,7 @@ class Agent:
             metrics=self.metrics,
             reregister=self._reregister,
             node=self._node,
-            objects=self._objects,
-            preserved=self._preserved,
-            found=self._found,
-            provided=(checkpoint,) if checkpoint is not None else (),
+            provided=(*self._starts, *((checkpoint,) if checkpoint is not None else ())),
             hub=self._hub_start.identity,
         )
 

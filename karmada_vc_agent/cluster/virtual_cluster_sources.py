@@ -5,7 +5,6 @@ for it, and is served once the older one gives the name up.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import takewhile
 
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
@@ -121,11 +120,3 @@ class VirtualClusterSource:
         if wanted != self._wanted:
             self._wanted = wanted
             self._sources.merge()
-
-
-@dataclass(frozen=True, slots=True)
-class FoundSources:
-    """The sources of what is found on the host: by NodeGroups, by a node label."""
-
-    node_groups: VirtualClusterSource
-    labels: VirtualClusterSource

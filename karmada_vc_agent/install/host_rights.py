@@ -30,11 +30,9 @@ from karmada_vc_agent.access.policy_owner import (
 from karmada_vc_agent.access.tenant_guards import allowances, cluster_of, holds
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.objects.crd import definition
 from karmada_vc_agent.install.apply_objects import apply_all, find
 from karmada_vc_agent.install.changes import Changes, differences
-from karmada_vc_agent.install.described import Described
-from karmada_vc_agent.install.join_preflight import PreflightError
+from karmada_vc_agent.install.join_preflight import PreflightError, definitions
 from karmada_vc_agent.install.removals import prune, remove_gateway, remove_policies
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
@@ -48,6 +46,7 @@ from karmada_vc_agent.model.service_accounts import user_of
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
+from karmada_vc_agent.runner.described import Described
 from karmada_vc_agent.translation.identities import admin_groups
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_SCOPED,
@@ -130,7 +129,7 @@ def host_rights(
         versions=versions,
         with_policies=with_policies,
         adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
-        definitions=(definition(),) if config.objects.enabled else (),
+        definitions=definitions(config),
     )
 
 

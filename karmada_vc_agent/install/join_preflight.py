@@ -8,7 +8,8 @@ from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent_of, cluster_id
 from karmada_vc_agent.cluster.rules.cluster_registration import served_by_another
 from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.features.objects.crd import definition
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import find, needs_of
 from karmada_vc_agent.install.removals import NEEDS as NEEDS_TO_PRUNE
 from karmada_vc_agent.install.removals import workload
@@ -16,7 +17,7 @@ from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import HOST_ANNOTATION
-from karmada_vc_agent.model.objects import annotations_of, dig
+from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
 CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
@@ -90,16 +91,18 @@ def needs_for_certificate() -> list[Need]:
     ]
 
 
-def needs_on_host(agent: str, namespace: str, *, objects: bool) -> list[Need]:
-    """Return the rights that an administrator needs on the host to install the agent.
+def definitions(config: AgentConfig) -> tuple[Object, ...]:
+    """Return the CustomResourceDefinitions of all features."""
+    return tuple(obj for feature in FEATURES for obj in feature.definitions(config))
 
-    objects: whether the CustomResourceDefinition is installed, too.
-    """
+
+def needs_on_host(agent: str, namespace: str, config: AgentConfig) -> list[Need]:
+    """Return the rights that an administrator needs on the host to install the agent."""
     made = [*base_objects(HostInstall(agent, namespace, "")), *workload(agent, namespace)]
     writes = ("get", "create", "patch")
     return [
         Need("get", "", "namespaces", name="kube-system"),
-        *needs_of([*made, definition()] if objects else made),
+        *needs_of([*made, *definitions(config)]),
         *(
             Need(verb, RBAC_GROUP, kind)
             for kind in ("clusterroles", "clusterrolebindings")

@@ -68,9 +68,7 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
 async def _check_host(plan: JoinPlan, host: ApiClient) -> None:
     """Do the preflight checks on the host. Raises PreflightError, KubeError."""
     config = plan.config
-    needs = join_preflight.needs_on_host(
-        plan.access.agent, plan.namespace, objects=config.objects.enabled
-    )
+    needs = join_preflight.needs_on_host(plan.access.agent, plan.namespace, config)
     await join_preflight.check_rights(host, needs)
     rights, served = await rights_for(plan, host, "")
     host_trial.check_confined(

@@ -13,7 +13,6 @@ from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.origins import Origins
 from karmada_vc_agent.cluster.registrations import Registrations
 from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSource
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -77,10 +76,8 @@ class Process:
 
     live: those of the settings that change. host_uid: of the host's namespace kube-system.
     reregister: virtual clusters to register again although their Clusters were deleted. node: name
-    of the agent's own node, "" = not known. objects: what VirtualCluster objects feed, None where
-    they are off. preserved: those whose removal an earlier process may have begun, and of which all
-    that Works made stays. found: what is found feeds, None = nothing is looked for. provided:
-    what the start read for features. hub: which one it is.
+    of the agent's own node, "" = not known. provided: what features read at the start. hub: which
+    one it is.
     """
 
     config: AgentConfig
@@ -93,9 +90,6 @@ class Process:
     metrics: Metrics
     reregister: frozenset[str] = frozenset()
     node: str = ""
-    objects: VirtualClusterSource | None = None
-    preserved: frozenset[str] = frozenset()
-    found: FoundSources | None = None
     provided: tuple[object, ...] = ()
     hub: HubIdentity = field(default_factory=HubIdentity)
     clock: Clock = field(default_factory=Clock)
@@ -113,9 +107,8 @@ class Common:
         config, clients = process.config, process.clients
         self.config, self.clients, self.state = config, clients, process.state
         self.lead, self.metrics, self.clock = process.lead, process.metrics, process.clock
-        self.virtual_clusters, self.objects = process.virtual_clusters, process.objects
-        self.node, self.found, self.live = process.node, process.found, process.live
-        self.preserved = process.preserved
+        self.virtual_clusters = process.virtual_clusters
+        self.node, self.live = process.node, process.live
         self.hub = process.hub
         self.origins = Origins()
         self.hooks = Hooks()

@@ -1,31 +1,56 @@
 """What a feature declares: all that core knows of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.condition_spec import ConditionSpec
+from karmada_vc_agent.runner.described import Described
 from karmada_vc_agent.runner.parts import Parts
 
 Setup = Callable[[Parts], ControllerSpec[Any] | None]
 """Returns a controller; None = it is switched off."""
 
 
+class Start(Protocol):
+    """What a feature reads on the host before this process serves; a part of it afterwards.
+
+    reads: what that is, for the log.
+    """
+
+    @property
+    def reads(self) -> str: ...
+
+    async def read(self, host: ApiClient, live: LiveSettings, state: AgentState) -> None:
+        """Read it. Raises KubeError."""
+
+
 @dataclass(frozen=True, slots=True)
 class Feature:
     """One folder of `features/`, as its feature.py declares it.
 
-    name: of the folder. prepare: provides what controllers share (`Common.provide`) and sets hooks,
-    before the path of Works is built. connect: the same once all parts exist. controllers: their
-    setups. conditions: of Clusters and VirtualCluster objects. commands: name -> module,
-    imported when it is called.
+    name: of the folder. start: adds sources of virtual clusters, and is read before this process
+    serves. prepare: provides what controllers share (`Common.provide`) and sets hooks, before the
+    path of Works is built. connect: the same once all parts exist. controllers: their setups.
+    conditions: of Clusters and VirtualCluster objects. commands: name -> module, imported when it
+    is called. describe: which virtual clusters the host describes, for `join`; raises KubeError.
+    definitions: CustomResourceDefinitions that `join` installs on the host.
     """
 
     name: str
+    start: Callable[[VirtualClusterSources, AgentConfig], Start | None] = lambda *_: None
     prepare: Callable[[Common], None] = lambda _: None
     connect: Callable[[Parts], None] = lambda _: None
     controllers: tuple[Setup, ...] = ()
     conditions: tuple[ConditionSpec, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
+    describe: Callable[[ApiClient, AgentConfig], Awaitable[Described]] | None = None
+    definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()

@@ -110,16 +110,15 @@ class World:
         self,
         *,
         reregister: Iterable[str] = (),
-        preserved: Iterable[str] = (),
         **settings: Any,
     ) -> None:
         """Go on as another process, with these settings instead of those it had."""
         self.settings |= settings
         self.virtual_clusters = VirtualClusters(self.virtual_clusters.values())
-        self._begin(reregister, preserved)
+        self._begin(reregister)
         self.look()
 
-    def _begin(self, reregister: Iterable[str], preserved: Iterable[str] = ()) -> None:
+    def _begin(self, reregister: Iterable[str]) -> None:
         """Build the agent, as its process does."""
         config = AgentConfig(
             **{
@@ -141,7 +140,6 @@ class World:
             Lead("this-process", lambda: True),
             Metrics(),
             frozenset(reregister),
-            preserved=frozenset(preserved),
             clock=Clock(self.monotonic, lambda: self.now),
         )
         self._use(Parts(self.process, FEATURES))

@@ -2,8 +2,13 @@
 
 from karmada_vc_agent.features.found.conditions import CONDITIONS
 from karmada_vc_agent.features.found.setup import setup_node_groups, setup_node_labels
+from karmada_vc_agent.features.found.start import describe, start
 from karmada_vc_agent.runner.feature import Feature
 
 FEATURE = Feature(
-    "found", controllers=(setup_node_groups, setup_node_labels), conditions=CONDITIONS
+    "found",
+    controllers=(setup_node_groups, setup_node_labels),
+    conditions=CONDITIONS,
+    start=start,
+    describe=describe,
 )

@@ -9,7 +9,7 @@ from karmada_vc_agent.features.found.follower import Follower, FollowerContext
 from karmada_vc_agent.features.found.found_records import FoundRecords
 from karmada_vc_agent.features.found.node_groups import NodeGroupFinder
 from karmada_vc_agent.features.found.node_labels import NodeLabelFinder
-from karmada_vc_agent.features.found.start import DISCOVER, NODE_GROUPS
+from karmada_vc_agent.features.found.start import DISCOVER, NODE_GROUPS, FoundStart
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.events import WARNING, EventRecorder
 from karmada_vc_agent.kube.keys import itself, same
@@ -28,9 +28,10 @@ SETTLES_S = 0.2
 def setup_node_groups(parts: Parts) -> ControllerSpec[str] | None:
     """Declare the controller of NodeGroups."""
     common, live = parts.common, parts.common.live
-    if common.found is None:
+    started = common.find(FoundStart)
+    if started is None:
         return None
-    source = common.found.node_groups
+    source = started.node_groups
     finder = NodeGroupFinder(common.clients.host, live.config.node_groups)
     live.changed.subscribe(lambda: finder.use(live.config.node_groups))
     recorder = EventRecorder(common.clients.host)
@@ -52,9 +53,10 @@ def setup_node_groups(parts: Parts) -> ControllerSpec[str] | None:
 def setup_node_labels(parts: Parts) -> ControllerSpec[str] | None:
     """Declare the controller of the values of a node label."""
     common, live = parts.common, parts.common.live
-    if common.found is None:
+    started = common.find(FoundStart)
+    if started is None:
         return None
-    source = common.found.labels
+    source = started.labels
     finder = NodeLabelFinder(common.clients.host, common.stores.nodes, live.config.discover)
     live.changed.subscribe(lambda: finder.use(live.config.discover))
     recorder = EventRecorder(common.clients.host)

@@ -1,11 +1,18 @@
-"""The sources of what is found, and what they want before anything is watched."""
+"""What is found on the host before it is watched: at the start, and for `join`."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.live_settings import LiveSettings
-from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources, VirtualClusterSources
+from karmada_vc_agent.cluster.virtual_cluster_sources import (
+    VirtualClusterSource,
+    VirtualClusterSources,
+)
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.found.finding import (
     Found,
     Making,
@@ -14,32 +21,55 @@ from karmada_vc_agent.features.found.finding import (
 )
 from karmada_vc_agent.features.found.found_records import FoundRecords
 from karmada_vc_agent.features.found.node_groups import groups_of_host
+from karmada_vc_agent.features.found.node_labels import values_of_host
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.described import Described
 
 _log = logging.getLogger(__name__)
 
 NODE_GROUPS, DISCOVER = "nodeGroups", "discover"
 
 
-async def seed(
-    sources: FoundSources, host: ApiClient, live: LiveSettings, state: AgentState
-) -> None:
-    """Have wanted what was served when the agent ended. Raises KubeError.
+@dataclass(frozen=True, slots=True)
+class FoundStart:
+    """The sources of what is found, by NodeGroups and by a node label, filled before a watch."""
 
-    So that nothing takes it for gone before it is watched.
-    """
-    groups = live.config.node_groups
-    found = await groups_of_host(host, groups) if groups.enabled else ()
-    making = making_of_groups(live.config)
-    sources.node_groups.replace_all(_known(FoundRecords(state, NODE_GROUPS), found, making))
-    making = making_of_labels(live.config)
-    sources.labels.replace_all(_known(FoundRecords(state, DISCOVER), (), making))
+    node_groups: VirtualClusterSource
+    labels: VirtualClusterSource
+    reads: ClassVar = "list NodeGroups on the host"
+
+    async def read(self, host: ApiClient, live: LiveSettings, state: AgentState) -> None:
+        """Fill the sources with what was served when the agent ended. Raises KubeError.
+
+        So that nothing counts as deleted before it is watched.
+        """
+        groups = live.config.node_groups
+        found = await groups_of_host(host, groups) if groups.enabled else ()
+        making = making_of_groups(live.config)
+        self.node_groups.replace_all(_known(FoundRecords(state, NODE_GROUPS), found, making))
+        making = making_of_labels(live.config)
+        self.labels.replace_all(_known(FoundRecords(state, DISCOVER), (), making))
 
 
-def add_found_sources(sources: VirtualClusterSources) -> FoundSources:
-    """Return the sources of what is found; they come after all that is written down."""
-    return FoundSources(sources.add("a NodeGroup"), sources.add("a node label"))
+def start(sources: VirtualClusterSources, _: AgentConfig) -> FoundStart:
+    """Add the sources of what is found; they come after all that is written down."""
+    return FoundStart(sources.add("a NodeGroup"), sources.add("a node label"))
+
+
+async def describe(host: ApiClient, config: AgentConfig) -> Described:
+    """Return what NodeGroups and nodes describe now. Raises KubeError."""
+    groups = await groups_of_host(host, config.node_groups) if config.node_groups.enabled else []
+    values = await values_of_host(host, config.discover) if config.discover.node_label else []
+    made = (*_made(groups, making_of_groups(config)), *_made(values, making_of_labels(config)))
+    return Described(frozenset(key for found in groups for key in found.labels or {}), made)
+
+
+def _made(found: Iterable[Found], making: Making) -> Iterator[VirtualCluster]:
+    """Yield those that can be served; the agent reports what is wrong with the others."""
+    for each in found:
+        with suppress(ValueError):
+            yield making.of(each)
 
 
 def _known(

@@ -2,18 +2,33 @@
 
 from typing import Any
 
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.objects.start import ObjectsStart, describe, start
 from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.feature import Feature
 from karmada_vc_agent.runner.parts import Parts
 
 
 def _setup(parts: Parts) -> ControllerSpec[Any] | None:
-    if parts.common.objects is None:
+    started = parts.common.find(ObjectsStart)
+    if started is None:
         return None
     # kopf costs 20 MB of memory.
     from karmada_vc_agent.features.objects.setup import setup  # noqa: PLC0415
 
-    return setup(parts, parts.common.objects)
+    return setup(parts, started)
 
 
-FEATURE = Feature("objects", controllers=(_setup,))
+def _definitions(config: AgentConfig) -> tuple[Object, ...]:
+    if not config.objects.enabled:
+        return ()
+    # Only `join` needs the schema.
+    from karmada_vc_agent.features.objects.crd import definition  # noqa: PLC0415
+
+    return (definition(),)
+
+
+FEATURE = Feature(
+    "objects", controllers=(_setup,), start=start, describe=describe, definitions=_definitions
+)

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from functools import partial
 
-from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
 from karmada_vc_agent.features.objects.definitions import Definitions
 from karmada_vc_agent.features.objects.drain import Drain
 from karmada_vc_agent.features.objects.facts import Facts, Seen
 from karmada_vc_agent.features.objects.object_names import is_for
 from karmada_vc_agent.features.objects.operator import Operator
 from karmada_vc_agent.features.objects.reading import Reader
+from karmada_vc_agent.features.objects.start import ObjectsStart
 from karmada_vc_agent.features.objects.status_writer import StatusWriter
 from karmada_vc_agent.features.objects.work_tally import WorkTally
 from karmada_vc_agent.kube.controller import ControllerSpec
@@ -28,9 +28,14 @@ SETTLES_S = 0.2
 WORKS_SETTLE_S = 2.0
 
 
-def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
-    """Declare the controller. source: what objects feed."""
-    common, stores, config = parts.common, parts.common.stores, parts.common.config
+def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
+    """Declare the controller. started: what was read before."""
+    source, common, stores, config = (
+        started.source,
+        parts.common,
+        parts.common.stores,
+        parts.common.config,
+    )
     queue = common.queues.by_name()
     definitions = Definitions(
         source,
@@ -41,7 +46,7 @@ def setup(parts: Parts, source: VirtualClusterSource) -> ControllerSpec[str]:
     )
     common.live.changed.subscribe(definitions.settings_changed)
     tally = WorkTally(common.signals.work, common.scopes)
-    for name in common.preserved:
+    for name in started.preserved:
         if source.rival(name) is None:  # else its Works are those of who has the name
             parts.works.finalizer.preserve(name, is_on=True)
     host = common.clients.host

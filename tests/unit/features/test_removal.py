@@ -14,8 +14,6 @@ ROOT = PACKAGE.parent
 FOLDERS = sorted(path.parent.name for path in (PACKAGE / "features").glob("*/feature.py"))
 NOT_OPTIONAL_YET = {
     "checkpoint": "agent.py reads it at the start, and `leave` removes from it",
-    "found": "agent.py adds its sources of virtual clusters, and `join` reads NodeGroups",
-    "objects": "agent.py reads VirtualCluster objects at the start, and `join` installs their CRD",
 }
 
 _SERVES = """

@@ -16,7 +16,7 @@ from karmada_vc_agent.config.settings import (
     NodeGroupSettings,
     ObjectSettings,
 )
-from karmada_vc_agent.install.described import Described, described_on_host
+from karmada_vc_agent.install.described import described_on_host
 from karmada_vc_agent.install.host_rights import Approvals, HostRights, host_rights
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import (
@@ -24,6 +24,7 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
     VirtualClusterSettings,
 )
+from karmada_vc_agent.runner.described import Described
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import virtual_cluster

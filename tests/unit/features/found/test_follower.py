@@ -5,12 +5,11 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.origins import Origin
-from karmada_vc_agent.cluster.virtual_cluster_sources import FoundSources
 from karmada_vc_agent.config.settings import AgentConfig, NodeGroupSettings
 from karmada_vc_agent.features.found.finding import Making
 from karmada_vc_agent.features.found.follower import LOOK_S, STEP_S, SYNC_S, TELL_AGAIN_S
 from karmada_vc_agent.features.found.found_records import MOST_NODES, FoundRecord
-from karmada_vc_agent.features.found.start import seed
+from karmada_vc_agent.features.found.start import FoundStart
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreachableError
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
@@ -247,9 +246,9 @@ async def test_start_wants_what_was_served_before_anything_is_watched(
     assert record
     assert record.labels == {"branch": "a"}
     live = LiveSettings(AgentConfig(node_groups=NodeGroupSettings(enabled=True)))
-    found = FoundSources(following.source, following.source_of_labels)
+    found = FoundStart(following.source, following.source_of_labels)
     following.source.replace_all([])
-    await seed(found, following.world.host_client, live, following.state)
+    await found.read(following.world.host_client, live, following.state)
     assert following.world.vc("labelled").required_selector == {"branch": "a"}
     named = following.world.vc("named")
     assert named.required_selector == {MEMBERSHIP_LABEL: "named"}, "as when it was there"
@@ -340,9 +339,9 @@ async def test_removal_that_has_begun_ends_though_it_is_switched_off(draining: F
     draining.world.look()
     draining.is_on = False
     live = LiveSettings(AgentConfig(agent_namespace="agents"))
-    found = FoundSources(draining.source, draining.source_of_labels)
+    found = FoundStart(draining.source, draining.source_of_labels)
     draining.source.replace_all([])
-    await seed(found, draining.world.host_client, live, draining.state)  # and it was restarted
+    await found.read(draining.world.host_client, live, draining.state)  # and it was restarted
     assert draining.served == {"branch-a"}
     for _ in range(3):
         await draining.reconcile()

@@ -8,6 +8,7 @@ from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSourc
 from karmada_vc_agent.features.objects.object_names import PATH
 from karmada_vc_agent.features.objects.reading import read_at_start
 from karmada_vc_agent.features.objects.setup import setup
+from karmada_vc_agent.features.objects.start import ObjectsStart
 from karmada_vc_agent.model.domain import (
     AGENT_ANNOTATION,
     CREATED_BY_AGENT_ANNOTATION,
@@ -152,10 +153,12 @@ async def test_next_process_preserves_what_is_being_removed(
     world.hub.mark_deleted(CLUSTER)
     await served.status()
     at_start = await read_at_start(world.host_client, served.live, bool)
-    world.restart(preserved=at_start.preserved)
+    world.restart()
     sources = VirtualClusterSources(world.virtual_clusters)
     sources.add("the settings file", at_start.virtual_clusters if is_taken else ())
-    setup(world.parts, sources.add("objects", at_start.virtual_clusters))
+    started = ObjectsStart(sources.add("objects", at_start.virtual_clusters))
+    started.preserved = at_start.preserved
+    setup(world.parts, started)
     world.look()
     await world.execution.reconcile(key)
     assert (world.host.find(CONFIG_MAP) is None) == is_taken
