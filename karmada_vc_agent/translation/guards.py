@@ -245,8 +245,15 @@ def _gateway_addresses(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
 
 
 def _gateway_infrastructure(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
-    """Find annotations that the Service of a Gateway would be refused: controllers copy them."""
+    """Find what the Service of a Gateway would be refused: controllers copy annotations.
+
+    And parameters of a controller: those of Envoy Gateway are pods in a namespace of the host.
+    """
     path = "spec.infrastructure"
+    if dig(obj, *path.split("."), "parametersRef"):
+        here = f"{path}.parametersRef"
+        problem = f"a controller makes of {here} what it says, with rights of its own"
+        yield Finding(Code.REFERENCE_FORBIDDEN, here, problem, Guard.CONTROLLER_KINDS)
     made = {"metadata": {"annotations": dig(obj, *path.split("."), "annotations")}}
     for find in (_external_dns, _load_balancer_keys, _proxy_calls, _snippets):
         for found in find(made, facts):
@@ -383,9 +390,9 @@ def _hosts(path: str, *, is_needed: bool) -> Find:
 
 def _ingress(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
     """Find rules, certificates, backends and aliases that match many hosts or every host."""
-    if dig(obj, "spec", "defaultBackend") and not dig(obj, "spec", "rules"):
+    if dig(obj, "spec", "defaultBackend"):
         path = "spec.defaultBackend"
-        yield _many(f"{path} without rules matches every host", path)
+        yield _many(f"{path} matches every host without a rule", path)
     yield from _hosts("spec.rules[].host", is_needed=True)(obj, facts)
     yield from _hosts("spec.tls[].hosts[]", is_needed=False)(obj, facts)
     for key, value in annotations_of(obj).items():
@@ -443,10 +450,11 @@ _CLASS = Check(_class_secrets, {Guard.NETWORK_VOLUMES: None})
 _ENDPOINTS = Check(_endpoints, {Guard.HOST_ENDPOINTS: None, Guard.FOREIGN_ENDPOINTS: None})
 _DNS = {Guard.EXTERNAL_DNS: NoticeCode.SHARED_ADDRESS}
 _BALANCER = {Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS}
-_BY_ANNOTATION = {
+_INFRASTRUCTURE = {
     **_DNS,
     **_BALANCER,
     **dict.fromkeys((Guard.FOREIGN_ENDPOINTS, Guard.PROXY_SNIPPETS)),
+    Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS,
 }
 _MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
 _LISTENERS = Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS)
@@ -467,7 +475,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     GroupKind("externaldns.k8s.io", "DNSEndpoint"): (Check(_dns_endpoint, _DNS),),
     GroupKind(GATEWAY_GROUP, "Gateway"): (
         Check(_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
-        Check(_gateway_infrastructure, _BY_ANNOTATION),
+        Check(_gateway_infrastructure, _INFRASTRUCTURE),
         _LISTENERS,
     ),
     GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),
