@@ -14,10 +14,19 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.condition_spec import ConditionSpec
 from karmada_vc_agent.runner.described import Described
+from karmada_vc_agent.runner.hub_start import HubStart
 from karmada_vc_agent.runner.parts import Parts
 
 Setup = Callable[[Parts], ControllerSpec[Any] | None]
 """Returns a controller; None = it is switched off."""
+
+
+Say = Callable[[str], None]
+"""Prints a line."""
+
+
+async def _nothing(*_: object) -> None:
+    """Do nothing."""
 
 
 class Start(Protocol):
@@ -37,16 +46,25 @@ class Start(Protocol):
 class Feature:
     """One folder of `features/`, as its feature.py declares it.
 
-    name: of the folder. start: adds sources of virtual clusters, and is read before this process
-    serves. prepare: provides what controllers share (`Common.provide`) and sets hooks, before the
-    path of Works is built. connect: the same once all parts exist. controllers: their setups.
-    conditions: of Clusters and VirtualCluster objects. commands: name -> module, imported when it
-    is called. describe: which virtual clusters the host describes, for `join`; raises KubeError.
+    name: of the folder.
+    start: adds sources of virtual clusters, and is read before this process serves.
+    hub_start: replaces the check of the hub at the start; of one feature.
+    prepare: provides what controllers share (`Common.provide`) and sets hooks, before the path of
+    Works is built.
+    connect: the same once all parts exist.
+    controllers: their setups.
+    conditions: of Clusters and VirtualCluster objects.
+    commands: name -> module, imported when it is called.
+    describe: which virtual clusters the host describes, for `join`; raises KubeError.
     definitions: CustomResourceDefinitions that `join` installs on the host.
+    leave: removes what is recorded on the host of a virtual cluster: by namespace and name of the
+    agent, and name of the Cluster; raises KubeError.
+    purge: the same of the whole agent.
     """
 
     name: str
     start: Callable[[VirtualClusterSources, AgentConfig], Start | None] = lambda *_: None
+    hub_start: Callable[[AgentConfig, ApiClient, ApiClient], HubStart] | None = None
     prepare: Callable[[Common], None] = lambda _: None
     connect: Callable[[Parts], None] = lambda _: None
     controllers: tuple[Setup, ...] = ()
@@ -54,3 +72,5 @@ class Feature:
     commands: Mapping[str, str] = field(default_factory=dict)
     describe: Callable[[ApiClient, AgentConfig], Awaitable[Described]] | None = None
     definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()
+    leave: Callable[[ApiClient, str, str, str, Say], Awaitable[None]] = _nothing
+    purge: Callable[[ApiClient, str, str, Say], Awaitable[None]] = _nothing
