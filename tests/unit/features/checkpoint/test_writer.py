@@ -102,7 +102,7 @@ async def test_large_works_are_split_until_they_find_room(scene: Scene) -> None:
 async def test_parts_that_outdated_ones_left_no_room_for_are_written_then(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "SECRETS", 1)
+    monkeypatch.setattr(shards, "CHECKPOINT_SECRETS", 1)
     monkeypatch.setattr(shards, "LARGEST_SECRET", 60_000)
     for number in range(10):
         scene.work(f"work-{number}", text=_incompressible(4000))
@@ -258,7 +258,7 @@ async def test_who_is_served_no_more_is_taken_away_and_its_neighbour_stays(
 async def test_a_large_neighbour_does_not_cost_a_small_one_its_works(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "SECRETS", 1)
+    monkeypatch.setattr(shards, "CHECKPOINT_SECRETS", 1)
     monkeypatch.setattr(shards, "LARGEST_SECRET", 5000)
     scene = Scene(host, client, "branch-a", "branch-b")
     scene.work("small")
