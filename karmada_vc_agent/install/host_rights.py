@@ -46,7 +46,7 @@ from karmada_vc_agent.model.service_accounts import user_of
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.runner.described import Described
+from karmada_vc_agent.runner.feature import Described
 from karmada_vc_agent.translation.identities import admin_groups
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_SCOPED,

@@ -1,6 +1,6 @@
 """What a feature declares: all that core knows of it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,9 +11,9 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.condition_spec import ConditionSpec
-from karmada_vc_agent.runner.described import Described
 from karmada_vc_agent.runner.hub_start import HubStart
 from karmada_vc_agent.runner.parts import Parts
 
@@ -40,6 +40,23 @@ class Start(Protocol):
 
     async def read(self, host: ApiClient, live: LiveSettings, state: AgentState) -> None:
         """Read it. Raises KubeError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the host describes of virtual clusters that are not in the settings file, for `join`.
+
+    group_labels: keys of labels of nodes that select groups. virtual_clusters: one of each name,
+    the one that is served. objects: those that VirtualCluster objects describe.
+    """
+
+    group_labels: frozenset[str] = frozenset()
+    virtual_clusters: Sequence[VirtualCluster] = ()
+    objects: Sequence[VirtualCluster] = ()
+
+    def allow(self, name: str) -> tuple[str, ...]:
+        """Return the exceptions of a virtual cluster, () where nothing describes it."""
+        return next((vc.allow for vc in self.virtual_clusters if vc.name == name), ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
     VirtualClusterSettings,
 )
-from karmada_vc_agent.runner.described import Described
+from karmada_vc_agent.runner.feature import Described
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import virtual_cluster
