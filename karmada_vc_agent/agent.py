@@ -109,7 +109,7 @@ class Agent:
         self._phase = STARTING
         self._has_handed_over = False
         self._service: Service | None = None
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or Metrics(each.metrics for each in FEATURES)
         self._reachability: dict[str, Reachability] = {}
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self.metrics.add_source(self._samples)

@@ -16,6 +16,7 @@ from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.condition_spec import ConditionSpec
 from karmada_vc_agent.runner.hub_start import HubStart
 from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.telemetry.families import NO_FAMILIES, Families
 
 Setup = Callable[[Parts], ControllerSpec[Any] | None]
 """Returns a controller; None = it is switched off."""
@@ -71,6 +72,7 @@ class Feature:
     connect: the same once all parts exist.
     controllers: their setups.
     conditions: of Clusters and VirtualCluster objects.
+    metrics: their families; `prepare` or `connect` adds what fills them.
     commands: name -> module, imported when it is called.
     describe: which virtual clusters the host describes, for `join`; raises KubeError.
     definitions: CustomResourceDefinitions that `join` installs on the host.
@@ -86,6 +88,7 @@ class Feature:
     connect: Callable[[Parts], None] = lambda _: None
     controllers: tuple[Setup, ...] = ()
     conditions: tuple[ConditionSpec, ...] = ()
+    metrics: Families = NO_FAMILIES
     commands: Mapping[str, str] = field(default_factory=dict)
     describe: Callable[[ApiClient, AgentConfig], Awaitable[Described]] | None = None
     definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()

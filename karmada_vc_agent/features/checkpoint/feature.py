@@ -4,7 +4,7 @@ from functools import partial
 
 from karmada_vc_agent.features.checkpoint.checkpoint_kept import CONDITIONS
 from karmada_vc_agent.features.checkpoint.hub_start import CheckpointStart
-from karmada_vc_agent.features.checkpoint.parts import checkpoint_parts, is_of_checkpoint
+from karmada_vc_agent.features.checkpoint.parts import METRICS, checkpoint_parts, is_of_checkpoint
 from karmada_vc_agent.features.checkpoint.removal import forget_saved, purge, remove_once_there
 from karmada_vc_agent.runner.feature import Feature
 from karmada_vc_agent.runner.parts import Parts
@@ -30,6 +30,7 @@ FEATURE = Feature(
     hub_start=CheckpointStart,
     connect=_connect,
     conditions=CONDITIONS,
+    metrics=METRICS,
     leave=forget_saved,
     purge=purge,
 )
