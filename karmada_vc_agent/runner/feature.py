@@ -76,6 +76,7 @@ class Feature:
     commands: name -> module, imported when it is called.
     describe: which virtual clusters the host describes, for `join`; raises KubeError.
     definitions: CustomResourceDefinitions that `join` installs on the host.
+    host_roles: files of the package with its rights on the host, by the settings.
     leave: removes what is recorded on the host of a virtual cluster: by namespace and name of the
     agent, and name of the Cluster; raises KubeError.
     purge: the same of the whole agent.
@@ -92,5 +93,6 @@ class Feature:
     commands: Mapping[str, str] = field(default_factory=dict)
     describe: Callable[[ApiClient, AgentConfig], Awaitable[Described]] | None = None
     definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()
+    host_roles: Callable[[AgentConfig], tuple[str, ...]] = lambda _: ()
     leave: Callable[[ApiClient, str, str, str, Say], Awaitable[None]] = _nothing
     purge: Callable[[ApiClient, str, str, Say], Awaitable[None]] = _nothing

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.checkpoint_kept import CONDITIONS
 from karmada_vc_agent.features.checkpoint.hub_start import CheckpointStart
 from karmada_vc_agent.features.checkpoint.parts import METRICS, checkpoint_parts, is_of_checkpoint
@@ -25,12 +26,18 @@ def _connect(parts: Parts) -> None:
         parts.ends["offline"] = made.offline.run
 
 
+def _host_roles(config: AgentConfig) -> tuple[str, ...]:
+    file = "roles" if config.checkpoint.enabled else "roles-off"
+    return (f"features/checkpoint/{file}.yaml",)
+
+
 FEATURE = Feature(
     "checkpoint",
     hub_start=CheckpointStart,
     connect=_connect,
     conditions=CONDITIONS,
     metrics=METRICS,
+    host_roles=_host_roles,
     leave=forget_saved,
     purge=purge,
 )
