@@ -25,8 +25,6 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.features.checkpoint.hub_start import HubStart
-from karmada_vc_agent.features.checkpoint.removal import remove_once_there
 from karmada_vc_agent.kube.bearer_review import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
@@ -40,7 +38,6 @@ from karmada_vc_agent.kube.leader_election import (
 from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.kube.supervisor import Supervisor
-from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.tenancy import STRICT
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -51,6 +48,7 @@ from karmada_vc_agent.runner.common import Process
 from karmada_vc_agent.runner.ending import until
 from karmada_vc_agent.runner.hub_certificate import HubCertificate
 from karmada_vc_agent.runner.hub_relief import hub_relief
+from karmada_vc_agent.runner.hub_start import HubStart
 from karmada_vc_agent.runner.joined import JoinedClusters, has_rights
 from karmada_vc_agent.runner.service import END_S, Service
 from karmada_vc_agent.runner.settings_follower import SettingsFollower
@@ -111,7 +109,7 @@ class Agent:
         self._phase = STARTING
         self._has_handed_over = False
         self._service: Service | None = None
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or Metrics(each.metrics for each in FEATURES)
         self._reachability: dict[str, Reachability] = {}
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self.metrics.add_source(self._samples)
@@ -181,7 +179,7 @@ class Agent:
 
     def _has_checkpoint(self) -> bool:
         """Whether this process serves, or stands by, with a checkpoint in place of the hub."""
-        return self._phase != STARTING and self._config.checkpoint.enabled
+        return self._phase != STARTING and bool(self._hub_start.line)
 
     def _is_hub_away(self) -> bool:
         """Whether the hub does not answer, or accepts nothing that is reported."""
@@ -256,7 +254,8 @@ class Agent:
             self._hub_fence,
             self._virtual_clusters.are_several,
         )
-        self._hub_start = HubStart(self._config, clients.hub_urgent, clients.host_urgent)
+        made = next((each.hub_start for each in FEATURES if each.hub_start), HubStart)
+        self._hub_start = made(self._config, clients.hub_urgent, clients.host_urgent)
         self._measure(clients)
         followers = self._follow_credentials(clients, self._supervisor)
         watch = self._supervisor.keep("hub certificate", self._hub_certificate.watch)
@@ -343,11 +342,6 @@ class Agent:
                 self._waits_for = NEITHER
                 await asyncio.wait((checking,))
             looking = [*leading, self._supervisor.start(group, "rights", self._joined.run)]
-            if not config.checkpoint.enabled:
-                remove = partial(
-                    remove_once_there, clients.host, config.agent_namespace, config.agent_name
-                )
-                looking.append(self._supervisor.start(group, "remove the checkpoint", remove))
             service = Service(self._process(clients, state, host_uid), FEATURES)
             self._service = service
             start.on_known = service.hub_known
@@ -411,10 +405,9 @@ class Agent:
         for start in self._starts:
             read = partial(start.read, clients.host, self._live, state)
             await retry_until_done(start.reads, read)
-        await self._hub_start.read_checkpoint(clients.host, state, self._election)
+        await self._hub_start.read(clients.host, state, self._election)
 
     def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
-        checkpoint = self._hub_start.checkpoint
         return Process(
             config=self._config,
             live=self._live,
@@ -426,7 +419,7 @@ class Agent:
             metrics=self.metrics,
             reregister=self._reregister,
             node=self._node,
-            provided=(*self._starts, *((checkpoint,) if checkpoint is not None else ())),
+            provided=(*self._starts, *self._hub_start.provided),
             hub=self._hub_start.identity,
         )
 
@@ -458,6 +451,6 @@ class Agent:
             config.agent_name,
             self._identity,
             times,
-            line=CHECKPOINT_ANNOTATION if config.checkpoint.enabled else "",
+            line=self._hub_start.line,
             hand_over=hub_relief(self._is_hub_away, self._hub_start.presence),
         )

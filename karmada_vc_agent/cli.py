@@ -46,7 +46,6 @@ from karmada_vc_agent.telemetry.endpoints import (
     serve,
 )
 from karmada_vc_agent.telemetry.logs import start_logging
-from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.names import NamespaceTemplate
 
@@ -204,9 +203,8 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
         hub,
         host,
         frozenset(reregister),
-        Metrics(),
-        os.environ.get(VARIABLE, ""),
-        follower,
+        node=os.environ.get(VARIABLE, ""),
+        settings=follower,
     )
     sys.exit(_serve(agent, config))
 

@@ -1,4 +1,4 @@
-"""The agent's roles and bindings on the host, from roles/*.yaml: the least rights for its work.
+"""The agent's roles and bindings on the host, from files in YAML: the least rights for its work.
 
     vc-agent:<agent>             everywhere: read, but no Secrets; claims; cluster-scoped kinds
     vc-agent:<agent>:namespace   bound by the agent in each namespace that it claims, nowhere else
@@ -53,9 +53,8 @@ class HostAccess:
     follows_kinds: whether the agent may use kinds added later, within `virtual-cluster-admin`.
     bound_roles: ClusterRoles that it binds in addition to those of Kubernetes.
     acts_as: (namespace, name) of the accounts of `applyAs`.
-    dns_namespace: where it writes the rules for CoreDNS; empty = it writes none.
-    objects: whether it serves VirtualCluster objects. finds: whether it makes virtual clusters of
-    what it finds on the host. checkpoint: whether it keeps what the hub last said.
+    dns_namespace: of CoreDNS.
+    of_features: files of the package with what features need.
     gateway_callers: groups on the host with all rights in a virtual cluster; None = no gateway.
     """
 
@@ -72,9 +71,7 @@ class HostAccess:
     acts_as: tuple[tuple[str, str], ...] = ()
     dns_namespace: str = ""
     kubeconfig_namespace: str = ""
-    objects: bool = False
-    finds: bool = False
-    checkpoint: bool = False
+    of_features: tuple[str, ...] = ()
     gateway_callers: tuple[str, ...] | None = None
 
     @property
@@ -107,17 +104,13 @@ def _files(access: HostAccess) -> Iterator[tuple[str, Values]]:
         "confined": access.is_confined,
         "unconfined": not access.is_confined,
         "account": account_role(access.agent) in access.bound_roles,
-        "objects": access.objects,
-        "checkpoint": access.checkpoint,
-        "no-checkpoint": not access.checkpoint,
-        "found": access.finds,
-        "service-names": bool(access.dns_namespace),
         "gateway": has_gateway,
         "gateway-confined": has_gateway and access.is_confined,
     }
     yield from (
         (f"access/roles/{name}.yaml", values) for name, is_needed in names.items() if is_needed
     )
+    yield from ((path, values) for path in access.of_features)
     for namespace, name in access.acts_as:
         yield (
             "access/roles/apply-as.yaml",

@@ -3,7 +3,7 @@
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.runner.described import Described
+from karmada_vc_agent.runner.feature import Described
 
 
 async def described_on_host(host: ApiClient, config: AgentConfig) -> Described:

@@ -30,6 +30,7 @@ from karmada_vc_agent.access.policy_owner import (
 from karmada_vc_agent.access.tenant_guards import allowances, cluster_of, holds
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import apply_all, find
 from karmada_vc_agent.install.changes import Changes, differences
 from karmada_vc_agent.install.join_preflight import PreflightError, definitions
@@ -44,9 +45,9 @@ from karmada_vc_agent.model.objects import Object, annotations_of, key_of, label
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, TENANT_ROLES, gateway_account
 from karmada_vc_agent.model.service_accounts import user_of
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
-from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE, VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
-from karmada_vc_agent.runner.described import Described
+from karmada_vc_agent.runner.feature import Described
 from karmada_vc_agent.translation.identities import admin_groups
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_SCOPED,
@@ -242,7 +243,6 @@ def _access(
     namespaced = NAMESPACED if served is None else served.namespaced
     vcs = config.virtual_clusters
     applies = [vc.apply_as for vc in vcs if vc.apply_as is not None]
-    names_services = any(vc.service_names != SERVICE_NAMES_NONE for vc in vcs)
     return HostAccess(
         agent=install.agent,
         namespace=install.namespace,
@@ -255,10 +255,8 @@ def _access(
         follows_kinds=config.tenancy == SHARED,
         bound_roles=tuple(each.cluster_role for each in applies if each.cluster_role),
         acts_as=tuple((each.namespace, each.name) for each in applies),
-        dns_namespace=config.dns_namespace if names_services else "",
-        objects=config.objects.enabled,
-        finds=config.node_groups.enabled or bool(config.discover.node_label),
-        checkpoint=config.checkpoint.enabled,
+        dns_namespace=config.dns_namespace,
+        of_features=tuple(path for each in FEATURES for path in each.host_roles(config)),
         kubeconfig_namespace=config.karmada_kubeconfig_namespace,
     )
 

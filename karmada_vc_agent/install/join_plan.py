@@ -12,7 +12,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.install.bootstrap import BootstrapToken
 from karmada_vc_agent.install.host_rights import Approvals
 from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL
-from karmada_vc_agent.runner.described import Described
+from karmada_vc_agent.runner.feature import Described
 
 HUB, HOST = "hub", "host"
 

@@ -13,15 +13,13 @@ from karmada_vc_agent.cluster.claims import Claim, Phase, claim_of, phase_of
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects, objects_in
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.commands.waiting import waiting
-from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
-from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
-from karmada_vc_agent.features.checkpoint.shards import cluster_of_key
+from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.changes import Changes
 from karmada_vc_agent.install.leave_steps import Leaving, Say
 from karmada_vc_agent.install.removals import revoke
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.errors import ApiError, NotFoundError
 from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
@@ -209,25 +207,8 @@ async def clean_host(
     await revoke(host, agent, namespace, cluster, Changes(say))
     cleaner = HostCleaner(host, leaving, say, agent_releases=agent_releases)
     await cleaner.clean(preserve=leaving.preserve)
-    await forget_saved(host, namespace, agent, cluster, say)
-
-
-async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str, say: Say) -> None:
-    """Remove a virtual cluster from the Secrets of an agent's checkpoint. Raises KubeError.
-
-    A running agent does it, too, once the Cluster is deleted. With the last virtual cluster the
-    Secrets are deleted.
-    """
-    secrets = CheckpointSecrets(host, namespace, agent)
-    try:
-        await secrets.load()
-        if {cluster_of_key(key) for _, key in secrets} <= {"", cluster}:
-            if secrets.are_there and await remove_checkpoint(host, namespace, agent):
-                say(f"host: removed the checkpoint of {agent}")
-        elif await secrets.remove(cluster):
-            say(f"host: removed {cluster} from the checkpoint of {agent}")
-    except ForbiddenError as error:
-        say(f"host: the checkpoint of {agent} may still have {cluster}: {error}")
+    for feature in FEATURES:
+        await feature.leave(host, namespace, agent, cluster, say)
 
 
 async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
-from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint
+from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import find, path_of
 from karmada_vc_agent.install.changes import Changes
 from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH, PreflightError
@@ -215,8 +215,8 @@ async def _delete_records(host: ApiClient, leaving: Leaving, say: Say) -> None:
     accounts = f"/api/v1/{space}/serviceaccounts"
     names = [each["metadata"]["name"] for each in (await host.get(accounts)).get("items") or ()]
     await delete_present(host, f"/api/v1/{space}/configmaps/{name}-state", say)
-    if await remove_checkpoint(host, leaving.namespace, name):
-        say(f"host: removed the checkpoint of {name}")
+    for feature in FEATURES:
+        await feature.purge(host, leaving.namespace, name, say)
     await delete_present(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
     for own in names:
         if own == name or own.endswith(f".{name}"):

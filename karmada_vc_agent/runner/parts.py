@@ -45,7 +45,8 @@ class Parts:
 
     common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
     Leases are renewed. features: those of this agent. runs: what features run from the start on, by
-    name; keeps: what they run with the controllers, and nobody waits for. spared_rights: which of
+    name; keeps: what they run with the controllers, and nobody waits for; ends: what ends by
+    itself. spared_rights: which of
     the rights the agent works without. reachable: what is judged of nodes. missing_rights: which
     rights are missing, and for whom. checkpoint: what is saved of the hub. orphaned: host objects
     without a Work. credential: whether the credential for the hub is renewed in time.
@@ -75,6 +76,7 @@ class Parts:
         self.controllers: list[Controller[Any]] = []
         self.runs: dict[str, Runs] = {}
         self.keeps: dict[str, Runs] = {}
+        self.ends: dict[str, Runs] = {}
         self.spared_rights: list[Callable[[Need], bool]] = []
         self.collector = self._collector()
         for feature in features:

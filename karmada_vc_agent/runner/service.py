@@ -211,7 +211,8 @@ class Service:
             stopped = group.create_task(stop.wait(), name="stop")
             synced = group.create_task(self._wait_synced(), name="sync")
             self._tasks += readers
-            readers += self._start_serving_offline(group)
+            start = self._common.supervisor.start  # they end by themselves: they are not vital
+            readers += [start(group, name, run) for name, run in self._parts.ends.items()]
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             workers: list[asyncio.Task[None]] = []
             if synced.done():
@@ -244,13 +245,6 @@ class Service:
             start(group, "reflector", reflector.run, f"reflector {reflector.path}")
             for reflector in stores.reflectors
         ] + [start(group, name, run) for name, run in running.items()]
-
-    def _start_serving_offline(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Start what ends by itself, once the hub has told everything: it is not vital."""
-        checkpoint = self._parts.checkpoint
-        if checkpoint is None:
-            return []
-        return [self._common.supervisor.start(group, "offline", checkpoint.offline.run)]
 
     async def _wait_synced(self) -> None:
         timeout_s = self._common.config.cluster_cache_sync_timeout

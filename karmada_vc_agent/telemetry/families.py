@@ -1,10 +1,11 @@
-"""All families of metrics, in tables; docs/metrics.md describes each.
+"""The families of metrics of core, in tables; docs/metrics.md describes each.
 
 Labels hold virtual clusters, controllers, kinds and codes, never Works. Names, labels and buckets
 of Karmada: contract 9.6. Those of controllers, queues and clients: controller-runtime and
 client-go, as a real karmada-agent shows them.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 CLUSTER = "member_cluster"
@@ -17,7 +18,6 @@ _RECONCILE_BUCKETS = (
     *(0.9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40),
     *(50, 60),
 )
-_GATEWAY_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 _REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 
 
@@ -44,6 +44,14 @@ class Gauge(NamedTuple):
     help: str
     labels: tuple[str, ...] = ()
     is_counter: bool = False
+
+
+class Families(NamedTuple):
+    """Families by name, or by the key of what fills them."""
+
+    asked: Mapping[str, Gauge] = {}
+    counted: Mapping[str, Counted] = {}
+    timed: Mapping[str, Timed] = {}
 
 
 ASKED: dict[str, Gauge] = {
@@ -91,9 +99,6 @@ ASKED: dict[str, Gauge] = {
     "virtual_cluster_node_overlaps": Gauge(
         "Number of its nodes that another virtual cluster also selects.", (CLUSTER,)
     ),
-    "virtual_cluster_escaped_pods": Gauge(
-        "Number of its pods that run on nodes outside of it.", (CLUSTER,)
-    ),
     "virtual_cluster_host_objects": Gauge(
         "Number of its host objects, of the watched kinds.", (CLUSTER,)
     ),
@@ -117,9 +122,6 @@ ASKED: dict[str, Gauge] = {
         "Number of rights that hub or host refused the agent for it lately, for 30 s and longer.",
         (CLUSTER,),
     ),
-    "virtual_cluster_quota_stalled": Gauge(
-        "Whether its quota cannot be divided (1) or can (0).", (CLUSTER,)
-    ),
     "virtual_cluster_lease_ahead_seconds": Gauge(
         "Seconds that its Lease was ahead of this machine's clock when the agent took it over.",
         (CLUSTER,),
@@ -128,17 +130,6 @@ ASKED: dict[str, Gauge] = {
         "Whether its endpoint answered when it was last tried (1) or not (0).", (CLUSTER,)
     ),
     "orphaned_objects": Gauge("Number of its host objects whose Work is gone.", (CLUSTER,)),
-    # of the gateway
-    "gateway_requests_in_progress": Gauge(
-        "Number of requests in progress; long: watches, followed logs, upgrades.",
-        (CLUSTER, "long"),
-    ),
-    "gateway_loop_seconds_total": Gauge(
-        "Seconds that requests computed in the gateway; who used more than its share waits.",
-        (CLUSTER,),
-        is_counter=True,
-    ),
-    "gateway_connections": Gauge("Number of open connections of clients."),
     # for the agent
     "found_not_served": Gauge(
         "Number of NodeGroups, or of values of the node label, that are not served.", ("source",)
@@ -159,10 +150,6 @@ ASKED: dict[str, Gauge] = {
     ),
     "unreadable_objects": Gauge(
         "Number of watched objects that cannot be read, or only in part.", ("server", "resource")
-    ),
-    "checkpoint_age_seconds": Gauge(
-        "Age of what the hub said that a virtual cluster is served from; 0 while it is the hub's.",
-        (CLUSTER,),
     ),
     "events_dropped_total": Gauge("Number of events that were dropped.", is_counter=True),
     "karmada_vc_agent_build_info": Gauge(
@@ -191,18 +178,6 @@ COUNTED: dict[str, Counted] = {
     "queue_retries": Counted("workqueue_retries_total", "Number of retries of keys.", _QUEUE),
     "requests": Counted(
         "rest_client_requests_total", "Number of HTTP requests.", ("code", "method", "host")
-    ),
-    # of the gateway
-    "gateway_requests": Counted(
-        "gateway_requests_total", "Number of requests answered.", (CLUSTER, "verb", "code")
-    ),
-    "gateway_sent_bytes": Counted(
-        "gateway_sent_bytes_total", "Bytes of bodies sent to clients.", (CLUSTER,)
-    ),
-    "gateway_rejected": Counted(
-        "gateway_rejected_requests_total",
-        "Number of requests that the gateway refused itself, by reason.",
-        (CLUSTER, "reason"),
     ),
     # for the agent
     "watch_lists": Counted("watch_lists_total", "Number of full lists.", ("server", "resource")),
@@ -257,11 +232,6 @@ TIMED: dict[str, Timed] = {
         ("verb", "host"),
         _REQUEST_BUCKETS,
     ),
-    # of the gateway
-    "gateway_request_time": Timed(
-        "gateway_request_duration_seconds",
-        "Seconds until the whole answer was sent; without long requests.",
-        (CLUSTER, "verb"),
-        _GATEWAY_BUCKETS,
-    ),
 }
+OF_CORE = Families(ASKED, COUNTED, TIMED)
+NO_FAMILIES = Families()

@@ -1,4 +1,4 @@
-"""The metrics of one agent in a registry of their own; families.py lists them.
+"""The metrics of one agent in a registry of their own; families.py lists those of core.
 
 Counters and histograms are updated where things happen, through instruments (meters.py) with label
 values bound once. Gauges are computed at each scrape by sources, so the series of a virtual cluster
@@ -25,7 +25,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from karmada_vc_agent.kube.log_once import LogOnce
-from karmada_vc_agent.telemetry.families import ASKED, CLUSTER, COUNTED, TIMED
+from karmada_vc_agent.telemetry.families import CLUSTER, OF_CORE, Families, Gauge
 
 _log = logging.getLogger(__name__)
 
@@ -50,15 +50,16 @@ Source = Callable[[], Iterable[Sample]]
 class _Readings(Collector):
     """Runs the sources at each scrape."""
 
-    def __init__(self, sources: list[Source]) -> None:
+    def __init__(self, sources: list[Source], asked: Mapping[str, Gauge]) -> None:
         self._sources = sources
+        self._asked = asked
         self._once = LogOnce(_log)
 
     def describe(self) -> Iterable[Metric]:
-        return list(_families().values())
+        return list(self._families().values())
 
     def collect(self) -> Iterator[Metric]:
-        families = _families()
+        families = self._families()
         for source in self._sources:
             try:
                 told = list(source())
@@ -70,35 +71,39 @@ class _Readings(Collector):
                 families[name].add_metric(labels, value)
         yield from families.values()
 
-
-def _families() -> dict[str, CounterMetricFamily | GaugeMetricFamily]:
-    return {
-        name: (CounterMetricFamily if asked.is_counter else GaugeMetricFamily)(
-            name, asked.help, labels=asked.labels
-        )
-        for name, asked in ASKED.items()
-    }
+    def _families(self) -> dict[str, CounterMetricFamily | GaugeMetricFamily]:
+        return {
+            name: (CounterMetricFamily if asked.is_counter else GaugeMetricFamily)(
+                name, asked.help, labels=asked.labels
+            )
+            for name, asked in self._asked.items()
+        }
 
 
 class Metrics:
-    """All families, in a separate registry."""
+    """All families, in a separate registry. more: those of features."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: Iterable[Families] = ()) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # not annotated
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
         PlatformCollector(registry=registry)
         self._sources: list[Source] = []
-        registry.register(_Readings(self._sources))
+        tables = (OF_CORE, *more)
+        self.asked = {name: each for table in tables for name, each in table.asked.items()}
+        registry.register(_Readings(self._sources, self.asked))
         self.counters = {
-            key: Counter(*counted, registry=registry) for key, counted in COUNTED.items()
+            key: Counter(*counted, registry=registry)
+            for table in tables
+            for key, counted in table.counted.items()
         }
         self.timers = {
             key: Histogram(
                 each.name, each.help, each.labels, buckets=each.buckets, registry=registry
             )
-            for key, each in TIMED.items()
+            for table in tables
+            for key, each in table.timed.items()
         }
         self._unreadable: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = {}
         self._resources: set[str] = set()

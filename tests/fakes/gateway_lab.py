@@ -15,6 +15,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.metrics import METRICS
 from karmada_vc_agent.features.gateway.secret import TokenSum, digest
 from karmada_vc_agent.features.gateway.server.audit import Audit
 from karmada_vc_agent.features.gateway.server.gateway import Gateway, Planner
@@ -209,7 +210,7 @@ async def gateway_lab(
         state = HostState(config, host.client(), Supervisor())
         state.file.replace_all(config.virtual_clusters)
         requests = HostRequests(Credentials(host.url, None, "a test"), answer_s=answer_s)
-        limits, metrics, lines = Limits(4, 4), Metrics(), []
+        limits, metrics, lines = Limits(4, 4), Metrics((METRICS,)), []
         sealer = Sealer(bytes(KEY_BYTES))
         gateway = Gateway(
             state,

@@ -138,7 +138,7 @@ class World:
             HOST_UID,
             self.virtual_clusters,
             Lead("this-process", lambda: True),
-            Metrics(),
+            Metrics(each.metrics for each in FEATURES),
             frozenset(reregister),
             clock=Clock(self.monotonic, lambda: self.now),
         )

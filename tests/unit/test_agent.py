@@ -8,6 +8,7 @@ import pytest
 
 from karmada_vc_agent.agent import NEITHER, SERVING, STANDING_BY, STARTING, Agent
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
+from karmada_vc_agent.features.checkpoint.hub_start import CheckpointStart
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -52,6 +53,7 @@ def scene() -> Scene:
     service.not_served.return_value = []
     servers: dict[str, Any] = {name: MagicMock(is_reachable=True) for name in ("hub", "host")}
     agent._clients, agent._service, agent._phase = clients, service, SERVING
+    agent._hub_start = CheckpointStart(agent._config, clients.hub_urgent, clients.host_urgent)
     agent._reachability = servers
     return Scene(agent, clients, service, servers)
 
@@ -82,7 +84,8 @@ def test_agent_with_a_checkpoint_is_ready_without_the_hub(scene: Scene, phase: s
 def test_agent_with_neither_hub_nor_checkpoint_is_not_ready(scene: Scene, *, enabled: bool) -> None:
     config = AgentConfig(checkpoint=CheckpointSettings(enabled=enabled))
     agent = scene.agent
-    agent._config, agent._phase = config, STARTING if enabled else SERVING
+    agent._hub_start = CheckpointStart(config, MagicMock(), MagicMock())
+    agent._phase = STARTING if enabled else SERVING
     scene.servers["hub"].is_reachable = False
     assert scene.wrong()["hub"] == "the API server of the hub does not answer"
 

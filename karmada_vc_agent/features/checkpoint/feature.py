@@ -2,20 +2,42 @@
 
 from functools import partial
 
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.checkpoint_kept import CONDITIONS
-from karmada_vc_agent.features.checkpoint.parts import checkpoint_parts, is_of_checkpoint
+from karmada_vc_agent.features.checkpoint.hub_start import CheckpointStart
+from karmada_vc_agent.features.checkpoint.parts import METRICS, checkpoint_parts, is_of_checkpoint
+from karmada_vc_agent.features.checkpoint.removal import forget_saved, purge, remove_once_there
 from karmada_vc_agent.runner.feature import Feature
 from karmada_vc_agent.runner.parts import Parts
 
 
 def _connect(parts: Parts) -> None:
-    parts.spared_rights.append(partial(is_of_checkpoint, parts.common.config.agent_name))
+    config, host = parts.common.config, parts.common.clients.host
+    parts.spared_rights.append(partial(is_of_checkpoint, config.agent_name))
+    if not config.checkpoint.enabled:
+        remove = partial(remove_once_there, host, config.agent_namespace, config.agent_name)
+        parts.ends["remove the checkpoint"] = remove
     made = checkpoint_parts(parts.common, parts.works)
     if made is not None:
         parts.checkpoint = made
         parts.common.provide(made)
         parts.common.metrics.add_source(made.samples)
         parts.keeps["checkpoint"] = made.writer.run
+        parts.ends["offline"] = made.offline.run
 
 
-FEATURE = Feature("checkpoint", connect=_connect, conditions=CONDITIONS)
+def _host_roles(config: AgentConfig) -> tuple[str, ...]:
+    file = "roles" if config.checkpoint.enabled else "roles-off"
+    return (f"features/checkpoint/{file}.yaml",)
+
+
+FEATURE = Feature(
+    "checkpoint",
+    hub_start=CheckpointStart,
+    connect=_connect,
+    conditions=CONDITIONS,
+    metrics=METRICS,
+    host_roles=_host_roles,
+    leave=forget_saved,
+    purge=purge,
+)

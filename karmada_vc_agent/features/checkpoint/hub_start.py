@@ -1,8 +1,7 @@
-"""What a start needs of the hub: that it is the right one, or what an earlier leader kept of it."""
+"""A start without the hub: from what an earlier leader kept of it."""
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,12 +11,12 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read_checkpoint, why_unusable
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.retries import retry_until_done
-from karmada_vc_agent.runner.hub_identity import HubIdentity
-from karmada_vc_agent.runner.hub_presence import HubPresence
+from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
+from karmada_vc_agent.runner.hub_start import HubStart
 
 _log = logging.getLogger(__name__)
 
@@ -27,39 +26,22 @@ PEEK_S = 10.0
 """How often it looks for one that can be served from."""
 
 
-class HubStart:
-    """Checks the hub, however late it answers, and reads the checkpoint where it may be needed.
-
-    host: where an earlier process left what it recorded. identity: which hub it is, once it
-    answered. on_known: called with its uid then.
-    """
+class CheckpointStart(HubStart):
+    """Reads the checkpoint where it may be needed."""
 
     def __init__(self, config: AgentConfig, hub: ApiClient, host: ApiClient) -> None:
-        self._config = config
-        self._host = host
+        super().__init__(config, hub, host)
         self._is_away = False
-        self.identity = HubIdentity()
-        self.presence = HubPresence(hub, self.identity, self._was_seen)
-        self.checkpoint: Checkpoint | None = None
-        self.lack = ""
-        """Why nothing can be served from the checkpoint, as far as that was looked for."""
-        self.on_known: Callable[[str], None] = lambda _: None
+        self._checkpoint: Checkpoint | None = None
+        self.line = CHECKPOINT_ANNOTATION if config.checkpoint.enabled else ""
 
-    async def check(self, host_uid: str) -> None:
-        """Check that the hub is what the agent needs. Raises ConfigError."""
-        await self.presence.check(host_uid)
-        self.on_known(self.identity.uid)
-
-    async def _was_seen(self) -> bool:
-        """Whether an earlier process registered Clusters or kept a checkpoint. Raises KubeError."""
-        namespace, name = self._config.agent_namespace, self._config.agent_name
-        state = AgentState(self._host, namespace, name)
-        with suppress(NotFoundError):
-            await state.look()
-        if state.clusters():
+    async def was_seen(self) -> bool:
+        """Return whether an earlier process registered Clusters or kept a checkpoint."""
+        if await super().was_seen():
             return True
+        namespace, name = self.config.agent_namespace, self.config.agent_name
         with suppress(ForbiddenError):  # nobody could keep one without the right to it
-            return any(await CheckpointSecrets(self._host, namespace, name).peek())
+            return any(await CheckpointSecrets(self.host, namespace, name).peek())
         return False
 
     async def wait(self, checking: asyncio.Task[None]) -> None:
@@ -67,7 +49,7 @@ class HubStart:
 
         Ends early if the hub is not what the agent needs: that ends all tasks of the group.
         """
-        patience_s = CHECK_PATIENCE_S if self._config.checkpoint.enabled else None
+        patience_s = CHECK_PATIENCE_S if self.config.checkpoint.enabled else None
         await asyncio.wait((checking,), timeout=patience_s)
 
     async def wait_for_either(
@@ -77,7 +59,7 @@ class HubStart:
 
         Who has neither must not lead: another replica may reach the hub.
         """
-        if not self._config.checkpoint.enabled:
+        if not self.config.checkpoint.enabled:
             return
         once = LogOnce(_log)
         while not checking.done():
@@ -92,37 +74,38 @@ class HubStart:
         try:
             if not await election.is_line_unbroken():
                 return "no checkpoint was kept by whoever led last"
-            return await why_unusable(host, self._config, self.identity)
+            return await why_unusable(host, self.config, self.identity)
         except KubeError as error:
             return str(error)
 
     async def look(self) -> None:
         """Find out whether the hub answers now, as far as anybody would do otherwise then."""
-        if self._config.checkpoint.enabled:
+        if self.config.checkpoint.enabled:
             is_there = self.presence.is_checked and await self.presence.is_there()
             self._is_away = not is_there
 
-    async def read_checkpoint(
+    async def read(
         self, host: ApiClient, state: AgentState, election: LeaderElection | None
     ) -> None:
         """Read what was kept of the hub; without the right to it the agent does without."""
-        if not self._config.checkpoint.enabled:
+        if not self.config.checkpoint.enabled:
             return
         is_continued = election is None or election.is_in_line
         read = partial(
             read_checkpoint,
             host,
-            self._config,
+            self.config,
             state,
             self.identity,
             is_continued=is_continued,
         )
         found = await retry_until_done("read the checkpoint on the host", read)
-        self.checkpoint = replace(found, is_hub_away=self._is_away)
+        self._checkpoint = replace(found, is_hub_away=self._is_away)
+        self.provided = (self._checkpoint,)
         if election is not None:
             election.begin_line()
 
     @property
     def is_needed(self) -> bool:
         """Whether nothing can be served before the hub was checked."""
-        return self.checkpoint is None or not self.checkpoint.is_usable
+        return self._checkpoint is None or not self._checkpoint.is_usable

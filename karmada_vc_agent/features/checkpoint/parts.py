@@ -13,8 +13,20 @@ from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import secret_names
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
+from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.telemetry.metrics import Sample
+
+AGE = "checkpoint_age_seconds"
+METRICS = Families(
+    {
+        AGE: Gauge(
+            "Age of what the hub said that a virtual cluster is served from; "
+            "0 while it is the hub's.",
+            (CLUSTER,),
+        )
+    }
+)
 
 
 class CheckpointParts:
@@ -103,7 +115,7 @@ class CheckpointParts:
             if at is None and self._clusters.ours(name) is None:
                 continue  # it was deleted on the hub, or is not there yet
             age_s = (datetime.now(UTC) - at).total_seconds() if at is not None else 0.0
-            yield Sample("checkpoint_age_seconds", (name,), max(age_s, 0.0))
+            yield Sample(AGE, (name,), max(age_s, 0.0))
 
     def _remarks(self) -> Iterator[str]:
         for name in self._names:

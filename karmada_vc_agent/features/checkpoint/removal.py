@@ -3,10 +3,13 @@
 import asyncio
 import logging
 
+from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
+from karmada_vc_agent.features.checkpoint.shards import cluster_of_key
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.model.domain import secret_names
+from karmada_vc_agent.runner.feature import Say
 
 _log = logging.getLogger(__name__)
 
@@ -53,3 +56,27 @@ async def remove_once_there(host: ApiClient, namespace: str, agent: str) -> None
         )
     elif found:
         _log.info("Removed the checkpoint: it is turned off", extra=extra)
+
+
+async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str, say: Say) -> None:
+    """Remove a virtual cluster from the Secrets of an agent's checkpoint. Raises KubeError.
+
+    A running agent does it, too, once the Cluster is deleted. With the last virtual cluster the
+    Secrets are deleted.
+    """
+    secrets = CheckpointSecrets(host, namespace, agent)
+    try:
+        await secrets.load()
+        if {cluster_of_key(key) for _, key in secrets} <= {"", cluster}:
+            if secrets.are_there and await remove_checkpoint(host, namespace, agent):
+                say(f"host: removed the checkpoint of {agent}")
+        elif await secrets.remove(cluster):
+            say(f"host: removed {cluster} from the checkpoint of {agent}")
+    except ForbiddenError as error:
+        say(f"host: the checkpoint of {agent} may still have {cluster}: {error}")
+
+
+async def purge(host: ApiClient, namespace: str, agent: str, say: Say) -> None:
+    """Remove the checkpoint of an agent that is removed. Raises KubeError."""
+    if await remove_checkpoint(host, namespace, agent):
+        say(f"host: removed the checkpoint of {agent}")

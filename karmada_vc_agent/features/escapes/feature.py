@@ -7,7 +7,10 @@ from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods
 from karmada_vc_agent.features.escapes.left_pods import LeftPods
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
+
+ESCAPED_PODS = "virtual_cluster_escaped_pods"
 
 
 def _prepare(common: Common) -> None:
@@ -16,11 +19,20 @@ def _prepare(common: Common) -> None:
     def samples() -> Iterator[Sample]:
         by_cluster = escaped.by_cluster()
         for name in filter(stores.clusters.ours, common.virtual_clusters):
-            yield Sample("virtual_cluster_escaped_pods", (name,), by_cluster.get(name, 0))
+            yield Sample(ESCAPED_PODS, (name,), by_cluster.get(name, 0))
 
     common.provide(escaped)
     common.provide(LeftPods(stores.pods, stores.nodes, stores.claims, common.virtual_clusters))
     common.metrics.add_source(samples)
 
 
-FEATURE = Feature("escapes", prepare=_prepare, controllers=(escape_detector.setup, evictions.setup))
+FEATURE = Feature(
+    "escapes",
+    prepare=_prepare,
+    controllers=(escape_detector.setup, evictions.setup),
+    metrics=Families(
+        {
+            ESCAPED_PODS: Gauge("Number of its pods that run on nodes outside of it.", (CLUSTER,)),
+        }
+    ),
+)

@@ -24,7 +24,7 @@ from karmada_vc_agent.features.found.node_groups import groups_of_host
 from karmada_vc_agent.features.found.node_labels import values_of_host
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.described import Described
+from karmada_vc_agent.runner.feature import Described
 
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,7 @@
 """Makes virtual clusters reachable through the gateway."""
 
 from karmada_vc_agent.features.gateway import access_controller, admin_role
+from karmada_vc_agent.features.gateway.metrics import METRICS
 from karmada_vc_agent.features.gateway.parts import GatewayParts
 from karmada_vc_agent.runner.feature import Feature
 from karmada_vc_agent.runner.parts import Parts
@@ -16,6 +17,7 @@ FEATURE = Feature(
     "gateway",
     connect=_connect,
     controllers=(access_controller.setup, admin_role.setup),
+    metrics=METRICS,
     commands={
         "gateway": "karmada_vc_agent.features.gateway.command",
         "kubeconfig": "karmada_vc_agent.features.gateway.kubeconfig",

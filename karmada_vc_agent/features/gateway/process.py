@@ -20,6 +20,7 @@ from karmada_vc_agent.config.reloading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.metrics import METRICS
 from karmada_vc_agent.features.gateway.server.audit import Audit, nowhere
 from karmada_vc_agent.features.gateway.server.gateway import Gateway
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
@@ -77,7 +78,7 @@ class GatewayProcess:
         self._settings = settings
         self._file = file
         self._credentials = host
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or Metrics((METRICS,))
         self.metrics.add_source(build_info)
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self._client = ApiClient("host", host, qps=QPS, burst=BURST)

@@ -29,6 +29,15 @@ def _definitions(config: AgentConfig) -> tuple[Object, ...]:
     return (definition(),)
 
 
+def _host_roles(config: AgentConfig) -> tuple[str, ...]:
+    return ("features/objects/roles.yaml",) if config.objects.enabled else ()
+
+
 FEATURE = Feature(
-    "objects", controllers=(_setup,), start=start, describe=describe, definitions=_definitions
+    "objects",
+    controllers=(_setup,),
+    start=start,
+    describe=describe,
+    definitions=_definitions,
+    host_roles=_host_roles,
 )

@@ -12,7 +12,7 @@ from karmada_vc_agent.features.objects.object_names import PATH, is_for
 from karmada_vc_agent.features.objects.reading import Reader, read_at_start
 from karmada_vc_agent.kube.absence import items_unless_absent
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.runner.described import Described
+from karmada_vc_agent.runner.feature import Described
 
 
 class ObjectsStart:

@@ -7,7 +7,10 @@ from karmada_vc_agent.features.quota.divisions import Divisions
 from karmada_vc_agent.features.quota.quota_divided import CONDITIONS
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
+
+STALLED = "virtual_cluster_quota_stalled"
 
 
 def _prepare(common: Common) -> None:
@@ -16,11 +19,19 @@ def _prepare(common: Common) -> None:
     def samples() -> Iterator[Sample]:
         for name, is_stalled in divisions.all().items():
             if common.stores.clusters.ours(name) is not None:
-                yield Sample("virtual_cluster_quota_stalled", (name,), is_stalled)
+                yield Sample(STALLED, (name,), is_stalled)
 
     common.provide(divisions)
     common.hooks.shares = divisions
     common.metrics.add_source(samples)
 
 
-FEATURE = Feature("quota", prepare=_prepare, controllers=(controller.setup,), conditions=CONDITIONS)
+FEATURE = Feature(
+    "quota",
+    prepare=_prepare,
+    controllers=(controller.setup,),
+    conditions=CONDITIONS,
+    metrics=Families(
+        {STALLED: Gauge("Whether its quota cannot be divided (1) or can (0).", (CLUSTER,))}
+    ),
+)

@@ -89,7 +89,8 @@ def test_accounts_are_impersonated_by_name_where_they_are() -> None:
 
 
 def test_rights_of_its_own_namespace_are_by_name_where_rbac_knows_names() -> None:
-    made = rules(kubeconfig_namespace="hub", dns_namespace="kube-system")
+    names = ("features/service_names/roles.yaml",)
+    made = rules(kubeconfig_namespace="hub", dns_namespace="kube-system", of_features=names)
     assert set(made) == {
         *(EVERYWHERE, CLAIMED, "Role home/vc-agent:a"),
         *(f"ClusterRole {name}" for name in TENANT_ROLES.values()),
@@ -100,7 +101,10 @@ def test_rights_of_its_own_namespace_are_by_name_where_rbac_knows_names() -> Non
 
 
 def test_a_checkpoint_is_read_and_changed_by_name_only() -> None:
-    without, found = rules()["Role home/vc-agent:a"], rules(checkpoint=True)["Role home/vc-agent:a"]
+    without, found = (
+        rules()["Role home/vc-agent:a"],
+        rules(of_features=("features/checkpoint/roles.yaml",))["Role home/vc-agent:a"],
+    )
     added = [rule for rule in found if rule not in without]
     assert [(rule["verbs"], len(rule.get("resourceNames", ()))) for rule in added] == [
         (["get", "patch", "delete"], 32),

@@ -31,7 +31,10 @@ def files(folder: str) -> list[str]:
     return sorted(f"{folder}/{each.name}" for each in FOLDER.joinpath(folder).iterdir())
 
 
-POLICIES, ROLES = files("access/policies"), files("access/roles")
+POLICIES = files("access/policies")
+FOLDERS = [each.name for each in FOLDER.joinpath("features").iterdir() if each.is_dir()]
+OF_FEATURES = [path for name in sorted(FOLDERS) for path in files(f"features/{name}")]
+ROLES = [*files("access/roles"), *(path for path in OF_FEATURES if "/roles" in path)]
 
 
 def filled(monkeypatch: pytest.MonkeyPatch, template: Any, **values: Any) -> Any:

@@ -12,9 +12,6 @@ import karmada_vc_agent
 PACKAGE = Path(karmada_vc_agent.__file__).parent
 ROOT = PACKAGE.parent
 FOLDERS = sorted(path.parent.name for path in (PACKAGE / "features").glob("*/feature.py"))
-NOT_OPTIONAL_YET = {
-    "checkpoint": "agent.py reads it at the start, and `leave` removes from it",
-}
 
 _SERVES = """
 import asyncio, importlib.util, sys
@@ -55,7 +52,7 @@ def package_without(name: str, into: Path) -> None:
     (made / "feature_list.py").write_text("\n".join(kept))
 
 
-@pytest.mark.parametrize("name", [each for each in FOLDERS if each not in NOT_OPTIONAL_YET])
+@pytest.mark.parametrize("name", FOLDERS)
 def test_agent_without_a_feature_applies_works(name: str, tmp_path: Path) -> None:
     package_without(name, tmp_path)
     feature = f"{PACKAGE.name}.features.{name}"
@@ -69,7 +66,3 @@ def test_agent_without_a_feature_applies_works(name: str, tmp_path: Path) -> Non
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (0, "applied\n"), ended.stderr[-2000:]
-
-
-def test_features_that_are_not_optional_yet_are_features() -> None:
-    assert set(NOT_OPTIONAL_YET) <= set(FOLDERS)

@@ -24,7 +24,7 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
     VirtualClusterSettings,
 )
-from karmada_vc_agent.runner.described import Described
+from karmada_vc_agent.runner.feature import Described
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import virtual_cluster
@@ -159,7 +159,7 @@ def test_what_finds_groups_protects_their_labels_and_may_tell_of_them() -> None:
     assert [(rule["resources"], rule["verbs"]) for rule in events] == [
         (["events"], ["create", "patch"])
     ]
-    assert not rights("a").access.finds
+    assert "features/found/roles.yaml" not in rights("a").access.of_features
 
 
 async def test_labels_of_objects_and_groups_are_asked_for(host: FakeApiServer) -> None:

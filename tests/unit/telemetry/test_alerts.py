@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from karmada_vc_agent.telemetry.families import ASKED
+from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.telemetry.metrics import Metrics
 
 SAMPLE = Path(__file__).parents[3] / "manifests" / "samples" / "alerts.yaml"
+ASKED = Metrics(each.metrics for each in FEATURES).asked
 (GROUP,) = yaml.safe_load(SAMPLE.read_text())["spec"]["groups"]
 
 

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
-from karmada_vc_agent.telemetry.families import ASKED
+from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.telemetry.meters import ClientMeter, ControllerMeter
 from karmada_vc_agent.telemetry.metrics import RESOURCES, Metrics, Sample
 
@@ -27,10 +26,14 @@ def documented() -> Families:
     }
 
 
-def registered(registry: CollectorRegistry) -> Families:
+def of_agent() -> Metrics:
+    return Metrics(each.metrics for each in FEATURES)
+
+
+def registered(metrics: Metrics) -> Families:
     """Return name -> type and labels, of every family that the registry can show."""
     found: Families = {}
-    for collector in registry._collector_to_names:
+    for collector in metrics.registry._collector_to_names:
         if isinstance(collector, MetricWrapperBase):
             suffix = "_total" if collector._type == "counter" else ""
             kind = str(collector._type)
@@ -39,7 +42,11 @@ def registered(registry: CollectorRegistry) -> Families:
         for family in collector.collect():
             kind = "counter" if family.type == "counter" else family.type
             name = f"{family.name}_total" if kind == "counter" else family.name
-            labels = ASKED[name].labels if name in ASKED else tuple(family.samples[0].labels)
+            labels = (
+                metrics.asked[name].labels
+                if name in metrics.asked
+                else tuple(family.samples[0].labels)
+            )
             found[name] = (kind, labels)
     return found
 
@@ -49,11 +56,11 @@ def value(metrics: Metrics, name: str, /, **labels: str) -> float | None:
 
 
 def test_the_table_of_the_docs_is_what_the_registry_shows() -> None:
-    assert documented() == registered(Metrics().registry)
+    assert documented() == registered(of_agent())
 
 
 def test_names_are_those_of_the_table_when_they_are_read_too() -> None:
-    metrics = Metrics()
+    metrics = of_agent()
     families = {family.name for family in text_string_to_metric_families(metrics.text().decode())}
     without_total = {name.removesuffix("_total") for name in documented()}
     assert families == without_total

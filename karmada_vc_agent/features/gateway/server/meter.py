@@ -1,4 +1,4 @@
-"""The metrics of the gateway, for each virtual cluster (telemetry/families.py)."""
+"""Fills the metrics of the gateway, for each virtual cluster (features/gateway/metrics.py)."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""HubStart: who has neither the hub nor a checkpoint does not lead."""
+"""CheckpointStart: who has neither the hub nor a checkpoint does not lead."""
 
 import asyncio
 import base64
@@ -10,7 +10,7 @@ from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
-from karmada_vc_agent.features.checkpoint.hub_start import PEEK_S, HubStart
+from karmada_vc_agent.features.checkpoint.hub_start import PEEK_S, CheckpointStart
 from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING
 from karmada_vc_agent.features.checkpoint.shards import head_key, place_of
 from karmada_vc_agent.kube.client import ApiClient
@@ -59,7 +59,7 @@ def wait(scene: Scene, checking: asyncio.Task[None], *, enabled: bool = True) ->
         namespace_template=TEMPLATE,
         checkpoint=CheckpointSettings(enabled),
     )
-    start = HubStart(config, scene.client, scene.client)
+    start = CheckpointStart(config, scene.client, scene.client)
     return asyncio.ensure_future(
         start.wait_for_either(checking, scene.client, election(scene, "me"))
     )
@@ -157,7 +157,7 @@ NOT_SERVED = b"404 page not found"
 def presence_of(hub: FakeApiServer, scene: Scene) -> HubPresence:
     """Return what checks a hub before this agent serves."""
     config = AgentConfig(agent_name="agent", agent_namespace="agents", namespace_template=TEMPLATE)
-    return HubStart(config, hub.client("hub"), scene.client).presence
+    return CheckpointStart(config, hub.client("hub"), scene.client).presence
 
 
 async def test_hub_that_never_served_clusters_is_no_karmada(scene: Scene) -> None:
