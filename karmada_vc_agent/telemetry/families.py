@@ -120,6 +120,9 @@ ASKED: dict[str, Asked] = {
     "virtual_cluster_quota_stalled": Asked(
         "Whether its quota cannot be divided (1) or can (0).", (CLUSTER,)
     ),
+    "virtual_cluster_deletions_held": Asked(
+        "Number of its host objects whose deletion waits for a confirmation.", (CLUSTER,)
+    ),
     "virtual_cluster_lease_ahead_seconds": Asked(
         "Seconds that its Lease was ahead of this machine's clock when the agent took it over.",
         (CLUSTER,),

@@ -1,0 +1,138 @@
+"""Keeps the record of what is held on the host, and reads whether it is confirmed (ADR 76)."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.features.deletion_brake.brake import RECORD_PREFIX, DeletionBrake
+from karmada_vc_agent.features.deletion_brake.confirmation import CONFIRM_PREFIX, path_of
+from karmada_vc_agent.features.deletion_brake.rules import Deletion, Record
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.keys import itself
+from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.model.objects import annotations_of
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.work_events import WARNING
+from karmada_vc_agent.work.works import WorkKey
+
+_log = logging.getLogger(__name__)
+
+CHECK_S = 5.0
+"""How often it is checked whether held deletions are confirmed, or taken back."""
+SETTLES_S = 0.2
+"""Works are deleted one after the other."""
+COMPONENT = "deletion-brake"
+
+
+class DeletionBrakeController:
+    """The key is a virtual cluster.
+
+    path: of the ConfigMap with the agent's state. enqueue: called with a Work that waits no more.
+    report: called with a virtual cluster, its record, and what was not reported yet.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        path: str,
+        state: AgentState,
+        clusters: HubClusters,
+        brake: DeletionBrake,
+        enqueue: Callable[[WorkKey], None],
+        report: Callable[[str, Deletion, Record], None],
+    ) -> None:
+        self._host = host
+        self._path = path
+        self._state = state
+        self._clusters = clusters
+        self._brake = brake
+        self._enqueue = enqueue
+        self._report = report
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Record what is held; release what is confirmed, or not deleted any more."""
+        if self._clusters.ours(name) is None:
+            if self._clusters.store.is_synced:
+                await self._state.erase(RECORD_PREFIX + name)
+            return None
+        record = self._brake.held(name)
+        if record is not None and await self._has_left(name):
+            self._brake.leaves(name)
+            record = None
+        if record is None:
+            await self._release(name, self._brake.release(name))
+            return None
+        if await self._is_confirmed(name, record):
+            _log.info(
+                "Deleting what was confirmed",
+                extra={"virtual_cluster": name, "objects": record.objects, "digest": record.digest},
+            )
+            await self._host.merge_patch(
+                self._path, {"metadata": {"annotations": {CONFIRM_PREFIX + name: None}}}
+            )
+            await self._release(name, self._brake.permit(name))
+            return None
+        await self._state.write(RECORD_PREFIX + name, msgspec.json.encode(record).decode())
+        for deletion in self._brake.report(name, record):
+            self._report(name, deletion, record)
+        return Requeue(CHECK_S)
+
+    async def _has_left(self, name: str) -> bool:
+        record = await self._state.read_again(name)
+        return record is not None and record.has_left
+
+    async def _is_confirmed(self, name: str, record: Record) -> bool:
+        try:
+            state = await self._host.get(self._path)
+        except NotFoundError:
+            return False
+        return annotations_of(state).get(CONFIRM_PREFIX + name) == record.digest
+
+    async def _release(self, name: str, works: Iterable[str]) -> None:
+        await self._state.erase(RECORD_PREFIX + name)
+        for work in works:
+            self._enqueue((name, work))
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller."""
+    common, works = parts.common, parts.works
+    brake = common.part(DeletionBrake)
+
+    def report(cluster: str, deletion: Deletion, record: Record) -> None:
+        work = works.watches.works.get(cluster, deletion.work)
+        if work is not None:
+            text = (
+                f"not deleting from cluster({cluster}): {record.objects} of {record.total} objects "
+                "are being deleted at once, which an administrator of the host has to confirm"
+            )
+            works.recorder.record(COMPONENT, work, WARNING, "DeletionHeld", text)
+
+    controller = DeletionBrakeController(
+        common.clients.host,
+        path_of(common.config.agent_namespace, common.config.agent_name),
+        common.state,
+        common.stores.clusters,
+        brake,
+        common.signals.work_due.emit,
+        report,
+    )
+
+    def recorded() -> Iterator[str]:
+        return iter(brake.recorded())
+
+    return ControllerSpec(
+        "deletion-brake",
+        common.queues.by_name(),
+        controller.reconcile,
+        initial_keys=recorded,
+        sources=(
+            Enqueues(brake.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.scopes.ended.subscribe, itself, SETTLES_S),
+        ),
+    )
