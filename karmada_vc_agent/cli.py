@@ -79,6 +79,7 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 
 _OTHER_COMMANDS = {
+    "confirm-deletions": "karmada_vc_agent.features.deletion_brake.command",
     "gateway": "karmada_vc_agent.features.gateway.command",
     "kubeconfig": "karmada_vc_agent.features.gateway.kubeconfig",
     "join": "karmada_vc_agent.install.join_options",
@@ -99,7 +100,7 @@ class _Commands(click.Group):
         module = _OTHER_COMMANDS.get(cmd_name)
         if module is None:
             return super().get_command(ctx, cmd_name)
-        command = getattr(importlib.import_module(module), cmd_name)
+        command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         return command if isinstance(command, click.Command) else None
 
 

@@ -154,6 +154,10 @@ class WorkFinalizer:
         self._cleaned.pop(key, None)
         self._taken.pop(key, None)
 
+    def abandon(self, cluster: str, name: str, uid: str) -> None:
+        """Leave what a Work created: only its finalizer is removed."""
+        self._cleaned[cluster, name] = uid
+
     def _is_cleaned(self, work: Object) -> bool:
         return self._cleaned.get(key_of_work(work)) == uid_of(work)
 

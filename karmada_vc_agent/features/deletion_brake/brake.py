@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.features.deletion_brake.rules import (
+    RECORD_PREFIX,
     Deletion,
     Limits,
     Recent,
@@ -26,7 +27,6 @@ from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.works import Works, is_trimmed, manifests_of
 
-RECORD_PREFIX = "deletions."
 COUNTED_FOR_S = 1.0
 """How long a count of Works is used; what is removed meanwhile is added to it."""
 
@@ -118,13 +118,16 @@ class DeletionBrake:
         total = known.removed + known.remaining
         return record_of(known.pending.values(), known.removed, total)
 
-    def report(self, cluster: str, record: Record) -> list[Deletion]:
-        """Show what is held; return what was not held before."""
+    def pending(self, cluster: str) -> list[Deletion]:
+        """Return what was held when it was counted last."""
+        return list(self._of(cluster).pending.values())
+
+    def report(self, cluster: str, record: Record) -> None:
+        """Show what is held."""
         known = self._of(cluster)
         if known.report != record:
             known.report = record
             self.reported.emit(cluster)
-        return list(known.pending.values())
 
     def release(self, cluster: str) -> list[str]:
         """Hold nothing any more; return the Works that waited."""
@@ -139,7 +142,7 @@ class DeletionBrake:
     def permit(self, cluster: str) -> list[str]:
         """Permit all that is held, and count none of it; return these Works."""
         known = self._of(cluster)
-        permitted = list(known.pending.values())
+        permitted = self.pending(cluster)
         known.recent = Recent(self._limits.window_s)
         self.release(cluster)
         for deletion in permitted:

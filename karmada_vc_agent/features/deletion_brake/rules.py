@@ -7,6 +7,14 @@ from dataclasses import dataclass
 
 import msgspec
 
+from karmada_vc_agent.model.domain import DOMAIN
+
+RECORD_PREFIX = "deletions."
+"""In the ConfigMap with the agent's state, then a virtual cluster: the record of what is held."""
+CONFIRM_PREFIX = f"confirm-deletions.{DOMAIN}/"
+"""On that ConfigMap, by an administrator, then a virtual cluster: which list, and what with it."""
+KEEP = "keep "
+"""Before the digest: delete the Works alone, and keep their objects on the host."""
 _NAMED = 20
 """Works that a record names; those of all virtual clusters are in one ConfigMap."""
 
@@ -64,6 +72,11 @@ def read_record(text: str) -> Record | None:
         return msgspec.json.decode(text, type=Record) if text else None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+def state_path(namespace: str, agent: str) -> str:
+    """Return the path of the ConfigMap with the agent's state."""
+    return f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
 
 
 def digest_of(deletions: Iterable[Deletion]) -> str:

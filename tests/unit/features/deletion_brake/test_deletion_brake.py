@@ -10,8 +10,13 @@ from karmada_vc_agent.config.settings import DeletionBrakeSettings
 from karmada_vc_agent.features.deletion_brake import controller
 from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake
 from karmada_vc_agent.features.deletion_brake.conditions import DELETIONS_HELD
-from karmada_vc_agent.features.deletion_brake.confirmation import CONFIRM_PREFIX, path_of
-from karmada_vc_agent.features.deletion_brake.rules import Record, read_record
+from karmada_vc_agent.features.deletion_brake.rules import (
+    CONFIRM_PREFIX,
+    KEEP,
+    Record,
+    read_record,
+    state_path,
+)
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue
 from karmada_vc_agent.model.domain import PRESERVE_ANNOTATION
 from karmada_vc_agent.runner.conditions import evaluate
@@ -21,7 +26,7 @@ from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world
 A = "branch-a"
 CLUSTER = f"{CLUSTERS_PATH}/{A}"
 WORKS = f"/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-{A}/works"
-STATE = path_of(AGENT_NAMESPACE, AGENT)
+STATE = state_path(AGENT_NAMESPACE, AGENT)
 CONFIRM = CONFIRM_PREFIX + A
 SOME = range(5)
 ALL = range(10)
@@ -73,6 +78,11 @@ async def look(world: World) -> Requeue | None:
     found = await world.spec(controller.setup).reconcile(A)
     assert found is None or isinstance(found, Requeue)
     return found
+
+
+async def restart(world: World) -> None:
+    world.restart()
+    await world.parts.common.state.load()
 
 
 def left(world: World) -> int:
@@ -175,6 +185,30 @@ async def test_confirmed_deletions_are_carried_out(world: World) -> None:
     assert status(world) == "NothingHeld"
 
 
+async def test_kept_objects_outlive_their_works_and_belong_to_those_created_again(
+    world: World,
+) -> None:
+    confirm(world, KEEP + (await held(world)).digest)
+    assert await look(world) is not None
+    assert await sync(world, [0, 1]) == []
+    await restart(world)
+    assert await look(world) is not None  # two were deleted; so few would not be held by themselves
+    assert await sync(world, SOME) == []
+    world.look()
+    assert await look(world) is None
+    assert world.works.names(A) == [name(number) for number in range(5, 10)]
+    assert left(world) == 10
+    assert status(world) == "NothingHeld"
+    assert recorded(world) is None
+    world.forget_requests()
+    for number in SOME:
+        world.hub.seed(objects.work(objects.config_map(name(number)), name=name(number)))
+    world.look()
+    assert await sync(world, SOME) == []
+    assert [each for each in world.host.requests if each.method == "DELETE"] == []
+    assert left(world) == 10
+
+
 async def test_what_was_confirmed_does_not_count_for_later_deletions(world: World) -> None:
     confirm(world, (await held(world)).digest)
     await look(world)
@@ -197,8 +231,7 @@ async def test_list_that_grew_is_asked_about_again(world: World) -> None:
 
 async def test_hold_survives_a_restart(world: World) -> None:
     record = await held(world)
-    world.restart()
-    await world.parts.common.state.load()
+    await restart(world)
     assert await sync(world, SOME) == list(SOME)
     assert list(world.spec(controller.setup).initial_keys()) == [A]
     confirm(world, record.digest)
@@ -215,16 +248,14 @@ async def test_what_was_deleted_before_a_restart_counts_while_the_rest_is_held(
     mark_deleted(world, [3])
     assert await sync(world, [3]) == [3]
     await look(world)
-    world.restart()
-    await world.parts.common.state.load()
+    await restart(world)
     assert await sync(world, [3]) == [3]
 
 
 async def test_deletions_that_wait_at_a_start_count_together(world: World) -> None:
     await applied(world)
     mark_deleted(world, SOME)
-    world.restart()
-    await world.parts.common.state.load()
+    await restart(world)
     assert await sync(world, SOME) == list(SOME)
     assert left(world) == 10
 
