@@ -23,7 +23,8 @@ from karmada_vc_agent.features.deletion_brake.rules import (
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, is_report
-from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.model.kinds import NAMESPACE
+from karmada_vc_agent.model.objects import Object, gvk_of, uid_of
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.works import Works, is_trimmed, manifests_of
 
@@ -217,8 +218,13 @@ def _permit(known: _Counted, deletion: Deletion) -> None:
 
 
 def _deletion_of(work: Object) -> Deletion:
+    """Return the deletion of a Work; a Namespace counts by the Works that have objects in it."""
     measure = is_trimmed(work)
-    objects = len(manifests_of(work)) if measure is None else measure.manifest_count
+    objects = (
+        sum(gvk_of(manifest).group_kind != NAMESPACE for manifest in manifests_of(work))
+        if measure is None
+        else measure.manifest_count
+    )
     return Deletion(uid_of(work), work["metadata"]["name"], objects)
 
 

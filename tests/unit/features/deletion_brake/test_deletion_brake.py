@@ -229,6 +229,18 @@ async def test_list_that_grew_is_asked_about_again(world: World) -> None:
     assert left(world) == 10
 
 
+async def test_namespaces_do_not_count(world: World) -> None:
+    await applied(world, range(4))
+    for number in range(20):
+        manifest = objects.namespace_manifest(f"ns-{number}")
+        world.hub.seed(objects.work(manifest, name=f"ns-{number}"))
+    world.look()
+    mark_deleted(world, [0])
+    assert await sync(world, [0]) == []
+    mark_deleted(world, [1])
+    assert await sync(world, [1]) == [1]
+
+
 async def test_hold_survives_a_restart(world: World) -> None:
     record = await held(world)
     await restart(world)
