@@ -38,8 +38,8 @@ class _Counted:
 
     removed: objects deleted within the window when the hold began; None = nothing is held. report:
     what the host remembers of it. permitted: Works whose objects may be removed, uid -> name.
-    pending: the other ones that are being deleted, by uid. remaining: objects but those of
-    permitted Works.
+    pending: the other ones that are being deleted, by uid. shown: uids of those with an event.
+    remaining: objects but those of permitted Works.
     """
 
     recent: Recent
@@ -48,6 +48,7 @@ class _Counted:
     is_leaving: bool = False
     permitted: dict[str, str] = field(default_factory=dict)
     pending: dict[str, Deletion] = field(default_factory=dict)
+    shown: set[str] = field(default_factory=set)
     remaining: int = 0
     counted_at: float = -math.inf
 
@@ -123,12 +124,15 @@ class DeletionBrake:
         """Return what was held when it was counted last."""
         return list(self._of(cluster).pending.values())
 
-    def report(self, cluster: str, record: Record) -> None:
-        """Show what is held."""
+    def report(self, cluster: str, record: Record) -> list[Deletion]:
+        """Show what is held; return what of it was not shown before."""
         known = self._of(cluster)
         if known.report != record:
             known.report = record
             self.reported.emit(cluster)
+        new = [each for uid, each in known.pending.items() if uid not in known.shown]
+        known.shown = set(known.pending)
+        return new
 
     def release(self, cluster: str) -> list[str]:
         """Hold nothing any more; return the Works that waited."""
@@ -140,15 +144,17 @@ class DeletionBrake:
             self.reported.emit(cluster)
         return waiting
 
-    def permit(self, cluster: str) -> list[str]:
-        """Permit all that is held, and count none of it; return these Works."""
+    def permit(self, cluster: str, confirmed: list[Deletion]) -> list[str]:
+        """Permit what is confirmed, and count none of it; return the Works that waited.
+
+        What was added to the list meanwhile is not among it.
+        """
         known = self._of(cluster)
-        permitted = self.pending(cluster)
         known.recent = Recent(self._limits.window_s)
-        self.release(cluster)
-        for deletion in permitted:
+        waiting = self.release(cluster)
+        for deletion in confirmed:
             _permit(known, deletion)
-        return [each.work for each in permitted]
+        return waiting
 
     def leaves(self, cluster: str) -> None:
         """Hold nothing of a virtual cluster that an administrator removes with `leave`."""

@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 CHECK_S = 5.0
 """How often it is checked whether held deletions are confirmed, or taken back."""
 KEEPING_S = 1.0
-SETTLES_S = 0.2
-"""Works are deleted one after the other."""
+SETTLES_S = 1.0
+"""Works are deleted one after the other; the record is not written for each of them."""
 COMPONENT = "deletion-brake"
 
 
@@ -72,9 +72,10 @@ class DeletionBrakeController:
                 await self._state.erase(RECORD_PREFIX + name)
             return None
         record, stored = self._brake.held(name), self._stored(name)
+        pending = self._brake.pending(name)
         confirmed = await self._confirmed(name) if stored is not None else ""
         if stored is not None and confirmed == KEEP + stored.digest:
-            return await self._keep(name)
+            return await self._keep(name, pending)
         if record is not None and await self._has_left(name):
             self._brake.leaves(name)
             record = None
@@ -87,17 +88,15 @@ class DeletionBrakeController:
                 extra={"virtual_cluster": name, "objects": record.objects, "digest": confirmed},
             )
             await self._withdraw(name)
-            await self._end(name, self._brake.permit(name))
+            await self._end(name, self._brake.permit(name, pending))
             return None
         await self._state.write(RECORD_PREFIX + name, msgspec.json.encode(record).decode())
-        self._brake.report(name, record)
-        for deletion in self._brake.pending(name):
+        for deletion in self._brake.report(name, record):
             self._report(name, deletion, record)
         return Requeue(CHECK_S)
 
-    async def _keep(self, name: str) -> Requeue | None:
+    async def _keep(self, name: str, pending: list[Deletion]) -> Requeue | None:
         """Have Works deleted without their objects; it is confirmed until none of them is left."""
-        pending = self._brake.pending(name)
         for deletion in pending:
             self._finalizer.abandon(name, deletion.work, deletion.uid)
             self._enqueue((name, deletion.work))
@@ -158,7 +157,6 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.signals.work_due.emit,
         report,
     )
-
     return ControllerSpec(
         "deletion-brake",
         common.queues.by_name(),

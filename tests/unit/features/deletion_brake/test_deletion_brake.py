@@ -229,6 +229,26 @@ async def test_list_that_grew_is_asked_about_again(world: World) -> None:
     assert left(world) == 10
 
 
+async def test_what_was_added_while_a_list_is_confirmed_is_not_permitted(world: World) -> None:
+    await held(world)
+    brake = world.parts.common.part(DeletionBrake)
+    confirmed = brake.pending(A)
+    mark_deleted(world, [8, 9])
+    assert await sync(world, [8, 9]) == [8, 9]
+    brake.permit(A, confirmed)
+    assert await sync(world, [*SOME, 8, 9]) == [8, 9]
+    assert left(world) == 5
+
+
+async def test_held_work_has_one_event(world: World) -> None:
+    await held(world)
+    mark_deleted(world, [8])
+    await look(world)
+    await look(world)
+    events = [reason for _, reason, _ in await world.events() if reason == "DeletionHeld"]
+    assert len(events) == 6
+
+
 async def test_namespaces_do_not_count(world: World) -> None:
     await applied(world, range(4))
     for number in range(20):
