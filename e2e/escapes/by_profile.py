@@ -555,8 +555,15 @@ def _address_of_a_pod(scene: Scene) -> str:
     path = path_of(scene.tenant.create(made))
     try:
         node = eventually(lambda: str(scene.lab.host.get(path)["spec"]["nodeName"]))
-        report = {"status": {"podIP": "192.0.2.79", "podIPs": [{"ip": "192.0.2.79"}]}}
-        return answer(refused_by_policy, kubelet(scene, node).patch, f"{path}/status", report)
+        return all_alike(
+            answer(
+                refused_by_policy,
+                kubelet(scene, node).patch,
+                f"{path}/status",
+                {"status": {"podIP": ip, "podIPs": [{"ip": ip}]}},
+            )
+            for ip in ("192.0.2.79", "::ffff:192.0.2.79", "0:0:0:0:0:FFFF:c000:24f")
+        )
     finally:
         scene.tenant.delete(path, force=True)
 

@@ -40,7 +40,7 @@ def served(lab: Lab, tenancy: str) -> Iterator[Scene]:
         mine.settings(podSecurity="baseline", quota={"pods": 100}, allow=[shared, named]),
         theirs.settings(allow=[*ALLOWED, shared]),
         tenancy=tenancy,
-        podCIDRs=[POD_CIDR],
+        podCIDRs=[POD_CIDR, "2001:db8:51::/64"],
         gateway=gateway.settings,
     )
     lab.namespace()

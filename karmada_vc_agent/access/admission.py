@@ -68,6 +68,7 @@ _TABLES = {
     "tenant_roles": tuple(TENANT_ROLES.values()),
 }
 """What policies and the rules for Works have in common."""
+_NO_IPV4 = "!ip.lowerAscii().matches('^[0:]+ffff:')"
 
 
 def policies(owner: PolicyOwner, mutating_version: str = "") -> list[Object]:
@@ -119,13 +120,12 @@ def _values(owner: PolicyOwner) -> dict[str, Any]:
 
 
 def _pod_networks(owner: PolicyOwner) -> dict[str, str]:
-    """Return the networks of pods in CEL: first and last address of IPv4, whether some are IPv6."""
+    """Return the networks of pods in CEL: first and last address of IPv4, what of IPv6 is one."""
     networks = [ip_network(each) for each in owner.pod_cidrs or ("0.0.0.0/0", "::/0")]
     ranges = [[int(each[0]), int(each[-1])] for each in networks if each.version == 4]
-    return {
-        "pod_ranges": str(ranges),
-        "has_pod_ipv6": "true" if len(ranges) < len(networks) else "false",
-    }
+    has_ipv6 = len(ranges) < len(networks)
+    in_ipv6 = _NO_IPV4 if owner.pod_cidrs else "true"
+    return {"pod_ranges": str(ranges), "is_pod_ipv6": in_ipv6 if has_ipv6 else "false"}
 
 
 def _preferred(prefix: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,8 @@ _MARKS = frozenset(
     )
 )
 """Labels and annotations by which the agent finds and judges objects."""
-_MARK_LENGTH = 4096
+_MARKS_LENGTH, _MARKS_LENGTH_OF_TENANTS = 4096, 1024
+"""Of all marks of an object that is not whole; tenants write those of objects in namespaces."""
 _OWN_KINDS = frozenset(gvk.group_kind for gvk in DEFAULT_KINDS)
 _READ_KINDS = _OWN_KINDS | HOLDERS.keys() | WITH_PODS | {NAMESPACE.group_kind}
 """Kinds whose content is read whoever made an object; of others if a Work has it."""
@@ -125,8 +126,9 @@ class ObjectIdentity(dict[str, Any]):
         metadata = obj["metadata"]
         super().__init__({key: obj[key] for key in ("apiVersion", "kind") if key in obj})
         self["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
-        self["metadata"]["labels"] = _marks(labels_of(obj))
-        self["metadata"]["annotations"] = _marks(annotations_of(obj))
+        most = _MARKS_LENGTH_OF_TENANTS if metadata.get("namespace") else _MARKS_LENGTH
+        self["metadata"]["labels"] = _marks(labels_of(obj), most)
+        self["metadata"]["annotations"] = _marks(annotations_of(obj), most)
         self._account = account or Account()
         self._account.over += 1
 
@@ -233,5 +235,9 @@ def _key(obj: Object) -> _Key:
     return str(obj.get("apiVersion")), uid_of(obj)
 
 
-def _marks(texts: Mapping[str, str]) -> dict[str, str]:
-    return {key: text[:_MARK_LENGTH] for key, text in texts.items() if key in _MARKS}
+def _marks(texts: Mapping[str, str], most: int) -> dict[str, str]:
+    found = {}
+    for key in sorted(texts.keys() & _MARKS, key=lambda key: (len(texts[key]), key)):
+        found[key] = texts[key][:most]
+        most -= len(found[key])
+    return found

@@ -220,7 +220,11 @@ def test_nodes_report_addresses_of_the_networks_of_pods_alone() -> None:
             "[[183762944, 183828479], [3221225991, 3221225991]]",
             "false",
         ),
-        (("10.244.0.0/16", "fd00::/64"), "[[183762944, 183828479]]", "true"),
+        (
+            ("10.244.0.0/16", "fd00::/64"),
+            "[[183762944, 183828479]]",
+            "!ip.lowerAscii().matches('^[0:]+ffff:')",
+        ),
     ):
         owner = replace(OWNER, pod_cidrs=cidrs)
         spec = named(everything(owner))["ValidatingAdmissionPolicy", policy]

@@ -10,7 +10,12 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.bounds import HOST_BYTES, Bounds
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, WORK_ANNOTATION
+from karmada_vc_agent.model.domain import (
+    CLUSTER_LABEL,
+    HOLD_ANNOTATION,
+    MARKS,
+    WORK_ANNOTATION,
+)
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
@@ -278,3 +283,14 @@ def test_what_works_report_of_objects_counts_with_these_while_it_is_in_memory() 
     assert keeping.kept.take_status("branch-a", "uid-4", small) is small
     del kept
     assert keeping.kept.take_status("branch-a", "uid-2", status_of(3)) is not None
+
+
+def test_all_marks_of_an_object_that_is_not_whole_are_short_together() -> None:
+    keeping, many = Keeping(), 400
+    annotations = dict.fromkeys(sorted(MARKS - {CLUSTER_LABEL, WORK_ANNOTATION}), "x" * 4096)
+    items = [objects.config_map(f"map-{n}", ns="of-a") for n in range(many)]
+    for item in items:
+        item["metadata"]["labels"] = {CLUSTER_LABEL: "branch-a"}
+        item["metadata"]["annotations"] = annotations
+    assert keeping.list(items) < many * 8192
+    assert all(labels_of(each) == {CLUSTER_LABEL: "branch-a"} for each in keeping.store)
