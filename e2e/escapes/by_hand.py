@@ -7,6 +7,7 @@ from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, refused_by_po
 from e2e.escapes.by_profile import (
     DNS_ENDPOINTS,
     GATEWAYS,
+    PARAMETERS,
     external_name,
     external_names,
     gateway,
@@ -106,6 +107,9 @@ def _wide(scene: Scene, namespace: str) -> Iterator[Object]:
     domain = f"{scene.lab.id}.example.com"
     yield _ingress(namespace)
     yield _ingress(namespace, "")
+    beside = _ingress(namespace, f"beside.{domain}")
+    beside["spec"] |= _ingress(namespace)["spec"]
+    yield beside
     yield _ingress(namespace, f"wide.{domain}", f"*.{domain}")
     for alias in (f"~^.*{domain}", f".{domain}"):
         yield _ingress(namespace, f"wide.{domain}", **{_ALIAS: alias})
@@ -195,10 +199,13 @@ def _pods(scene: Scene) -> str:
 
 
 def _routes(scene: Scene) -> str:
-    """Try Gateways, routes and public names; what names each host of its own stays possible."""
-    scene.tenant.delete(path_of(scene.tenant.create(gateway(scene.home))))
+    """Try Gateways, routes and public names; what is of its own stays possible."""
     route: Object = {"apiVersion": f"{GATEWAYS}/v1", "kind": "HTTPRoute"}
     route["metadata"] = {"name": _name(), "namespace": scene.home}
+    homes = [scene.home, scene.mine.host_namespace(scene.namespace)]
+    parents = [{"name": "own"}, *({"name": "own", "namespace": each} for each in homes)]
+    for own in (gateway(scene.home), route | {"spec": {"parentRefs": parents}}):
+        scene.tenant.delete(path_of(scene.tenant.create(own)))
     public = route | {"apiVersion": f"{DNS_ENDPOINTS}/v1", "kind": "DNSEndpoint"}
     dns = {f"{_DNS}/hostname": "x.example.com"}
     manifests = (
@@ -206,6 +213,7 @@ def _routes(scene: Scene) -> str:
         gateway(scene.home, infrastructure={"annotations": dns}),
         gateway(scene.home, infrastructure={"annotations": {_ADDRESS_KEYS[0]: _ADDRESS}}),
         route | {"spec": {"hostnames": [f"*.{scene.lab.id}.example.org"]}},
+        route | {"spec": {"parentRefs": [{"name": "public", "namespace": "kube-system"}]}},
         route | {"metadata": route["metadata"] | {"annotations": dns}, "spec": {}},
         public | {"spec": {"endpoints": [{"dnsName": "x.example.com"}]}},
     )
@@ -220,6 +228,14 @@ def _routes(scene: Scene) -> str:
 def _gateway_address(scene: Scene) -> str:
     wide = gateway(scene.home, addresses=[{"type": "IPAddress", "value": _ADDRESS}])
     return answer(refused_by_policy, scene.tenant.create, wide)
+
+
+def _parameters(scene: Scene) -> str:
+    wide = gateway(scene.home, infrastructure=PARAMETERS)
+    outcome = answer(refused_by_policy, scene.tenant.create, wide)
+    if outcome == "done":
+        scene.tenant.delete(path_of(wide))
+    return outcome
 
 
 def _allowed(scene: Scene) -> str:
@@ -289,6 +305,12 @@ ATTEMPTS = (
     ),
     Attempt(
         "Tenant: a Gateway with `addresses`", "refused (422) by `shared-routes`", _gateway_address
+    ),
+    Attempt(
+        "Tenant: a Gateway with parameters of a controller (`infrastructure.parametersRef`)",
+        "done",
+        _parameters,
+        strict="refused (422) by `shared-routes`",
     ),
     Attempt(
         "Tenant: a pod with a volume elsewhere, or an address, a network or a public name that it "

@@ -390,6 +390,12 @@ def _snapshot_of_another(scene: Scene) -> str:
     return by_work(scene, *contents)
 
 
+PARAMETERS = {
+    "parametersRef": {"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": "wide"}
+}
+"""Of a Gateway: an EnvoyProxy says what pods run in the namespace of Envoy Gateway."""
+
+
 def gateway(namespace: str, **spec: object) -> Object:
     name = f"gateway-{uuid.uuid4().hex[:4]}"
     made = _object(f"{GATEWAYS}/v1", "Gateway", name, namespace)
@@ -438,6 +444,10 @@ def _infrastructure(scene: Scene) -> str:
         for key in keys
     )
     return all_alike(_told(scene, manifest, "SharedAddress") for manifest in manifests)
+
+
+def _parameters(scene: Scene) -> str:
+    return _told(scene, gateway(scene.namespace, infrastructure=PARAMETERS), "ControllerRights")
 
 
 def _kinds_of_systems(scene: Scene) -> str:
@@ -619,10 +629,12 @@ def _ingress(scene: Scene, name: str, host: str = "", **annotations: str) -> Obj
 
 
 def _all_hosts(scene: Scene) -> str:
-    return all_alike(
-        _told(scene, _ingress(scene, name, host), "HostShared")
-        for name, host in (("every", ""), ("wild", f"*.{scene.lab.id}.example.com"))
-    )
+    domain = f"{scene.lab.id}.example.com"
+    beside = _ingress(scene, "beside", f"beside.{domain}")
+    service = {"name": "web", "port": {"number": 80}}
+    beside["spec"]["defaultBackend"] = {"service": service}
+    wide = (_ingress(scene, name, host) for name, host in (("every", ""), ("wild", f"*.{domain}")))
+    return all_alike(_told(scene, each, "HostShared") for each in (*wide, beside))
 
 
 def _host_of_another(scene: Scene) -> str:
@@ -799,6 +811,12 @@ ATTEMPTS = (
         _TOLD.format("SharedAddress"),
         _infrastructure,
         strict=_ADDRESS,
+    ),
+    Attempt(
+        "Work: a Gateway with parameters of a controller (`infrastructure.parametersRef`)",
+        _TOLD.format("ControllerRights"),
+        _parameters,
+        strict="refused, `ReferenceForbidden`",
     ),
     Attempt(
         "Work: a load balancer of others by annotation",

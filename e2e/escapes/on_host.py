@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from e2e.escapes.attempt import (
     DOMAIN,
+    POD_CIDR,
     Attempt,
     Scene,
     all_alike,
@@ -258,6 +259,21 @@ def _node_labels_itself(scene: Scene) -> str:
     return all_alike(
         answer(refused_by_policy, node.patch, where, label) for where in (path, f"{path}/status")
     )
+
+
+def _node_chooses_pod_cidr(scene: Scene) -> str:
+    """Act as a kubelet: take addresses of pods, which networks would lead to this node."""
+    own, fresh = scene.mine.nodes[0], f"{scene.lab.id}-fresh"
+    taken: Object = {"spec": {"podCIDR": POD_CIDR, "podCIDRs": [POD_CIDR]}}
+    registered: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": fresh}}
+    outcomes = [answer(refused_by_policy, kubelet(scene, own).patch, f"{NODES}/{own}", taken)]
+    outcomes += [
+        answer(refused_by_policy, kubelet(scene, fresh).create, registered | spec)
+        for spec in (taken, {"spec": {"podCIDR": POD_CIDR}})
+    ]
+    kubelet(scene, fresh).create(registered)
+    scene.lab.host.delete(f"{NODES}/{fresh}")
+    return all_alike(outcomes)
 
 
 def _node_restricted(scene: Scene) -> str:
@@ -580,6 +596,11 @@ ATTEMPTS = (
         "Host: a node labels itself into another branch",
         "refused (422) by `group-labels`",
         _node_labels_itself,
+    ),
+    Attempt(
+        "Host: a node chooses its addresses of pods (`podCIDR`), also as it registers",
+        "refused (422) by `group-labels`",
+        _node_chooses_pod_cidr,
     ),
     Attempt(
         "Tenant: a claim on a volume of the host, or of another branch (`volumeName`)",

@@ -11,9 +11,9 @@ from typing import Any
 from e2e.lab.api import Api, Object
 from karmada_vc_agent.features.gateway.mapping.exchange import (
     PAGES_MAX,
-    Answer,
     Forward,
     KindInfo,
+    PlanAnswer,
     Refused,
     ResponseKind,
     Unknown,
@@ -108,7 +108,7 @@ class Rules:
         planned = plan(request, Asker(), self.view)
         if isinstance(planned, Refused):
             return Answered(planned.code, planned.status())
-        if isinstance(planned, Answer):
+        if isinstance(planned, PlanAnswer):
             return Answered(planned.code, planned.body.decode())
         return self._forward(planned)
 

@@ -6,14 +6,7 @@ import pytest
 
 LIMIT = 3
 """With more of them the suite fails: mend one first."""
-QUARANTINED = {
-    "e2e/test_restart.py::test_objects_that_are_right_are_not_written_again": (
-        "under load an Event on an unchanged Work after the restart, since 2026-11-24"
-    ),
-    "e2e/test_tenant_quota.py::test_the_sum_over_namespaces_never_exceeds_the_quota": (
-        "under load shares of a quota exceed it for a moment (pods do not), since 2026-11-24"
-    ),
-}
+QUARANTINED: dict[str, str] = {}
 """Id of a test, with or without its case -> why it fails at times, and since when."""
 _MARK = "quarantined: "
 

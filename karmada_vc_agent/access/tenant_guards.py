@@ -28,6 +28,7 @@ _HOLDS = (
     (Guard.LOAD_BALANCER_ADDRESSES, _ROUTES),
     (Guard.EXTERNAL_DNS, _ROUTES),
     (Guard.WILDCARD_HOSTS, _ROUTES),
+    (Guard.CONTROLLER_KINDS, _ROUTES),
 )
 """Node ports are missing: of those that a Service has, the API server chose some itself."""
 _ALLOWANCES = ((Guard.EXTERNAL_ADDRESSES, _SERVICES), (Guard.PROXY_SNIPPETS, _INGRESSES))

@@ -77,7 +77,7 @@ class StatusInstrument(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Collaborators:
+class StatusCollaborators:
     """Who else decides on a status, and who hears of it.
 
     scopes: ended where there is no Cluster. judgements: told of Ready before the hub is, who may
@@ -108,7 +108,7 @@ class ClusterStatusController:
         host: HostStatus,
         virtual_clusters: Mapping[str, VirtualCluster],
         times: StatusTimes,
-        others: Collaborators,
+        others: StatusCollaborators,
         clock: Clock,
     ) -> None:
         self._hub = hub

@@ -34,7 +34,7 @@ MANAGER = "karmada-vc-agent"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ExplainTarget:
     """What is to be explained: a Work, or an object by its virtual names."""
 
     cluster: str
@@ -51,14 +51,14 @@ class Target:
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-def target_of(text: str) -> Target:
+def target_of(text: str) -> ExplainTarget:
     """Parse CLUSTER/WORK or CLUSTER/KIND/NAMESPACE/NAME. Raises ConfigError."""
     parts = text.split("/")
     match parts:
         case [cluster, work] if cluster and work:
-            return Target(cluster, work)
+            return ExplainTarget(cluster, work)
         case [cluster, kind, namespace, name] if cluster and kind and name:
-            return Target(cluster, "", kind, namespace, name)
+            return ExplainTarget(cluster, "", kind, namespace, name)
         case _:
             told = (
                 f'"{text}" is neither CLUSTER/WORK nor CLUSTER/KIND/NAMESPACE/NAME, such as '
@@ -68,10 +68,10 @@ def target_of(text: str) -> Target:
 
 
 @dataclass(slots=True)
-class Facts:
+class ExplainFacts:
     """What was found. problem: why the hub could not be asked, "" if it was."""
 
-    target: Target
+    target: ExplainTarget
     problem: str = ""
     cluster: Object | None = None
     works: list[Object] = field(default_factory=list)
@@ -86,9 +86,9 @@ class Gathering:
         self._host = host
         self._kinds = Discovery(host)
 
-    async def facts(self, target: Target) -> Facts:
+    async def facts(self, target: ExplainTarget) -> ExplainFacts:
         """Return all that is found. Raises KubeError of the host, CommandError."""
-        found = Facts(target)
+        found = ExplainFacts(target)
         try:
             await self._ask_hub(found)
         except KubeError as error:
@@ -108,7 +108,7 @@ class Gathering:
             raise CommandError(f'the hub has no Cluster "{target.cluster}"')
         return found
 
-    async def _ask_hub(self, found: Facts) -> None:
+    async def _ask_hub(self, found: ExplainFacts) -> None:
         target = found.target
         found.cluster = await self._hub.look_up(f"{CLUSTERS_PATH}/{target.cluster}")
         path = work_path(execution_namespace(target.cluster), target.work)
@@ -128,7 +128,7 @@ class Gathering:
         return {labels_of(item).get(NAMESPACE_LABEL, ""): item for item in items}
 
     async def _of_manifest(
-        self, manifest: Object, namespaces: dict[str, Object], target: Target
+        self, manifest: Object, namespaces: dict[str, Object], target: ExplainTarget
     ) -> dict[str, Any]:
         resource = await self._kinds.find(gvk_of(manifest))
         (gvk, namespace, name) = key_of(manifest)
@@ -137,7 +137,7 @@ class Gathering:
         return await self._entry_of(resource, namespace, name, namespaces, target)
 
     async def _of_object(
-        self, target: Target, namespaces: dict[str, Object]
+        self, target: ExplainTarget, namespaces: dict[str, Object]
     ) -> list[dict[str, Any]]:
         wanted = target.kind.lower()
         served = self._kinds.served.by_kind.values()
@@ -152,7 +152,7 @@ class Gathering:
         namespace: str,
         name: str,
         namespaces: dict[str, Object],
-        target: Target,
+        target: ExplainTarget,
     ) -> dict[str, Any]:
         kind = resource.gvk.kind
         if kind == "Namespace" and not resource.namespaced:
@@ -181,7 +181,9 @@ class Gathering:
                 return dict(item)
         return None
 
-    async def _of_work(self, target: Target, namespaces: dict[str, Object]) -> list[dict[str, Any]]:
+    async def _of_work(
+        self, target: ExplainTarget, namespaces: dict[str, Object]
+    ) -> list[dict[str, Any]]:
         """Look through all kinds of the host for what is from a Work that the hub cannot show."""
         query = {"labelSelector": f"{CLUSTER_LABEL}={target.cluster}"}
         work = f"{execution_namespace(target.cluster)}/{target.work}"
@@ -202,7 +204,7 @@ class Gathering:
         return found
 
 
-def plain(facts: Facts) -> dict[str, Any]:
+def plain(facts: ExplainFacts) -> dict[str, Any]:
     """Return the facts as JSON and YAML have them."""
     cluster = facts.cluster or {}
     marks = annotations_of(cluster) if cluster else {}
@@ -237,7 +239,7 @@ def status_written(work: Object) -> str | None:
     return max(times, default=None)
 
 
-def _is_meant(target: Target, manifest: Object) -> bool:
+def _is_meant(target: ExplainTarget, manifest: Object) -> bool:
     if target.work:
         return True
     key = key_of(manifest)

@@ -9,7 +9,13 @@ import yaml
 
 from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import one_line_errors
-from karmada_vc_agent.commands.explain_facts import Facts, Gathering, Target, plain, target_of
+from karmada_vc_agent.commands.explain_facts import (
+    ExplainFacts,
+    ExplainTarget,
+    Gathering,
+    plain,
+    target_of,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.connections import Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
@@ -65,7 +71,7 @@ def explain(what: str, form: str, **options: Any) -> None:
         click.echo(written(facts, form))
 
 
-async def _gather(hub: Credentials, host: Credentials, target: Target) -> Facts:
+async def _gather(hub: Credentials, host: Credentials, target: ExplainTarget) -> ExplainFacts:
     async with (
         ApiClient("hub", hub, timeouts=_PATIENCE) as hub_client,
         ApiClient("host", host, timeouts=_PATIENCE) as host_client,
@@ -73,7 +79,7 @@ async def _gather(hub: Credentials, host: Credentials, target: Target) -> Facts:
         return await Gathering(hub_client, host_client).facts(target)
 
 
-def written(facts: Facts, form: str) -> str:
+def written(facts: ExplainFacts, form: str) -> str:
     """Return the facts as text, JSON or YAML."""
     found = plain(facts)
     if form == "json":
@@ -89,7 +95,7 @@ def _harmless(line: str) -> str:
     return " " * (len(line) - len(text)) + one_line(text)
 
 
-def _lines(facts: Facts, found: dict[str, Any]) -> list[str]:
+def _lines(facts: ExplainFacts, found: dict[str, Any]) -> list[str]:
     lines = [f"{facts.target.text} of virtual cluster {facts.target.cluster}"]
     if facts.problem:
         lines.append(f"  hub not reached, so this is what the host has: {facts.problem}")

@@ -5,6 +5,7 @@ time another one. A key that succeeds shows only that its causes may be over: it
 deleted. So it sends two scouts immediately, and each of these that succeeds sends two more.
 """
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -49,7 +50,7 @@ class SharedBackOff(Generic[K]):
         now = tuple(dict.fromkeys(causes))[:CAUSES_OF_ONE_KEY]
         for cause in self._of_key.get(key, ()):
             if cause not in now:
-                self._leave(key, cause, SENT_AFTER_SUCCESS)
+                self._leave(key, cause)
         self._of_key[key] = now
         for cause in now:
             found = self._causes.setdefault(cause, _Cause())
@@ -63,25 +64,31 @@ class SharedBackOff(Generic[K]):
     def succeeded(self, key: K) -> None:
         """Remove a key that succeeded; others of its causes check whether they do, too."""
         for cause in self._of_key.pop(key, ()):
-            self._leave(key, cause, SENT_AFTER_SUCCESS)
+            self._leave(key, cause)
 
-    def dropped(self, key: K) -> None:
-        """Remove a key without a conclusion about its causes; another one checks in its place."""
-        for cause in self._of_key.pop(key, ()):
-            self._leave(key, cause, 0)
+    def dropped(self, keys: Iterable[K]) -> None:
+        """Remove keys without a conclusion about their causes; those left check in their place."""
+        causes_of = {key: self._of_key.pop(key, ()) for key in keys}
+        for key, causes in causes_of.items():
+            for cause in causes:
+                del self._causes[cause].keys[key]
+                self._causes[cause].scouts.discard(key)
+        for cause in dict.fromkeys(itertools.chain(*causes_of.values())):
+            found = self._causes[cause]
+            if not found.keys:
+                del self._causes[cause]
+            elif not found.scouts:
+                self._send_next(found, 1, self._delay_s(found))
 
-    def _leave(self, key: K, cause: Hashable, sent: int) -> None:
+    def _leave(self, key: K, cause: Hashable) -> None:
         found = self._causes[cause]
-        found.keys.pop(key, None)
-        was_scout = key in found.scouts
+        del found.keys[key]
         found.scouts.discard(key)
-        if not found.keys:
-            del self._causes[cause]
-        elif sent:
+        if found.keys:
             found.failures = 0
-            self._send_next(found, sent, 0.0)
-        elif was_scout and not found.scouts:
-            self._send_next(found, 1, self._delay_s(found))
+            self._send_next(found, SENT_AFTER_SUCCESS, 0.0)
+        else:
+            del self._causes[cause]
 
     def _delay_s(self, cause: _Cause[K]) -> float:
         delay_s: float = self._base_delay_s * 2 ** min(cause.failures, 60)

@@ -164,7 +164,7 @@ class WorkQueue(Generic[K]):
 
     def blame_itself(self, key: K) -> None:
         """Remove a key from what it shares: it fails for a reason of its own."""
-        self._causes.dropped(key)
+        self._causes.dropped((key,))
         self._wait(key, ())
 
     def rest(self, key: K, dependencies: Iterable[Hashable]) -> None:
@@ -184,8 +184,7 @@ class WorkQueue(Generic[K]):
         for changed in self._changed.values():
             changed.update(dependencies)
         waiting = [self._waiting.get(dependency, ()) for dependency in dependencies]
-        for key in dict.fromkeys(itertools.chain(*waiting)):
-            self._retry(key)
+        self._retry(dict.fromkeys(itertools.chain(*waiting)))
 
     def forget(self, key: K) -> None:
         """Reset the back-off of a key: it succeeded."""
@@ -196,14 +195,14 @@ class WorkQueue(Generic[K]):
     def retry_now(self, concerns: Callable[[K], bool]) -> None:
         """Enqueue every delayed key that `concerns` matches."""
         delayed = dict.fromkeys((*self._due, *self._causes.waiting()))
-        for key in [key for key in delayed if concerns(key)]:
-            self._retry(key)
+        self._retry([key for key in delayed if concerns(key)])
 
-    def _retry(self, key: K) -> None:
-        self._failures.pop(key, None)
-        self._causes.dropped(key)
-        self._end_wait(key)
-        self.add(key)
+    def _retry(self, keys: Collection[K]) -> None:
+        self._causes.dropped(keys)
+        for key in keys:
+            self._failures.pop(key, None)
+            self._end_wait(key)
+            self.add(key)
 
     def _wait(self, key: K, dependencies: Iterable[Hashable]) -> None:
         self._end_wait(key)

@@ -18,7 +18,7 @@ class Meta(Struct, rename="camel", gc=False):
     labels: dict[str, str] = field(default_factory=dict)
 
 
-class Condition(Struct, rename="camel", gc=False):
+class StatusCondition(Struct, rename="camel", gc=False):
     """One entry of status.conditions."""
 
     type: str = ""
@@ -41,7 +41,7 @@ class NodeStatus(Struct, rename="camel", gc=False):
     """Status of a Node; allocatable maps resource names to quantities."""
 
     allocatable: dict[str, str] = field(default_factory=dict)
-    conditions: list[Condition] = field(default_factory=list)
+    conditions: list[StatusCondition] = field(default_factory=list)
     node_info: NodeInfo = field(default_factory=NodeInfo)
     addresses: list[NodeAddress] = field(default_factory=list)
 

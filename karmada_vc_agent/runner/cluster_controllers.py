@@ -16,7 +16,7 @@ from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.cluster.status import (
     NODE_CHANGE_SETTLES_S,
     ClusterStatusController,
-    Collaborators,
+    StatusCollaborators,
     StatusTimes,
 )
 from karmada_vc_agent.kube import flows
@@ -113,7 +113,7 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
         HostStatus(_cluster_status_host_view(parts, conditions), common.clock.monotonic),
         vcs,
         StatusTimes(frequency_s, thresholds),
-        Collaborators(
+        StatusCollaborators(
             common.scopes,
             common.judgements,
             parts.reachable,

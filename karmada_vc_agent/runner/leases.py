@@ -30,7 +30,7 @@ class Leases:
             self.due.emit(name)
 
     def tracked(self, reconcile: Reconcile) -> Reconcile:
-        """Return `reconcile` such that its attempts count as progress."""
+        """Return `reconcile` such that its attempts count as progress, until it ends."""
 
         async def noted(name: str) -> Requeue | None:
             try:
@@ -38,6 +38,7 @@ class Leases:
             finally:
                 self.progress.note(name)
             if outcome is None:
+                self._renewed.pop(name, None)
                 self.progress.forget(name)
             return outcome
 

@@ -22,7 +22,7 @@ class Offline(Protocol):
         """Serve until the hub has listed everything."""
 
 
-class Checkpoint(Protocol):
+class SavedHub(Protocol):
     """What is saved of the hub.
 
     offline: what serves from it.

@@ -13,7 +13,7 @@ from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.runner.collector import MetricsCollector, Sources
 from karmada_vc_agent.runner.common import Common, Process
 from karmada_vc_agent.runner.leases import Leases
-from karmada_vc_agent.runner.offline import Checkpoint
+from karmada_vc_agent.runner.offline import SavedHub
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.work.orphaned_objects import OrphanedObjects
 
@@ -61,7 +61,7 @@ class Parts:
             feature.prepare(common)
         self.leases = Leases(common.scopes)
         self.works = WorkParts(common)
-        self.checkpoint: Checkpoint | None = None
+        self.checkpoint: SavedHub | None = None
         self.reachable = self._reachable()
         self.missing_rights = MissingRights(
             common.clients.lacking,

@@ -106,17 +106,7 @@ class WorkWriters:
             common.scopes,
         )
         self.in_flight = InFlight(common.virtual_clusters.are_several)
-        self.finalizer = WorkFinalizer(
-            clients.hub,
-            clients.host,
-            common.stores.clusters,
-            readers.watches.works,
-            self.manifests,
-            common.scopes,
-            common.signals.status_due.emit,
-            common.signals.work_affected.emit,
-            self.events.sync_failed,
-        )
+        self.finalizer = self._finalizer()
         self.hub_works = HubWorks(
             clients.hub,
             readers.watches.works,
@@ -127,6 +117,20 @@ class WorkWriters:
             WorkStatus(self._object_changed, self.events, interpreter)
             if WORK_STATUS in common.switches
             else None
+        )
+
+    def _finalizer(self) -> WorkFinalizer:
+        common = self._common
+        return WorkFinalizer(
+            common.clients.hub,
+            common.clients.host,
+            common.stores.clusters,
+            self._readers.watches.works,
+            self.manifests,
+            common.scopes,
+            common.signals.status_due.emit,
+            common.signals.work_affected.emit,
+            self.events.sync_failed,
         )
 
     def _namespace_writer(self) -> NamespaceWriter:

@@ -38,7 +38,7 @@ class Timed(NamedTuple):
     buckets: tuple[float, ...]
 
 
-class Asked(NamedTuple):
+class Gauge(NamedTuple):
     """A family whose values are computed at each scrape."""
 
     help: str
@@ -49,110 +49,110 @@ class Asked(NamedTuple):
 class Families(NamedTuple):
     """Families by name, or by the key of what fills them."""
 
-    asked: Mapping[str, Asked] = {}
-    counted: Mapping[str, Counted] = {}
-    timed: Mapping[str, Timed] = {}
+    gauges: Mapping[str, Gauge] = {}
+    counters: Mapping[str, Counted] = {}
+    timers: Mapping[str, Timed] = {}
 
 
-ASKED: dict[str, Asked] = {
+ASKED: dict[str, Gauge] = {
     # Karmada's, from the status last computed (cluster/rules/cluster_numbers.py)
-    "cluster_ready_state": Asked("State of the cluster (1 if ready, 0 otherwise).", (CLUSTER,)),
-    "cluster_node_number": Asked("Number of nodes in the cluster.", (CLUSTER,)),
-    "cluster_ready_node_number": Asked("Number of ready nodes in the cluster.", (CLUSTER,)),
-    "cluster_memory_allocatable_bytes": Asked("Allocatable memory, bytes.", (CLUSTER,)),
-    "cluster_cpu_allocatable_number": Asked("Allocatable CPU, cores.", (CLUSTER,)),
-    "cluster_pod_allocatable_number": Asked("Allocatable pods.", (CLUSTER,)),
-    "cluster_memory_allocated_bytes": Asked("Allocated memory, bytes.", (CLUSTER,)),
-    "cluster_cpu_allocated_number": Asked("Allocated CPU, cores.", (CLUSTER,)),
-    "cluster_pod_allocated_number": Asked("Allocated pods.", (CLUSTER,)),
+    "cluster_ready_state": Gauge("State of the cluster (1 if ready, 0 otherwise).", (CLUSTER,)),
+    "cluster_node_number": Gauge("Number of nodes in the cluster.", (CLUSTER,)),
+    "cluster_ready_node_number": Gauge("Number of ready nodes in the cluster.", (CLUSTER,)),
+    "cluster_memory_allocatable_bytes": Gauge("Allocatable memory, bytes.", (CLUSTER,)),
+    "cluster_cpu_allocatable_number": Gauge("Allocatable CPU, cores.", (CLUSTER,)),
+    "cluster_pod_allocatable_number": Gauge("Allocatable pods.", (CLUSTER,)),
+    "cluster_memory_allocated_bytes": Gauge("Allocated memory, bytes.", (CLUSTER,)),
+    "cluster_cpu_allocated_number": Gauge("Allocated CPU, cores.", (CLUSTER,)),
+    "cluster_pod_allocated_number": Gauge("Allocated pods.", (CLUSTER,)),
     # the frameworks'
-    "controller_runtime_active_workers": Asked(
+    "controller_runtime_active_workers": Gauge(
         "Currently used workers of a controller.", ("controller",)
     ),
-    "controller_runtime_max_concurrent_reconciles": Asked(
+    "controller_runtime_max_concurrent_reconciles": Gauge(
         "Number of workers of a controller.", ("controller",)
     ),
-    "workqueue_depth": Asked("Number of keys waiting in a queue.", (*_QUEUE, "priority")),
-    "workqueue_unfinished_work_seconds": Asked(
+    "workqueue_depth": Gauge("Number of keys waiting in a queue.", (*_QUEUE, "priority")),
+    "workqueue_unfinished_work_seconds": Gauge(
         "Seconds that the keys in progress have been processed, summed up.", _QUEUE
     ),
-    "workqueue_longest_running_processor_seconds": Asked(
+    "workqueue_longest_running_processor_seconds": Gauge(
         "Seconds that the oldest key in progress has been processed.", _QUEUE
     ),
-    "leader_election_master_status": Asked(
+    "leader_election_master_status": Gauge(
         "Whether this process is the leader (1) or a standby (0); name is the leader Lease.",
         ("name",),
     ),
     # for each virtual cluster
-    "virtual_cluster_works": Asked("Number of Works by state.", (CLUSTER, "state")),
-    "virtual_cluster_refused_manifests": Asked(
+    "virtual_cluster_works": Gauge("Number of Works by state.", (CLUSTER, "state")),
+    "virtual_cluster_refused_manifests": Gauge(
         "Number of manifests that are currently refused, by code.", (CLUSTER, "code")
     ),
-    "virtual_cluster_condition_abnormal": Asked(
+    "virtual_cluster_condition_abnormal": Gauge(
         "Whether a condition of its Cluster is not normal (1), by condition.",
         (CLUSTER, "condition"),
     ),
-    "virtual_cluster_bounds_met": Asked(
+    "virtual_cluster_bounds_met": Gauge(
         "Whether it has more than a bound allows (1), by bound.", (CLUSTER, "bound")
     ),
-    "virtual_cluster_nodes": Asked("Number of nodes of the virtual cluster.", (CLUSTER,)),
-    "virtual_cluster_node_overlaps": Asked(
+    "virtual_cluster_nodes": Gauge("Number of nodes of the virtual cluster.", (CLUSTER,)),
+    "virtual_cluster_node_overlaps": Gauge(
         "Number of its nodes that another virtual cluster also selects.", (CLUSTER,)
     ),
-    "virtual_cluster_host_objects": Asked(
+    "virtual_cluster_host_objects": Gauge(
         "Number of its host objects, of the watched kinds.", (CLUSTER,)
     ),
-    "virtual_cluster_queue_depth": Asked(
+    "virtual_cluster_queue_depth": Gauge(
         "Number of its keys waiting in a queue.", (CLUSTER, "controller")
     ),
-    "virtual_cluster_queue_oldest_seconds": Asked(
+    "virtual_cluster_queue_oldest_seconds": Gauge(
         "Seconds that its oldest key has been waiting.", (CLUSTER, "controller")
     ),
-    "virtual_cluster_last_contact_timestamp_seconds": Asked(
+    "virtual_cluster_last_contact_timestamp_seconds": Gauge(
         "When its Lease was last renewed (hub), and its host last seen healthy (host), in "
         "Unix time.",
         (CLUSTER, "server"),
     ),
-    "virtual_cluster_reports_accepted": Asked(
+    "virtual_cluster_reports_accepted": Gauge(
         "Whether the hub accepted its Lease and status within the last Lease duration (1) or "
         "not (0).",
         (CLUSTER,),
     ),
-    "virtual_cluster_missing_rights": Asked(
+    "virtual_cluster_missing_rights": Gauge(
         "Number of rights that hub or host refused the agent for it lately, for 30 s and longer.",
         (CLUSTER,),
     ),
-    "virtual_cluster_lease_ahead_seconds": Asked(
+    "virtual_cluster_lease_ahead_seconds": Gauge(
         "Seconds that its Lease was ahead of this machine's clock when the agent took it over.",
         (CLUSTER,),
     ),
-    "virtual_cluster_endpoint_up": Asked(
+    "virtual_cluster_endpoint_up": Gauge(
         "Whether its endpoint answered when it was last tried (1) or not (0).", (CLUSTER,)
     ),
-    "orphaned_objects": Asked("Number of its host objects whose Work is gone.", (CLUSTER,)),
+    "orphaned_objects": Gauge("Number of its host objects whose Work is gone.", (CLUSTER,)),
     # for the agent
-    "found_not_served": Asked(
+    "found_not_served": Gauge(
         "Number of NodeGroups, or of values of the node label, that are not served.", ("source",)
     ),
-    "settings_reload_successful": Asked(
+    "settings_reload_successful": Gauge(
         "Whether the settings in use are those of the file, as it is now."
     ),
-    "api_server_reachable": Asked(
+    "api_server_reachable": Gauge(
         "Whether the API server of hub or host answers (1) or not (0).", ("server",)
     ),
-    "api_server_went_back_total": Asked(
+    "api_server_went_back_total": Gauge(
         "Number of times the API server went back in time, for example by a restore from a backup.",
         ("server",),
         is_counter=True,
     ),
-    "hub_certificate_expiration_timestamp_seconds": Asked(
+    "hub_certificate_expiration_timestamp_seconds": Gauge(
         "When the client certificate for the hub expires, in Unix time; absent without one."
     ),
-    "unreadable_objects": Asked(
+    "unreadable_objects": Gauge(
         "Number of watched objects that cannot be read, or only in part.", ("server", "resource")
     ),
-    "events_dropped_total": Asked("Number of events that were dropped.", is_counter=True),
-    "karmada_vc_agent_build_info": Asked(
+    "events_dropped_total": Gauge("Number of events that were dropped.", is_counter=True),
+    "karmada_vc_agent_build_info": Gauge(
         "Always 1; the labels hold the version.", ("version", "python_version", "platform")
     ),
 }

@@ -17,6 +17,7 @@ _BY_GROUP: Mapping[str, tuple[str, ...]] = {
     "config.projectsveltos.io": (ANY,),
     "core.oam.dev": (ANY,),
     "fleet.cattle.io": (ANY,),
+    "gateway.envoyproxy.io": ("EnvoyPatchPolicy", "EnvoyProxy"),
     "helm.cattle.io": (ANY,),
     "helm.crossplane.io": (ANY,),
     "helm.m.crossplane.io": (ANY,),

@@ -68,7 +68,7 @@ def _replacing(namespaces: Mapping[str, str]) -> Replace:
     return lambda text: pattern.sub(lambda match: f".{namespaces[match[1]]}.svc", text)
 
 
-def _containers(pod_spec: pod_templates.PodSpec) -> list[Any]:
+def _containers(pod_spec: pod_templates.LocatedPodSpec) -> list[Any]:
     if pod_spec.selector_only:
         return []
     return [each for field in _CONTAINERS for each in _list(pod_spec.spec.get(field))]

@@ -60,7 +60,7 @@ class Refuses(Protocol):
     def __call__(self, guard: Guard, kind: str = "") -> bool: ...
 
 
-class Facts(NamedTuple):
+class GuardFacts(NamedTuple):
     """What a check must know about the world.
 
     is_of_host: whether an address belongs to a node, a pod or a Service of others.
@@ -72,7 +72,7 @@ class Facts(NamedTuple):
     pod_templates: tuple[PodTemplates, ...]
 
 
-Find = Callable[[Object, Facts], Iterator[Finding]]
+Find = Callable[[Object, GuardFacts], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,12 @@ class Check:
 
 
 def pass_guards(
-    obj: Object, gvk: GroupVersionKind, refuses: Refuses, facts: Facts, *, is_shared: bool = False
+    obj: Object,
+    gvk: GroupVersionKind,
+    refuses: Refuses,
+    facts: GuardFacts,
+    *,
+    is_shared: bool = False,
 ) -> Iterator[Notice]:
     """Refuse the first finding that a guard covers; yield a notice for each finding that passes.
 
@@ -127,7 +132,7 @@ _NOT_A_SOURCE = frozenset(
 _ON_THE_NODE = ("hostPath", "local")
 
 
-def _volume(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _volume(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find storage that may belong to others, a missing claim, and, refused always, recycling."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
@@ -156,7 +161,7 @@ def _volume(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(forbidden, f"spec.{source}", problem, Guard.NETWORK_VOLUMES)
 
 
-def _snapshot_content(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _snapshot_content(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find handles of snapshots and volumes that may belong to others."""
     for handle in ("snapshotHandle", "volumeHandle"):
         if dig(obj, "spec", "source", handle):
@@ -165,7 +170,7 @@ def _snapshot_content(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
 
 
-def _class_secrets(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _class_secrets(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find Secrets in a namespace: whoever names the class has its storage, and reads the name."""
     parameters = obj.get("parameters")
     for key, value in parameters.items() if isinstance(parameters, dict) else ():
@@ -175,7 +180,7 @@ def _class_secrets(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
 
 
-def _pods(obj: Object, facts: Facts) -> Iterator[Finding]:
+def _pods(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
     """Find, in pods, volumes elsewhere, also inline CSI, and chosen addresses and networks."""
     for path, is_partial in paths_of(gvk_of(obj), facts.pod_templates):
         parent, _, last = path.rpartition(".")
@@ -201,7 +206,7 @@ def _volumes_of(spec: Any, path: str) -> Iterator[Finding]:
 _DEFAULT_CLASS = re.compile(r"/is-default-(virt-)?class$")
 
 
-def _default_class(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _default_class(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find annotations that make a class the default one."""
     for key, value in annotations_of(obj).items():
         if _DEFAULT_CLASS.search(key) and value == "true":
@@ -215,7 +220,7 @@ _BALANCER_KEYS = frozenset(LOAD_BALANCER_KEYS)
 # --- addresses --------------------------------------------------------------------------
 
 
-def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _service(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find `externalIPs`, `loadBalancerIP`, `loadBalancerClass` and node ports."""
     code = Code.ADDRESS_FORBIDDEN
     for path, address in values_at(obj, "spec.externalIPs[]"):
@@ -232,16 +237,23 @@ def _service(obj: Object, _facts: Facts) -> Iterator[Finding]:
                 yield Finding(code, path, f"{path} {value} {problem}", guard)
 
 
-def _gateway_addresses(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _gateway_addresses(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find `addresses`: controllers make them externalIPs of a Service of their own."""
     for path, address in values_at(obj, "spec.addresses[].value"):
         problem = f'{path} "{address}" would take over that address on the whole host'
         yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
 
 
-def _gateway_infrastructure(obj: Object, facts: Facts) -> Iterator[Finding]:
-    """Find annotations that the Service of a Gateway would be refused: controllers copy them."""
+def _gateway_infrastructure(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
+    """Find what the Service of a Gateway would be refused: controllers copy annotations.
+
+    And parameters of a controller: those of Envoy Gateway are pods in a namespace of the host.
+    """
     path = "spec.infrastructure"
+    if dig(obj, *path.split("."), "parametersRef"):
+        here = f"{path}.parametersRef"
+        problem = f"a controller makes of {here} what it says, with rights of its own"
+        yield Finding(Code.REFERENCE_FORBIDDEN, here, problem, Guard.CONTROLLER_KINDS)
     made = {"metadata": {"annotations": dig(obj, *path.split("."), "annotations")}}
     for find in (_external_dns, _load_balancer_keys, _proxy_calls, _snippets):
         for found in find(made, facts):
@@ -250,7 +262,7 @@ def _gateway_infrastructure(obj: Object, facts: Facts) -> Iterator[Finding]:
             yield found._replace(path=where, problem=problem)
 
 
-def _load_balancer_keys(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _load_balancer_keys(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find annotations that choose a load balancer or its address."""
     found = annotations_of(obj)
     for key in sorted(found.keys() & _BALANCER_KEYS):
@@ -263,7 +275,7 @@ def _balanced(path: str, value: Any) -> Finding:
     return Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.LOAD_BALANCER_ADDRESSES)
 
 
-def _external_name(obj: Object, facts: Facts) -> Iterator[Finding]:
+def _external_name(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
     """Find an `externalName` other than a Service in a namespace of its own.
 
     Any other name may be one of others: of their Services in short, of a pod by its address, or of
@@ -279,7 +291,7 @@ def _external_name(obj: Object, facts: Facts) -> Iterator[Finding]:
         yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_NAMES)
 
 
-def _endpoints(obj: Object, facts: Facts) -> Iterator[Finding]:
+def _endpoints(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
     """Find addresses, except in slices that Karmada itself sends for a MultiClusterService."""
     if _is_dispatched(obj):
         return
@@ -315,7 +327,7 @@ ALIASES = "^[ ,]*([A-Za-z0-9][A-Za-z0-9.-]*([ ,]+|$))*$"
 """Names that match one host each; a leading dot, `*`, `~` and the like match many."""
 
 
-def _external_dns(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _external_dns(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find annotations that ask for a name outside of the cluster."""
     for key, value in annotations_of(obj).items():
         if key in DNS_NAMES and value:
@@ -324,13 +336,13 @@ def _external_dns(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_DNS)
 
 
-def _dns_endpoint(_obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _dns_endpoint(_obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find each object: external-dns publishes its names."""
     problem = "kind DNSEndpoint creates public names; other virtual clusters may claim them too"
     yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.EXTERNAL_DNS)
 
 
-def _snippets(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _snippets(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find annotations that change the configuration of a proxy."""
     for key in annotations_of(obj):
         if _SNIPPET.search(key) or key.startswith(PROXY_CONFIGS):
@@ -339,7 +351,7 @@ def _snippets(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
 
 
-def _proxy_calls(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _proxy_calls(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find annotations by which a shared proxy calls addresses, or takes objects, of others."""
     for key, value in annotations_of(obj).items():
         if key.endswith(PROXY_CALLS) and value:
@@ -348,7 +360,7 @@ def _proxy_calls(obj: Object, _facts: Facts) -> Iterator[Finding]:
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
 
 
-def _rule_calls(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _rule_calls(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find a URL: CloudCore calls it, from the host's network."""
     path = "spec.targetResource.resource"
     if url := dig(obj, *path.split(".")):
@@ -360,7 +372,7 @@ def _hosts(path: str, *, is_needed: bool) -> Find:
     """Make a search for hosts at a path that match many; is_needed: none matches all."""
     parent, _, last = path.rpartition(".")
 
-    def check(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    def check(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
         holders = values_at(obj, parent) if parent else iter([("", obj)])
         for where, holder in holders:
             value = dig(holder, last.removesuffix("[]"))
@@ -376,11 +388,11 @@ def _hosts(path: str, *, is_needed: bool) -> Find:
     return check
 
 
-def _ingress(obj: Object, facts: Facts) -> Iterator[Finding]:
+def _ingress(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
     """Find rules, certificates, backends and aliases that match many hosts or every host."""
-    if dig(obj, "spec", "defaultBackend") and not dig(obj, "spec", "rules"):
+    if dig(obj, "spec", "defaultBackend"):
         path = "spec.defaultBackend"
-        yield _many(f"{path} without rules matches every host", path)
+        yield _many(f"{path} matches every host without a rule", path)
     yield from _hosts("spec.rules[].host", is_needed=True)(obj, facts)
     yield from _hosts("spec.tls[].hosts[]", is_needed=False)(obj, facts)
     for key, value in annotations_of(obj).items():
@@ -395,7 +407,7 @@ def _many(problem: str, path: str) -> Finding:
     return Finding(Code.HOST_FORBIDDEN, path, problem, Guard.WILDCARD_HOSTS)
 
 
-def _account_token(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _account_token(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find a Secret that Kubernetes fills with a token of an account."""
     if obj.get("type") == SERVICE_ACCOUNT_TOKEN:
         problem = (
@@ -405,14 +417,14 @@ def _account_token(obj: Object, _facts: Facts) -> Iterator[Finding]:
         yield Finding(Code.KIND_FORBIDDEN, "type", problem, Guard.ACCOUNT_TOKENS)
 
 
-def _controller_kind(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _controller_kind(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find each object: a controller with rights of its own reconciles it."""
     kind = gvk_of(obj).kind
     problem = f"a controller with rights of its own reconciles kind {kind}"
     yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.CONTROLLER_KINDS)
 
 
-def _shared_name(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _shared_name(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find each object: all virtual clusters share its name."""
     gvk = gvk_of(obj)
     problem = (
@@ -438,10 +450,11 @@ _CLASS = Check(_class_secrets, {Guard.NETWORK_VOLUMES: None})
 _ENDPOINTS = Check(_endpoints, {Guard.HOST_ENDPOINTS: None, Guard.FOREIGN_ENDPOINTS: None})
 _DNS = {Guard.EXTERNAL_DNS: NoticeCode.SHARED_ADDRESS}
 _BALANCER = {Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS}
-_BY_ANNOTATION = {
+_INFRASTRUCTURE = {
     **_DNS,
     **_BALANCER,
     **dict.fromkeys((Guard.FOREIGN_ENDPOINTS, Guard.PROXY_SNIPPETS)),
+    Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS,
 }
 _MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
 _LISTENERS = Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS)
@@ -462,7 +475,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     GroupKind("externaldns.k8s.io", "DNSEndpoint"): (Check(_dns_endpoint, _DNS),),
     GroupKind(GATEWAY_GROUP, "Gateway"): (
         Check(_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
-        Check(_gateway_infrastructure, _BY_ANNOTATION),
+        Check(_gateway_infrastructure, _INFRASTRUCTURE),
         _LISTENERS,
     ),
     GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.placement import node_selector_annotation
-from karmada_vc_agent.translation.pod_templates import PodSpec, are_fixed, pod_specs
+from karmada_vc_agent.translation.pod_templates import LocatedPodSpec, are_fixed, pod_specs
 from karmada_vc_agent.translation.refusal import Code, Refusal
 
 _ANSWERS = ("field is immutable", "pod updates may not change fields")
@@ -35,7 +35,7 @@ def explain_immutable(
     return None
 
 
-def _missing(pod_spec: PodSpec, required: Mapping[str, str]) -> str:
+def _missing(pod_spec: LocatedPodSpec, required: Mapping[str, str]) -> str:
     """Return the labels that a pod spec does not select, as `k=v,k2=v2`."""
     found = pod_spec.spec.get("nodeSelector") or {}
     return node_selector_annotation(

@@ -11,7 +11,7 @@ from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, copy_object, dig
 from karmada_vc_agent.model.well_known import NAME_FIELD, SELECTED_NODE_ANNOTATION
 from karmada_vc_agent.translation import pod_templates
-from karmada_vc_agent.translation.pod_templates import PodSpec
+from karmada_vc_agent.translation.pod_templates import LocatedPodSpec
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.taint_tolerations import is_for, missing_tolerations
 
@@ -76,7 +76,7 @@ def merge_node_selector(spec: Object, path: str, required: Mapping[str, str]) ->
     spec["nodeSelector"] = {**selector, **required}
 
 
-def refuse_affinity_elsewhere(pod_spec: PodSpec, placement: Placement) -> None:
+def refuse_affinity_elsewhere(pod_spec: LocatedPodSpec, placement: Placement) -> None:
     """Refuse NodeAffinityConflict if every term excludes the required nodes.
 
     Terms are ORed, so one that may match is enough; the nodeSelector is ANDed to all of them.
@@ -91,7 +91,7 @@ def refuse_affinity_elsewhere(pod_spec: PodSpec, placement: Placement) -> None:
         raise RefusedError(Code.NODE_AFFINITY_CONFLICT, path, detail)
 
 
-def move_node_name_to_affinity(pod_spec: PodSpec, owns_node: Callable[[str], bool]) -> None:
+def move_node_name_to_affinity(pod_spec: LocatedPodSpec, owns_node: Callable[[str], bool]) -> None:
     """Replace nodeName by required node affinity to that node; refuses a foreign node.
 
     The host's admission policy forbids nodeName, also in pods that a controller creates.

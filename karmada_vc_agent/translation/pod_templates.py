@@ -26,7 +26,7 @@ class PodTemplates:
 
 
 @dataclass(frozen=True, slots=True)
-class PodSpec:
+class LocatedPodSpec:
     """One pod spec inside an object, not a copy: changing `spec` changes the object."""
 
     path: str
@@ -136,7 +136,7 @@ BY_KIND = _by_kind((*_JOB_TEMPLATES, *_CUSTOM, *_SELECTOR_ONLY))
 
 def pod_specs(
     obj: Object, gvk: GroupVersionKind, extra: Iterable[PodTemplates] = ()
-) -> Iterator[PodSpec]:
+) -> Iterator[LocatedPodSpec]:
     """Yield every pod spec of an object, also those at configured paths.
 
     extra: the setting `podTemplates`; it extends the table.
@@ -148,7 +148,7 @@ def pod_specs(
             for where, spec in values_at(obj, path):
                 if isinstance(spec, dict) and where not in seen:
                     seen.add(where)
-                    yield PodSpec(where, spec, row.selector_only)
+                    yield LocatedPodSpec(where, spec, row.selector_only)
 
 
 def paths_of(

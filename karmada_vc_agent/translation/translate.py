@@ -33,7 +33,7 @@ from karmada_vc_agent.translation import (
 )
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.draft import Draft, Step
-from karmada_vc_agent.translation.guards import Facts, pass_guards
+from karmada_vc_agent.translation.guards import GuardFacts, pass_guards
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import ToHost
 from karmada_vc_agent.translation.notices import Notice
@@ -197,7 +197,7 @@ def _pass_guards(draft: Draft) -> None:
     context = draft.context
     if not context.names_only:
         settings = context.settings
-        facts = Facts(context.is_of_host, settings.cluster_domain, settings.pod_templates)
+        facts = GuardFacts(context.is_of_host, settings.cluster_domain, settings.pod_templates)
         is_shared = draft.policy is Policy.SHARE
         found = pass_guards(draft.obj, draft.gvk, context.refuses, facts, is_shared=is_shared)
         draft.notices += found

@@ -34,7 +34,7 @@ class Named(NamedTuple):
     name: str
 
 
-class Hook(NamedTuple):
+class HookDependency(NamedTuple):
     """A script or webhook that does not answer a virtual cluster; no change tells that it does."""
 
     cluster: str
@@ -48,7 +48,7 @@ class Right(NamedTuple):
     namespace: str
 
 
-Dependency = str | Named | Hook | Right
+Dependency = str | Named | HookDependency | Right
 """What may change; str: a virtual cluster."""
 
 
@@ -57,9 +57,9 @@ def kind_of(gvk: GroupVersionKind) -> Named:
     return Named("/".join(gvk))
 
 
-def of_interpretation(cluster: str, error: InterpretationError) -> Hook | None:
+def of_interpretation(cluster: str, error: InterpretationError) -> HookDependency | None:
     """Return what an interpreter's error depends on; None if it is specific to the object."""
-    return Hook(cluster, error.hook) if error.hook is not None else None
+    return HookDependency(cluster, error.hook) if error.hook is not None else None
 
 
 _RBAC_DENIAL = re.compile(r' cannot \w+ resource "')

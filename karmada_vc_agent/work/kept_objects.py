@@ -109,7 +109,7 @@ class Whole(dict[str, Any]):
         return self._counted[1]
 
 
-class Identity(dict[str, Any]):
+class ObjectIdentity(dict[str, Any]):
     """What is kept of an object that has to be read before its content is judged.
 
     account: of a virtual cluster that has more than is kept.
@@ -152,14 +152,14 @@ class KeptObjects:
     def take(self, obj: Object) -> Object:
         """Return what is kept of an object; of the same version, what is kept already."""
         label = labels_of(obj).get(CLUSTER_LABEL)
-        if label is None or isinstance(obj, Whole | Identity):
+        if label is None or isinstance(obj, Whole | ObjectIdentity):
             return obj
         known = self._whole.get(_key(obj))
         if known is not None and is_echo(known, obj):
             return known
         kind = gvk_of(obj).group_kind
         if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
-            return Identity(obj)
+            return ObjectIdentity(obj)
         cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
         vc = self._virtual_clusters.get(cluster)
         bounds = vc.bounds if vc is not None else Bounds()
@@ -173,7 +173,7 @@ class KeptObjects:
             return whole
         if not account.over:
             self.over.emit(cluster, text_of(bounds))
-        return Identity(obj, account)
+        return ObjectIdentity(obj, account)
 
     def met(self) -> Iterable[tuple[str, str]]:
         """Return (virtual cluster, bound) of those that have more than is kept."""

@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.errors import NotFoundError, TooLargeError
 from karmada_vc_agent.kube.store import Store, is_echo
 from karmada_vc_agent.model.memory import bytes_of
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.kept_objects import Identity
+from karmada_vc_agent.work.kept_objects import ObjectIdentity
 
 StoreOf = Callable[[Resource], Store[Object] | None]
 """The informer store of a resource, or None if it has none."""
@@ -39,7 +39,7 @@ class LiveObjects:
     def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object if the informer has it whole; sends no request."""
         found = self._stored(resource, namespace, name)
-        return None if isinstance(found, Identity) else found
+        return None if isinstance(found, ObjectIdentity) else found
 
     async def known(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object; what a synced informer lacks does not exist, or is not ours."""

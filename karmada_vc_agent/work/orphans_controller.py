@@ -59,10 +59,9 @@ class OrphansController:
 
     async def reconcile(self, _: str) -> Requeue:
         """Count once; a virtual cluster whose Works are not all known yet is left out."""
-        known = {name: self._works.store(name) for name in self._clusters}
-        found: dict[str, list[str]] = {
-            name: [] for name, store in known.items() if store is not None and store.is_synced
-        }
+        stores = ((name, self._works.store(name)) for name in self._clusters)
+        known = {name: store for name, store in stores if store is not None}
+        found: dict[str, list[str]] = {name: [] for name, store in known.items() if store.is_synced}
         served = await self._discovery.refresh(EVERY.after_s)
         homes = [name for cluster in found for name in self._claims.of(cluster).values()]
         async for resource, live in labelled_objects(self._host, served, CLUSTER_LABEL, homes):

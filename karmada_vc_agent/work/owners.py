@@ -39,7 +39,7 @@ class Place(NamedTuple):
     virtual: str
 
 
-class Origin(NamedTuple):
+class ObjectOrigin(NamedTuple):
     """Where an object came from: the object of a Work up its owners.
 
     root: its kind and name, and the names that translate() recorded on it.
@@ -60,11 +60,11 @@ class Owners:
         self._host = host
         self._discovery = discovery
         self._works = works
-        self._known: LRUCache[_Id, Origin] = LRUCache(REMEMBERED)
+        self._known: LRUCache[_Id, ObjectOrigin] = LRUCache(REMEMBERED)
 
     async def origin(
         self, place: Place, resource: Resource, name: str, uid: str = ""
-    ) -> Origin | None:
+    ) -> ObjectOrigin | None:
         """Return the origin of an object, None if no Work is named on the way up.
 
         That is the first object made from a manifest of the Work it names, otherwise the first one
@@ -75,7 +75,7 @@ class Owners:
         if known is not None:
             return known
         walked: list[_Id] = []
-        named: Origin | None = None
+        named: ObjectOrigin | None = None
         obj = await self._get(resource, place.host, name)
         if obj is not None and uid and uid_of(obj) != uid:
             return None
@@ -91,20 +91,20 @@ class Owners:
             obj = await self._owner_of(obj, place.host)
         return named
 
-    def _is_made_from(self, place: Place, origin: Origin) -> bool:
+    def _is_made_from(self, place: Place, origin: ObjectOrigin) -> bool:
         work = self.work(place.cluster, origin)
         return work is not None and manifest_of(work, origin.root, place.virtual) is not None
 
-    def work(self, cluster: str, origin: Origin) -> Object | None:
+    def work(self, cluster: str, origin: ObjectOrigin) -> Object | None:
         """Return the Work of an origin, if it is still there."""
         return self._works.get(cluster, origin.work)
 
-    def _named(self, cluster: str, obj: Object) -> Origin | None:
+    def _named(self, cluster: str, obj: Object) -> ObjectOrigin | None:
         """Return the Work that an object names; a tenant may have written that of another."""
         namespace, _, name = annotations_of(obj).get(WORK_ANNOTATION, "").partition("/")
         if namespace != execution_namespace(cluster) or self._works.get(cluster, name) is None:
             return None
-        return Origin(name, _without_content(obj))
+        return ObjectOrigin(name, _without_content(obj))
 
     async def _owner_of(self, obj: Object, namespace: str) -> Object | None:
         references = obj["metadata"].get("ownerReferences") or []

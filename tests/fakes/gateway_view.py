@@ -8,10 +8,10 @@ import orjson
 
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
 from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Answer,
     Forward,
     KindInfo,
     Plan,
+    PlanAnswer,
     Refused,
     Unknown,
     VirtualRequest,
@@ -245,10 +245,10 @@ def refused(
     return found
 
 
-def answered(view: FakeView, method: str, path: str, body: object = None) -> Answer:
+def answered(view: FakeView, method: str, path: str, body: object = None) -> PlanAnswer:
     """Plan a request that the gateway must answer itself."""
     found = asked(view, method, path, body)
-    assert isinstance(found, Answer), found
+    assert isinstance(found, PlanAnswer), found
     return found
 
 

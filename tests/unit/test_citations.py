@@ -29,7 +29,8 @@ _CITATION = re.compile(
 _PART = re.compile(rf"(?P<word>{_WORD})|(?P<number>{_NUMBER})")
 _SECTIONS = r"\d{1,2}\.\d{1,2}(?: [ab]\b)?(?:, \d{1,2}\.\d{1,2})*"
 _ALONE = re.compile(
-    rf"\((?P<items>{_SECTIONS})(?=[),;])|(?:Source: |# )(?P<bare>{_SECTIONS})\.?$", re.MULTILINE
+    rf"(?<!\w)\((?P<items>{_SECTIONS})(?=[),;])|(?:Source: |# )(?P<bare>{_SECTIONS})\.?$",
+    re.MULTILINE,
 )
 _ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 _LINK = re.compile(r"\]\((?P<path>[\w./-]*)(?:#(?P<anchor>[\w.-]+))?\)")
@@ -114,7 +115,10 @@ def _page_of_numbers(file: Path) -> str:
     """Return whose sections bare numbers are: a page's own, and the rules' in translation/."""
     if file.parent == ROOT / "docs":
         return file.stem if file.stem in PAGES else ""
-    for folder, page in (("translation", "rewriting-rules"), ("gateway", "cluster-access")):
+    for folder, page in (
+        ("translation", "rewriting-rules"),
+        ("features/gateway", "cluster-access"),
+    ):
         if file.is_relative_to(ROOT / "karmada_vc_agent" / folder):
             return page
     return ""
@@ -153,6 +157,24 @@ def test_each_adr_has_a_number_of_its_own_and_says_it() -> None:
     assert len(set(numbers)) == len(numbers) > 30
     titles = [re.match(r"# (\d+)", page.read_text()) for page in pages]
     assert [int(title[1]) for title in titles if title] == numbers
+
+
+def test_each_adr_has_a_status_and_a_date() -> None:
+    status = re.compile(r"# \d+\. .+\n\n\*\*Status:\*\* accepted, \d{4}-\d\d-\d\d\.")
+    pages = (ROOT / "docs" / "adr").glob("*.md")
+    assert [page.name for page in pages if not status.match(page.read_text())] == []
+
+
+def test_lines_of_pages_are_wrapped_and_the_readme_is_one_page() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    long = [
+        f"{page.relative_to(ROOT)}:{number}"
+        for page in pages
+        for number, line in enumerate(page.read_text().splitlines(), 1)
+        if len(line) > 160 and not line.lstrip().startswith("|")  # tables may be wide
+    ]
+    assert long == []
+    assert len(pages[0].read_text().splitlines()) <= 130
 
 
 def test_no_page_is_cited_that_is_not_in_the_repository() -> None:
@@ -234,3 +256,4 @@ def test_a_citation_of_nothing_is_found(text: str) -> None:
 def test_a_bare_number_is_one_of_the_page_that_is_meant() -> None:
     assert unresolved("file", "as told (9.9)", "rewriting-rules") == ["file:1: rewriting-rules 9.9"]
     assert unresolved("file", "as told (4.1, 4.3) and (0.5)") == []
+    assert unresolved("file", "PERIOD = Requeue(60.0)", "rewriting-rules") == []

@@ -65,7 +65,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RenewalRule:
     """How often to check, and at which fraction of its lifetime a certificate is renewed."""
 
     interval_s: float
@@ -103,7 +103,7 @@ class CertificateController:
         hub: ApiClient,
         credentials: Credentials,
         stores: Sequence[KubeconfigStore],
-        rule: Rule,
+        rule: RenewalRule,
         use: Callable[[Credentials], None],
         now: Callable[[], datetime],
         renewed: AgentCondition | None = None,
@@ -306,7 +306,7 @@ def setup(parts: Parts) -> ControllerSpec[str] | None:
         clients.hub,
         clients.hub.credentials,
         (FileStore(kubeconfig), SecretStore(clients.host, namespace)),
-        Rule(
+        RenewalRule(
             config.cert_rotation_checking_interval,
             config.cert_rotation_remaining_time_threshold,
         ),

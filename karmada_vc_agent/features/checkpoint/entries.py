@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 import orjson
 
-from karmada_vc_agent.features.checkpoint.refused import Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.refused import Reason, UnusableError
 from karmada_vc_agent.model.objects import Object
 
 FORMAT = 1
@@ -67,12 +67,12 @@ def header_of(content: bytes) -> Header:
     try:
         found = msgspec.json.decode(line, type=Header)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise RefusedError(Reason.UNREADABLE, f"its header cannot be read: {error}") from error
+        raise UnusableError(Reason.UNREADABLE, f"its header cannot be read: {error}") from error
     if found.format != FORMAT:
         detail = f"it has format {found.format}, this agent reads format {FORMAT}"
-        raise RefusedError(Reason.FORMAT, detail)
+        raise UnusableError(Reason.FORMAT, detail)
     if not is_there:
-        raise RefusedError(Reason.UNREADABLE, "nothing follows its header")
+        raise UnusableError(Reason.UNREADABLE, "nothing follows its header")
     return found
 
 
@@ -80,7 +80,7 @@ def verified(content: bytes) -> Header:
     """Return the header of an entry whose checksum is right. Raises RefusedError."""
     header = header_of(content)
     if header.sum != _sum(header, _body(content)):
-        raise RefusedError(Reason.CHECKSUM, "its checksum differs from its content")
+        raise UnusableError(Reason.CHECKSUM, "its checksum differs from its content")
     return header
 
 
@@ -90,9 +90,9 @@ def decode(content: bytes) -> Entry:
     try:
         objects = orjson.loads(_decompressed(body))
     except (zlib.error, ValueError, RecursionError) as error:
-        raise RefusedError(Reason.UNREADABLE, f"its content cannot be read: {error}") from error
+        raise UnusableError(Reason.UNREADABLE, f"its content cannot be read: {error}") from error
     if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
-        raise RefusedError(Reason.UNREADABLE, "its content is no list of objects")
+        raise UnusableError(Reason.UNREADABLE, "its content is no list of objects")
     return Entry(header, objects)
 
 
@@ -103,7 +103,7 @@ def identity(content: bytes) -> str:
     """
     try:
         header = verified(content)
-    except RefusedError:
+    except UnusableError:
         return "?"
     if header.kind == CONTACT:
         return header.sum
@@ -118,7 +118,7 @@ def _decompressed(body: bytes) -> bytes:
     unpacking = zlib.decompressobj()
     content = unpacking.decompress(body, LARGEST_BYTES)
     if unpacking.unconsumed_tail or not unpacking.eof:
-        raise RefusedError(Reason.UNREADABLE, "its content is cut off or too large")
+        raise UnusableError(Reason.UNREADABLE, "its content is cut off or too large")
     return content
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from karmada_vc_agent.features.checkpoint.entries import Header
 from karmada_vc_agent.features.checkpoint.reader import log_refusal
-from karmada_vc_agent.features.checkpoint.refused import Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.refused import Reason, UnusableError
 from karmada_vc_agent.features.checkpoint.saved import Saved, another_hub, is_another_hub
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, uid_of
@@ -76,7 +76,7 @@ class OfflineServing:
         return self.has_begun.is_set() and not self._clusters.is_synced
 
     @property
-    def refusals(self) -> dict[str, RefusedError]:
+    def refusals(self) -> dict[str, UnusableError]:
         """Return what of the checkpoint is not used, and why."""
         return self._saved.refusals
 
@@ -166,7 +166,7 @@ class OfflineServing:
                 self._saved.forget(name)
             elif uid_of(cluster) != self._heads[name].uid:
                 detail = "the hub has another Cluster of this name"
-                self._saved.refuse(name, RefusedError(Reason.CLUSTER, detail))
+                self._saved.refuse(name, UnusableError(Reason.CLUSTER, detail))
 
     def _fill_works(self, name: str) -> None:
         store = self._works.store(name)

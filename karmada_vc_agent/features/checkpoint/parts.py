@@ -13,14 +13,14 @@ from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import secret_names
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
-from karmada_vc_agent.telemetry.families import CLUSTER, Asked, Families
+from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.health import Remark
 from karmada_vc_agent.telemetry.metrics import Sample
 
 AGE = "checkpoint_age_seconds"
 METRICS = Families(
     {
-        AGE: Asked(
+        AGE: Gauge(
             "Age of what the hub said that a virtual cluster is served from; "
             "0 while it is the hub's.",
             (CLUSTER,),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
-from karmada_vc_agent.features.checkpoint.refused import RefusedError
+from karmada_vc_agent.features.checkpoint.refused import UnusableError
 from karmada_vc_agent.features.checkpoint.saved import Expected, Saved, read, usable_times
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
 from karmada_vc_agent.features.checkpoint.shards import CONTACT_KEY, RULES_KEY
@@ -68,7 +68,7 @@ async def read_checkpoint(
     return Checkpoint(secrets, saved, outdated)
 
 
-def log_refusal(name: str, refusal: RefusedError) -> None:
+def log_refusal(name: str, refusal: UnusableError) -> None:
     """Say that something of the checkpoint is not used. name: Cluster, or another entry's key."""
     of = "entry" if name in (RULES_KEY, CONTACT_KEY) else "virtual_cluster"
     _log.warning("Not using the checkpoint", extra={of: name, "reason": str(refusal)})

@@ -21,7 +21,7 @@ DAMAGED = frozenset({Reason.UNREADABLE, Reason.CHECKSUM})
 """The reasons where an entry is not as the agent wrote it; its Secret is named."""
 
 
-class RefusedError(Exception):
+class UnusableError(Exception):
     """An entry of the checkpoint must not be used; `str()` says why."""
 
     def __init__(self, reason: Reason, detail: str) -> None:

@@ -18,7 +18,7 @@ from karmada_vc_agent.features.checkpoint.entries import (
     header_of,
     verified,
 )
-from karmada_vc_agent.features.checkpoint.refused import DAMAGED, Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.refused import DAMAGED, Reason, UnusableError
 from karmada_vc_agent.features.checkpoint.shards import (
     CONTACT_KEY,
     RULES_KEY,
@@ -62,7 +62,7 @@ class Saved:
 
     entries: dict[str, bytes] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
-    refusals: dict[str, RefusedError] = field(default_factory=dict)
+    refusals: dict[str, UnusableError] = field(default_factory=dict)
     unusable: set[str] = field(default_factory=set)
     contact: Header | None = None
     not_heard: frozenset[str] = frozenset()
@@ -109,7 +109,7 @@ class Saved:
         """Return from when the knowledge of a Cluster is."""
         try:
             head = header_of(self.entries[head_key(name)])
-        except (KeyError, RefusedError):
+        except (KeyError, UnusableError):
             return None
         return self._time_of(head)
 
@@ -117,7 +117,7 @@ class Saved:
         """Drop what is of a Cluster."""
         self.entries = {k: v for k, v in self.entries.items() if cluster_of_key(k) != name}
 
-    def refuse(self, name: str, reason: RefusedError) -> None:
+    def refuse(self, name: str, reason: UnusableError) -> None:
         """Have a Cluster not be served from here."""
         self.refusals[name] = reason
         self.unusable.add(name)
@@ -129,11 +129,11 @@ class Saved:
             times.append(self.contact.saved)
         return max((at for text in times if (at := time_of(text)) is not None), default=None)
 
-    def refuse_entry(self, key: str, error: RefusedError) -> None:
+    def refuse_entry(self, key: str, error: UnusableError) -> None:
         """Drop a damaged entry, and note why; some Works cost the others nothing."""
         self.entries.pop(key, None)
         where = f"{key} of Secret {self.secrets[key]}" if key in self.secrets else key
-        refusal = RefusedError(error.reason, f"{where}: {error}")
+        refusal = UnusableError(error.reason, f"{where}: {error}")
         self.refusals.setdefault(cluster_of_key(key) or key, refusal)
 
     def _read(self, name: str, key: str, head: Header | None = None) -> Entry | None:
@@ -143,7 +143,7 @@ class Saved:
             _check_objects(entry, name, head)
         except KeyError:
             return None
-        except RefusedError as error:
+        except UnusableError as error:
             self.refuse_entry(key, error)
             return None
         return entry
@@ -175,7 +175,7 @@ def _take(saved: Saved, key: str, text: str) -> None:
     try:
         saved.entries[key] = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        saved.refuse_entry(key, RefusedError(Reason.UNREADABLE, "it is not base64"))
+        saved.refuse_entry(key, UnusableError(Reason.UNREADABLE, "it is not base64"))
 
 
 def _judge_works(saved: Saved, name: str) -> None:
@@ -204,7 +204,7 @@ def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -
         header = verified(content)
         _check_kind(header, kind)
         check(header)
-    except RefusedError as error:
+    except UnusableError as error:
         if error.reason in DAMAGED:
             saved.refuse_entry(key, error)
         else:
@@ -213,32 +213,32 @@ def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -
 
 def _check_kind(header: Header, kind: str) -> None:
     if header.kind != kind:
-        raise RefusedError(Reason.UNREADABLE, f"it is of kind {header.kind}")
+        raise UnusableError(Reason.UNREADABLE, f"it is of kind {header.kind}")
 
 
 def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
     _check_hub(header, expected)
     if header.template != expected.template:
         detail = f"it was saved with namespaceTemplate {header.template}"
-        raise RefusedError(Reason.TEMPLATE, detail)
+        raise UnusableError(Reason.TEMPLATE, detail)
     wanted = expected.uids.get(header.cluster, "")
     if wanted is None:
-        raise RefusedError(Reason.GONE, "the Cluster was deleted, or left")
+        raise UnusableError(Reason.GONE, "the Cluster was deleted, or left")
     if wanted and wanted != header.uid:
-        raise RefusedError(Reason.CLUSTER, "another Cluster was registered under its name since")
+        raise UnusableError(Reason.CLUSTER, "another Cluster was registered under its name since")
     if expected.is_outdated(header.cluster):
         detail = "the hub may have said otherwise since, which nobody wrote there"
-        raise RefusedError(Reason.OUTDATED, detail)
+        raise UnusableError(Reason.OUTDATED, detail)
     if expected.times is not None:
         _check_time(saved._time_of(header), *expected.times)  # noqa: SLF001 - of this module
 
 
 def _check_time(at: datetime | None, oldest: datetime, newest: datetime) -> None:
     if at is None or at < oldest:
-        raise RefusedError(Reason.TOO_OLD, f"it is of {_told(at)}, older than offlineMaxAge")
+        raise UnusableError(Reason.TOO_OLD, f"it is of {_told(at)}, older than offlineMaxAge")
     if at > newest:
         detail = f"it is of {_told(at)}, in the future, so nobody knows how old it is"
-        raise RefusedError(Reason.TOO_OLD, detail)
+        raise UnusableError(Reason.TOO_OLD, detail)
 
 
 def _told(at: datetime | None) -> str:
@@ -257,17 +257,17 @@ def _check_objects(entry: Entry, name: str, head: Header | None) -> None:
     """
     header = entry.header
     if head is not None and (header.hub, header.uid) != (head.hub, head.uid):
-        raise RefusedError(Reason.CLUSTER, "it is of another Cluster")
+        raise UnusableError(Reason.CLUSTER, "it is of another Cluster")
     for obj in entry.objects:
         metadata = obj.get("metadata")
         if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-            raise RefusedError(Reason.UNREADABLE, "an object in it has no name")
+            raise UnusableError(Reason.UNREADABLE, "an object in it has no name")
         if header.kind == CLUSTER and (metadata["name"], uid_of(obj)) != (name, header.uid):
-            raise RefusedError(Reason.CLUSTER, "the Cluster in it is another one")
+            raise UnusableError(Reason.CLUSTER, "the Cluster in it is another one")
         if header.kind == WORKS and metadata.get("namespace") != execution_namespace(name):
-            raise RefusedError(Reason.CLUSTER, "a Work in it is of another Cluster")
+            raise UnusableError(Reason.CLUSTER, "a Work in it is of another Cluster")
         if metadata.get("deletionTimestamp"):
-            raise RefusedError(Reason.UNREADABLE, "an object in it is being deleted")
+            raise UnusableError(Reason.UNREADABLE, "an object in it is being deleted")
 
 
 def is_another_hub(saved: str, hub: str) -> bool:
@@ -275,9 +275,9 @@ def is_another_hub(saved: str, hub: str) -> bool:
     return bool(saved and hub and saved != hub)
 
 
-def another_hub() -> RefusedError:
+def another_hub() -> UnusableError:
     """Return why what is of another hub is not used."""
-    return RefusedError(Reason.HUB, "it is of another hub: the uid of its kube-system differs")
+    return UnusableError(Reason.HUB, "it is of another hub: the uid of its kube-system differs")
 
 
 def time_of(text: str) -> datetime | None:

@@ -7,7 +7,7 @@ from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods
 from karmada_vc_agent.features.escapes.left_pods import LeftPods
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.feature import Feature
-from karmada_vc_agent.telemetry.families import CLUSTER, Asked, Families
+from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
 
 ESCAPED_PODS = "virtual_cluster_escaped_pods"
@@ -32,7 +32,7 @@ FEATURE = Feature(
     controllers=(escape_detector.setup, evictions.setup),
     metrics=Families(
         {
-            ESCAPED_PODS: Asked("Number of its pods that run on nodes outside of it.", (CLUSTER,)),
+            ESCAPED_PODS: Gauge("Number of its pods that run on nodes outside of it.", (CLUSTER,)),
         }
     ),
 )

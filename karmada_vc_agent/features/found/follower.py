@@ -35,7 +35,7 @@ TELL_AGAIN_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class FollowerContext:
     """What a follower needs of the rest.
 
     check: raises ConfigError where hub or host forbid a virtual cluster. stays_away: whether its
@@ -63,7 +63,7 @@ class Follower:
         source: VirtualClusterSource,
         records: FoundRecords,
         making: Callable[[], Making],
-        around: Surroundings,
+        around: FollowerContext,
         *,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:

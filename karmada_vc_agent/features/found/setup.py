@@ -5,7 +5,7 @@ from functools import partial
 
 from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.features.found.finding import Finder, making_of_groups, making_of_labels
-from karmada_vc_agent.features.found.follower import Follower, Surroundings
+from karmada_vc_agent.features.found.follower import Follower, FollowerContext
 from karmada_vc_agent.features.found.found_records import FoundRecords
 from karmada_vc_agent.features.found.node_groups import NodeGroupFinder
 from karmada_vc_agent.features.found.node_labels import NodeLabelFinder
@@ -87,14 +87,14 @@ def _names_of(old: VirtualCluster | None, new: VirtualCluster | None) -> Iterabl
     return (name_of_change(old, new),)
 
 
-def _surroundings(parts: Parts, recorder: EventRecorder) -> Surroundings:
+def _surroundings(parts: Parts, recorder: EventRecorder) -> FollowerContext:
     common = parts.common
     servers = (common.clients.hub, common.clients.host)
 
     def tell(about: Object, reason: str, text: str) -> None:
         recorder.record(common.config.agent_name, about, WARNING, reason, text)
 
-    return Surroundings(
+    return FollowerContext(
         removal=removal_of(parts),
         origins=common.origins,
         check=partial(check_permitted, common),

@@ -24,7 +24,7 @@ _AUTHENTICATED = frozenset({"system:authenticated"})
 _UNAUTHENTICATED = frozenset({"system:unauthenticated", "system:anonymous"})
 
 
-class Identity(msgspec.Struct, frozen=True):
+class Caller(msgspec.Struct, frozen=True):
     """One caller. user, groups: its own names. host_user, host_groups: those on the host.
 
     account: the ServiceAccount of an operator of the site, for the audit.
@@ -54,17 +54,17 @@ class Impersonation(msgspec.Struct, frozen=True):
 
 def identity_of(
     kind: str, user: str, groups: Iterable[str], callers: Callers, account: str = ""
-) -> Identity:
+) -> Caller:
     """Return a caller with its names on the host (G-21). Raises RefusedError."""
     groups = tuple(groups)
     mapped = (
         callers.everyone if group in _AUTHENTICATED else callers.group(group) for group in groups
     )
     host_groups = tuple(dict.fromkeys((*mapped, callers.everyone)))
-    return Identity(callers.cluster, kind, user, groups, callers.user(user), host_groups, account)
+    return Caller(callers.cluster, kind, user, groups, callers.user(user), host_groups, account)
 
 
-def is_confined(identity: Identity, is_own: Callable[[str], bool]) -> bool:
+def is_confined(identity: Caller, is_own: Callable[[str], bool]) -> bool:
     """Whether the names on the host are all those of the virtual cluster.
 
     A second look, by other means than those that made them, before they are sent. is_own: whether

@@ -1,23 +1,23 @@
 """The metrics of the gateway, for each virtual cluster."""
 
-from karmada_vc_agent.telemetry.families import CLUSTER, Asked, Counted, Families, Timed
+from karmada_vc_agent.telemetry.families import CLUSTER, Counted, Families, Gauge, Timed
 
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 
 METRICS = Families(
-    asked={
-        "gateway_requests_in_progress": Asked(
+    gauges={
+        "gateway_requests_in_progress": Gauge(
             "Number of requests in progress; long: watches, followed logs, upgrades.",
             (CLUSTER, "long"),
         ),
-        "gateway_loop_seconds_total": Asked(
+        "gateway_loop_seconds_total": Gauge(
             "Seconds that requests computed in the gateway; who used more than its share waits.",
             (CLUSTER,),
             is_counter=True,
         ),
-        "gateway_connections": Asked("Number of open connections of clients."),
+        "gateway_connections": Gauge("Number of open connections of clients."),
     },
-    counted={
+    counters={
         "gateway_requests": Counted(
             "gateway_requests_total", "Number of requests answered.", (CLUSTER, "verb", "code")
         ),
@@ -30,7 +30,7 @@ METRICS = Families(
             (CLUSTER, "reason"),
         ),
     },
-    timed={
+    timers={
         "gateway_request_time": Timed(
             "gateway_request_duration_seconds",
             "Seconds until the whole answer was sent; without long requests.",

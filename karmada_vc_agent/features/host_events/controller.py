@@ -59,7 +59,7 @@ from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS, first
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import names_of
-from karmada_vc_agent.work.owners import Origin, Owners, Place, manifest_of
+from karmada_vc_agent.work.owners import ObjectOrigin, Owners, Place, manifest_of
 from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.works import Works, id_of_work
 
@@ -85,7 +85,7 @@ class EventKey(NamedTuple):
     name: str = ""
 
 
-class Target(NamedTuple):
+class EventTarget(NamedTuple):
     """A Work and a manifest of it, which are told what the host says."""
 
     work: Object
@@ -128,7 +128,9 @@ class _Share:
     looks: TokenBucket
     tells: TokenBucket
     tallies: Tallies = field(default_factory=Tallies)
-    over_quota: LRUCache[ObjectKey, Origin] = field(default_factory=lambda: LRUCache(QUOTAS_OF_ONE))
+    over_quota: LRUCache[ObjectKey, ObjectOrigin] = field(
+        default_factory=lambda: LRUCache(QUOTAS_OF_ONE)
+    )
     stalled: set[str] = field(default_factory=set)
 
 
@@ -251,13 +253,15 @@ class HostEvents:
             if self._record(vc.name, target, QUOTA_STALLED, text, Series(name, 1, now, now)):
                 share.stalled.add(name)
 
-    def _record(self, cluster: str, target: Target, reason: str, text: str, series: Series) -> bool:
+    def _record(
+        self, cluster: str, target: EventTarget, reason: str, text: str, series: Series
+    ) -> bool:
         text = f"cluster {cluster}: {text}"
         return self._events.seen_on_host(
             target.work, target.manifest, cluster, reason, text, series
         )
 
-    async def _origin(self, cluster: str, event: HostEvent) -> Origin | None:
+    async def _origin(self, cluster: str, event: HostEvent) -> ObjectOrigin | None:
         """Return the origin of what an event is about; it lies where the event does."""
         involved = event.involved_object
         gvk = parse_api_version(involved.api_version, involved.kind)
@@ -270,14 +274,14 @@ class HostEvents:
         place = Place(cluster, event.metadata.namespace, claim.namespace)
         return await self._known.owners.origin(place, resource, involved.name, involved.uid)
 
-    def _target(self, cluster: str, origin: Origin | None) -> Target | None:
+    def _target(self, cluster: str, origin: ObjectOrigin | None) -> EventTarget | None:
         """Return the Work of an origin and the manifest that its root was made from, if any."""
         work = self._known.works.get(cluster, origin.work) if origin else None
         claim = self._claim_on(key_of(origin.root).namespace) if origin else None
         if origin is None or work is None or claim is None:
             return None
         manifest = manifest_of(work, origin.root, claim.namespace)
-        return Target(work, manifest) if manifest is not None else None
+        return EventTarget(work, manifest) if manifest is not None else None
 
     def _around(self, vc: VirtualCluster, work: Object, root: Object) -> Surroundings:
         nodes = self._known.membership.nodes_of(vc.name)

@@ -7,7 +7,7 @@ from karmada_vc_agent.features.quota.divisions import Divisions
 from karmada_vc_agent.features.quota.quota_divided import CONDITIONS
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.feature import Feature
-from karmada_vc_agent.telemetry.families import CLUSTER, Asked, Families
+from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
 
 STALLED = "virtual_cluster_quota_stalled"
@@ -32,6 +32,6 @@ FEATURE = Feature(
     controllers=(controller.setup,),
     conditions=CONDITIONS,
     metrics=Families(
-        {STALLED: Asked("Whether its quota cannot be divided (1) or can (0).", (CLUSTER,))}
+        {STALLED: Gauge("Whether its quota cannot be divided (1) or can (0).", (CLUSTER,))}
     ),
 )

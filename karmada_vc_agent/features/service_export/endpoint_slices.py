@@ -64,7 +64,7 @@ SYNCING = Requeue(0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Collaborators:
+class SliceCollaborators:
     """The collaborators of this controller; `setup` passes them in."""
 
     hub: ApiClient
@@ -88,7 +88,7 @@ class EndpointSliceController:
         self,
         virtual_clusters: Mapping[str, VirtualCluster],
         reporters: Collection[Reporter],
-        others: Collaborators,
+        others: SliceCollaborators,
     ) -> None:
         self._virtual_clusters = virtual_clusters
         self._reporters = reporters
@@ -278,7 +278,7 @@ def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
     controller = EndpointSliceController(
         common.virtual_clusters,
         reporters,
-        Collaborators(
+        SliceCollaborators(
             hub=common.clients.hub,
             host=common.clients.host,
             clusters=common.stores.clusters,

@@ -14,13 +14,13 @@ from karmada_vc_agent.work.strategies.bindings import Bindings
 from karmada_vc_agent.work.strategies.namespace import Namespace
 from karmada_vc_agent.work.strategies.own_object import OwnObject
 from karmada_vc_agent.work.strategies.plain import Plain
-from karmada_vc_agent.work.strategies.service_ports import Service
+from karmada_vc_agent.work.strategies.service_ports import ServicePorts
 from karmada_vc_agent.work.strategies.shared import Shared
 from karmada_vc_agent.work.target import Strategy
 
 OF_KIND: Mapping[GroupKind, type[OwnObject]] = {
     kinds.NAMESPACE: Namespace,
-    kinds.SERVICE: Service,
+    kinds.SERVICE: ServicePorts,
 }
 """Kinds with a strategy of their own."""
 
@@ -42,7 +42,7 @@ class Strategies:
         self._plain = Plain(host_objects, preconditions, shared_names)
         self._of_class: Mapping[type[OwnObject], Strategy] = {
             Namespace: Namespace(host_objects, namespaces),
-            Service: Service(host_objects, preconditions),
+            ServicePorts: ServicePorts(host_objects, preconditions),
         }
 
     def of(self, translated: HostObject | Converted) -> Strategy:

@@ -12,7 +12,7 @@ from karmada_vc_agent.work.strategies.own_object import OwnObject
 from karmada_vc_agent.work.target import Target
 
 
-class Service(OwnObject):
+class ServicePorts(OwnObject):
     """Writes a Service; lets the host choose in place of fixed node ports that are taken."""
 
     def __init__(self, host_objects: HostObjects, preconditions: Preconditions) -> None:

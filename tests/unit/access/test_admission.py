@@ -248,3 +248,11 @@ def test_controllers_of_kubernetes_may_bind_claims_and_not_make_them() -> None:
     updates, _, by_name = of_updates.partition(" || variables.homes.exists(")
     assert "startsWith('system:serviceaccount:kube-system:')" in updates
     assert "kube-system" not in by_name
+
+
+def test_nodes_choose_no_addresses_of_pods_not_as_they_register_either() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("group-labels")]
+    assert spec["matchConstraints"]["resourceRules"][0]["operations"] == ["CREATE", "UPDATE"]
+    labels, addresses = (each["expression"] for each in spec["validations"])
+    assert labels.startswith("oldObject == null || ")
+    assert addresses.startswith("!has(object.spec.podCIDRs) || object.spec.podCIDRs.size() == 0")

@@ -35,6 +35,7 @@ ALL = {
     "LoadBalancerAddresses/routes/a",
     "ExternalDNS/routes/a",
     "WildcardHosts/routes/a",
+    "ControllerKinds/routes/a",
 }
 
 
@@ -156,7 +157,7 @@ def test_routes_are_held_to_what_they_may_say_of_hosts_names_and_addresses() -> 
     assert hosts.startswith("!(variables.cluster in ['a']) || ")
     assert len(spec["validations"]) == 3  # for all: addresses, and configuration of proxies
     whole = spec_of(replace(owner, held=tuple(sorted(ALL))), "shared-routes")
-    assert len(whole["validations"]) == 5
+    assert len(whole["validations"]) == 6
     assert cel_list(DNS_NAMES) in rule_about(whole, Guard.EXTERNAL_DNS)["expression"]
 
 
@@ -215,3 +216,23 @@ def test_a_virtual_cluster_of_which_nothing_is_known_is_let_through_with_nothing
     assert [each["expression"] for each in spec["validations"][:4]] == [
         each["expression"] for each in policy()["validations"]
     ]
+
+
+def test_a_default_backend_is_for_every_host_also_beside_rules() -> None:
+    variables = {each["name"]: each["expression"] for each in policy(*ALL)["variables"]}
+    for name, obj in (("old_hosts", "oldObject"), ("new_hosts", "object")):
+        assert variables[name].endswith(
+            f" + ({obj} != null && has({obj}.spec.defaultBackend) ? [''] : [])"
+        )
+
+
+def test_a_route_without_hosts_at_a_gateway_of_others_is_for_every_host() -> None:
+    owner = PolicyOwner("agent", "agents", "user", held=("WildcardHosts/routes/a",))
+    variables = {
+        each["name"]: each["expression"] for each in spec_of(owner, "shared-routes")["variables"]
+    }
+    for name, obj in (("old_hosts", "oldObject"), ("new_hosts", "object")):
+        by_hosts, _, by_parents = variables[name].partition(f".size() > 0 ? {obj}.spec.hostnames")
+        assert by_hosts.endswith(f"{obj}.spec.hostnames")
+        assert f"{obj}.spec.parentRefs.exists(p, has(p.namespace)" in by_parents
+        assert by_parents.endswith("? [''] : []")

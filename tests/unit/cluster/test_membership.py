@@ -9,7 +9,7 @@ from karmada_vc_agent.cluster.membership import Membership
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.core import Condition, Meta, Node, NodeStatus
+from karmada_vc_agent.model.core import Meta, Node, NodeStatus, StatusCondition
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -41,7 +41,7 @@ class Nodes:
             resource_version=str(self._version),
             labels=dict(labels),
         )
-        self.store.apply(Node(meta, NodeStatus({"cpu": "1"}, [Condition("Ready", ready)])))
+        self.store.apply(Node(meta, NodeStatus({"cpu": "1"}, [StatusCondition("Ready", ready)])))
 
     def remove(self, name: str) -> None:
         node = self.store.get("", name)

@@ -15,7 +15,7 @@ from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.status import (
     ClusterStatusController,
-    Collaborators,
+    StatusCollaborators,
     StatusTimes,
 )
 from karmada_vc_agent.features.policies.placement_enforced import (
@@ -93,7 +93,7 @@ class Setting:
             self.host_status,
             world.virtual_clusters,
             StatusTimes(10.0, thresholds),
-            Collaborators(
+            StatusCollaborators(
                 self.scopes,
                 self.judgements,
                 self.reachable,

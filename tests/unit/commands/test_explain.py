@@ -7,9 +7,9 @@ import pytest
 
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.explain_facts import (
-    Facts,
+    ExplainFacts,
+    ExplainTarget,
     Gathering,
-    Target,
     status_written,
     target_of,
 )
@@ -47,7 +47,7 @@ def on_host() -> Object:
     return made
 
 
-async def explained(hub: FakeApiServer, host: FakeApiServer, what: str) -> Facts:
+async def explained(hub: FakeApiServer, host: FakeApiServer, what: str) -> ExplainFacts:
     return await Gathering(hub.client("hub"), host.client("host")).facts(target_of(what))
 
 
@@ -132,7 +132,7 @@ def test_what_is_neither_work_nor_object_is_told(text: str) -> None:
 
 
 def test_object_may_be_cluster_scoped() -> None:
-    assert target_of("a/clusterrole//reader") == Target("a", "", "clusterrole", "", "reader")
+    assert target_of("a/clusterrole//reader") == ExplainTarget("a", "", "clusterrole", "", "reader")
 
 
 def test_status_was_written_when_the_server_says() -> None:

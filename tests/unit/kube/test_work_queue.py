@@ -458,6 +458,21 @@ async def test_retries_of_a_group_share_a_limit_and_take_none_of_others() -> Non
     assert taken == [("a1", 0.0), ("b1", 0.0), ("a2", 0.0), ("a3", 1.0), ("a4", 2.0)]
 
 
+async def test_change_that_many_keys_of_a_cause_wait_for_takes_no_retries_from_the_limit() -> None:
+    clock = asyncio.get_running_loop().time
+    queue: WorkQueue[str] = WorkQueue(
+        lambda key: key[0], 1.0, 10.0, lambda: TokenBucket(1.0, 5, clock)
+    )
+    keys = [f"a{number}" for number in range(100)]
+    for key in keys:
+        queue.blame(key, ["a"])
+    queue.changed({"a"})
+    assert await work_off(queue) == keys
+    queue.add_rate_limited("a0")
+    assert await queue.take() == "a0"
+    assert elapsed_s() == 1.0
+
+
 async def test_additions_that_are_no_retries_are_not_limited() -> None:
     clock = asyncio.get_running_loop().time
     queue: WorkQueue[str] = WorkQueue(

@@ -82,7 +82,7 @@ async def test_what_found_no_room_is_written_once_there_is_room(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both lie in one Secret; once the neighbour's Works are gone, nothing of ours changes."""
-    monkeypatch.setattr(shards, "SECRETS", 1)
+    monkeypatch.setattr(shards, "CHECKPOINT_SECRETS", 1)
     monkeypatch.setattr(shards, "LARGEST_SECRET", 8000)
     scene = Scene(host, client, *NAMES)
     for name, count in (("branch-a", 60), ("branch-b", 40)):

@@ -7,6 +7,7 @@ from karmada_vc_agent.cluster.node_groups import NODE_GROUP
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.runner import cluster_controllers
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import World
@@ -112,6 +113,23 @@ async def test_lease_is_begun_anew_with_another_cluster_of_the_name(applied: Wor
         applied.parts.leases.start("branch-a")
     assert due == ["branch-a"]
     applied.hub.remove(f"{CLUSTERS_PATH}/branch-a")
+    applied.look()
+    applied.parts.leases.start("branch-a")
+    assert due == ["branch-a"] * 2
+
+
+async def test_lease_is_begun_again_after_a_status_that_outlived_its_cluster(
+    applied: World,
+) -> None:
+    """A Cluster may be lost while its status is computed, and registered again at once."""
+    lease = applied.spec(cluster_controllers.cluster_lease)
+    due: list[str] = []
+    applied.parts.leases.due.subscribe(due.append)
+    applied.hub.remove(f"{CLUSTERS_PATH}/branch-a")
+    applied.look()
+    applied.parts.leases.start("branch-a")
+    assert await lease.reconcile("branch-a") is None
+    applied.register()
     applied.look()
     applied.parts.leases.start("branch-a")
     assert due == ["branch-a"] * 2

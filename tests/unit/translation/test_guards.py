@@ -189,6 +189,12 @@ GUARDED = [
         Guard.WILDCARD_HOSTS,
         manifest("networking.k8s.io/v1", "Ingress", spec={"defaultBackend": {"service": {}}}),
     ),
+    (Guard.WILDCARD_HOSTS, ingress() | {"spec": certified() | {"defaultBackend": {"service": {}}}}),
+    (
+        Guard.CONTROLLER_KINDS,
+        gateway(hostname="a.example")
+        | {"spec": {"infrastructure": {"parametersRef": {"kind": "EnvoyProxy", "name": "x"}}}},
+    ),
     (Guard.EXTERNAL_ADDRESSES, gateway("192.0.2.1", hostname="a.example")),
     (Guard.EXTERNAL_DNS, infrastructure(**{f"{DNS}/hostname": "a.example"})),
     (Guard.LOAD_BALANCER_ADDRESSES, infrastructure(**{"metallb.io/loadBalancerIPs": "192.0.2.1"})),
@@ -224,6 +230,7 @@ GUARDED = [
             ("helm.cattle.io", "HelmChartConfig"),
             ("operators.coreos.com", "Subscription"),
             ("fleet.cattle.io", "GitRepo"),
+            ("gateway.envoyproxy.io", "EnvoyProxy"),
             ("kyverno.io", "PolicyException"),
         )
     ),

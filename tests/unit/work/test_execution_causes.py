@@ -190,7 +190,7 @@ async def test_hook_that_does_not_answer_is_a_cause(world: World) -> None:
     world.levels.append(silent)
     given(world, config_map("c"))
     error = await blamed(world)
-    assert error.causes == (dependencies.Hook("branch-a", "silent"),)
+    assert error.causes == (dependencies.HookDependency("branch-a", "silent"),)
     assert not error.is_own
 
 

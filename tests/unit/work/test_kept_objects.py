@@ -14,7 +14,7 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, WORK_A
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
-from karmada_vc_agent.work.kept_objects import HostCodec, Identity, KeptObjects, Whole
+from karmada_vc_agent.work.kept_objects import HostCodec, KeptObjects, ObjectIdentity, Whole
 from karmada_vc_agent.work.live_objects import LiveObjects
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -146,7 +146,7 @@ def test_an_identity_has_the_marks_that_decide(keeping: Keeping) -> None:
     namespace = with_annotations(1)
     namespace["metadata"]["annotations"][HOLD_ANNOTATION] = "x" * 9_000_000
     found = keeping.kept.take(namespace)
-    assert isinstance(found, Identity)
+    assert isinstance(found, ObjectIdentity)
     assert labels_of(found) == {CLUSTER_LABEL: "branch-a"}
     assert found["metadata"]["annotations"].keys() == {HOLD_ANNOTATION}
     assert len(orjson.dumps(found)) < 5000
@@ -195,12 +195,12 @@ def test_a_change_of_what_is_within_the_bound_keeps_it_whole(keeping: Keeping) -
     assert isinstance(changed, Whole)
     keeping.store.apply(changed)
     del changed
-    assert isinstance(keeping.codec.trim(large(8)), Identity)
+    assert isinstance(keeping.codec.trim(large(8)), ObjectIdentity)
 
 
 def test_versions_of_a_kind_count_each(keeping: Keeping) -> None:
     kept = [keeping.codec.trim(large(n)) for n in range(8)]
-    assert isinstance(keeping.codec.trim({**large(1), "apiVersion": "v2"}), Identity)
+    assert isinstance(keeping.codec.trim({**large(1), "apiVersion": "v2"}), ObjectIdentity)
     assert all(isinstance(each, Whole) for each in kept)
 
 
@@ -240,7 +240,7 @@ async def test_a_later_version_that_is_read_is_left_to_the_watch(
     name = last["metadata"]["name"]
     keeping.store.remove(large(0))
     await LiveObjects(client, lambda _: keeping.store).live(MAPS, "of-a", name)
-    assert isinstance(keeping.store.get("of-a", name), Identity)
+    assert isinstance(keeping.store.get("of-a", name), ObjectIdentity)
 
 
 def test_a_larger_bound_counts_as_objects_change(keeping: Keeping) -> None:
@@ -257,4 +257,4 @@ def test_an_account_lasts_while_anything_counts_on_it(keeping: Keeping) -> None:
     assert list(keeping.kept.met()) == [("branch-a", HOST_BYTES)]
     keeping.store.remove(large(8))
     assert list(keeping.kept.met()) == []
-    assert isinstance(keeping.codec.trim(large(9)), Identity)
+    assert isinstance(keeping.codec.trim(large(9)), ObjectIdentity)

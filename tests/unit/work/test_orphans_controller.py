@@ -10,7 +10,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner import work_controllers
 from karmada_vc_agent.work import orphans_controller as orphans
-from karmada_vc_agent.work.orphans_controller import WHILE_ANY, OrphansController
+from karmada_vc_agent.work.orphans_controller import EVERY, WHILE_ANY, OrphansController
 from tests.fakes import objects
 from tests.fakes.reported import Reported
 from tests.fakes.storage import CREATED_AT
@@ -60,6 +60,26 @@ async def test_objects_without_a_work_are_counted(world: World) -> None:
         assert await made.reconcile("") == WHILE_ANY
     assert counts == {"branch-a": 1, "branch-b": 0}
     assert world.host.writes() == []
+
+
+async def test_the_host_is_listed_seldom_beside_a_virtual_cluster_that_is_not_registered(
+    world: World,
+) -> None:
+    """One that stays away, as its Cluster was deleted, has no Works to wait for."""
+    made, counts = controller(world)
+    world.hub.remove("/apis/cluster.karmada.io/v1alpha1/clusters/branch-b")
+    world.look()
+    assert await made.reconcile("") == EVERY
+    assert counts == {"branch-a": 0}
+
+
+async def test_the_host_is_listed_again_soon_while_works_are_not_all_listed(world: World) -> None:
+    made, counts = controller(world)
+    store = world.works.store("branch-b")
+    assert store is not None
+    store.is_synced = False
+    assert await made.reconcile("") == WHILE_ANY
+    assert counts == {"branch-a": 0}
 
 
 async def test_works_of_the_checkpoint_that_the_hub_does_not_list_are_reported(

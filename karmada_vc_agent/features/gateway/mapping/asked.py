@@ -4,18 +4,22 @@ import re
 from dataclasses import dataclass, replace
 
 from karmada_vc_agent.features.gateway.mapping import media_types, namespaces, queries, refusals
-from karmada_vc_agent.features.gateway.mapping.continue_tokens import Place, Scope, TokenError
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import (
+    PagePosition,
+    TokenError,
+    TokenScope,
+)
 from karmada_vc_agent.features.gateway.mapping.exchange import (
     Attributes,
+    CallerIdentity,
     Forward,
-    Identity,
     KindInfo,
     Response,
     ResponseKind,
     View,
     VirtualRequest,
 )
-from karmada_vc_agent.features.gateway.mapping.membership import Membership
+from karmada_vc_agent.features.gateway.mapping.membership import ObjectMembership
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
 from karmada_vc_agent.features.gateway.mapping.queries import MapName, Query
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
@@ -29,11 +33,11 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requested:
     """A request for a resource. verb: as in RBAC. accept: what the host is asked for, JSON."""
 
     request: VirtualRequest
-    identity: Identity
+    identity: CallerIdentity
     view: View
     path: ResourcePath
     info: KindInfo
@@ -64,7 +68,7 @@ class Asked:
             self.verb, path.group, path.version, path.resource, path.subresource, path.name
         )
 
-    def with_query(self, query: Query) -> "Asked":
+    def with_query(self, query: Query) -> "Requested":
         """Return the request with another query."""
         return replace(self, query=query)
 
@@ -113,8 +117,8 @@ def with_label(query: Query, selector: str) -> Query:
 
 
 def response_to(
-    asked: Asked,
-    membership: Membership,
+    asked: Requested,
+    membership: ObjectMembership,
     of_kind: type[OfResource] = OfResource,
     *,
     namespace: str = "",
@@ -136,16 +140,16 @@ def response_to(
     )
 
 
-def scope_of_tokens(asked: Asked, namespace: str = "") -> Scope:
+def scope_of_tokens(asked: Requested, namespace: str = "") -> TokenScope:
     """Return what the `continue` tokens of a list are bound to (G-40a)."""
-    return Scope(asked.view.name, asked.path.group, asked.path.resource, namespace)
+    return TokenScope(asked.view.name, asked.path.group, asked.path.resource, namespace)
 
 
-def place_of(asked: Asked, namespace: str = "") -> Place:
+def place_of(asked: Requested, namespace: str = "") -> PagePosition:
     """Return where a list goes on. Raises PlanError: 400."""
     token = asked.query.first("continue")
     if not token:
-        return Place("")
+        return PagePosition("")
     try:
         return asked.view.sealer().open(token, scope_of_tokens(asked, namespace))
     except TokenError as error:
@@ -162,14 +166,14 @@ def limit_of(query: Query) -> int | None:
     return limit if limit > 0 else None
 
 
-def with_host_token(asked: Asked, namespace: str = "") -> Asked:
+def with_host_token(asked: Requested, namespace: str = "") -> Requested:
     """Return the request with the `continue` token of the host. Raises PlanError: 400."""
     place = place_of(asked, namespace)
     return asked.with_query(asked.query.with_values(**{"continue": place.token or None}))
 
 
 def forward(
-    asked: Asked,
+    asked: Requested,
     path: ResourcePath,
     response: Response,
     *,

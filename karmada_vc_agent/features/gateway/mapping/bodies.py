@@ -49,7 +49,7 @@ _NODE_SELECTOR, _NODE_NAME = "nodeSelector", "nodeName"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BodyTarget:
     """What a body is written to. namespace: the virtual one. name: "" if the body has it."""
 
     info: KindInfo
@@ -137,7 +137,7 @@ def encode(value: Any) -> bytes:
 # --- whole objects ----------------------------------------------------------------------
 
 
-def whole(body: Object, target: Target, *, is_update: bool = False) -> Object:
+def whole(body: Object, target: BodyTarget, *, is_update: bool = False) -> Object:
     """Return the host object for a created, replaced or applied one.
 
     is_update: the object exists, so what its controllers set is kept. Raises PlanError.
@@ -166,12 +166,12 @@ def whole(body: Object, target: Target, *, is_update: bool = False) -> Object:
     return obj
 
 
-def _own_node(name: Any, target: Target) -> str | None:
+def _own_node(name: Any, target: BodyTarget) -> str | None:
     """Return a node that was read and is written back; None for others: applying may create."""
     return name if isinstance(name, str) and target.view.owns_node(name) else None
 
 
-def _manifest(body: Object, target: Target) -> Object:
+def _manifest(body: Object, target: BodyTarget) -> Object:
     """Return a body as a manifest, whatever the host would fill in; shares parts of it."""
     _check_kind(body, target)
     if target.gvk == _SECRET and body.get("type") == SERVICE_ACCOUNT_TOKEN:
@@ -193,7 +193,7 @@ def _manifest(body: Object, target: Target) -> Object:
     }
 
 
-def _check_kind(body: Object, target: Target) -> None:
+def _check_kind(body: Object, target: BodyTarget) -> None:
     """Refuse another kind than that of the path: rules go by the kind. Raises PlanError: 400."""
     sent, wanted = gvk_of(body), target.gvk
     if body.get("kind") and sent.kind != wanted.kind:
@@ -207,7 +207,7 @@ def _check_kind(body: Object, target: Target) -> None:
         raise PlanError(refusals.bad_request(text))
 
 
-def _check_namespace(metadata: Object, target: Target) -> None:
+def _check_namespace(metadata: Object, target: BodyTarget) -> None:
     sent = metadata.get("namespace")
     if target.info.namespaced and sent and sent != target.namespace:
         text = (
@@ -216,7 +216,7 @@ def _check_namespace(metadata: Object, target: Target) -> None:
         raise PlanError(refusals.bad_request(text))
 
 
-def _translated(manifest: Object, target: Target) -> Object:
+def _translated(manifest: Object, target: BodyTarget) -> Object:
     """Return what translate() makes of a manifest. Raises PlanError where it refuses."""
     context = replace(target.view.context(), work=_work_of(manifest, target.view.name))
     result = translate(manifest, target.info.namespaced, context)
@@ -247,7 +247,7 @@ def _work_of(manifest: Object, cluster: str) -> str:
 # --- parts of objects -------------------------------------------------------------------
 
 
-def part(body: Object, target: Target) -> Object:
+def part(body: Object, target: BodyTarget) -> Object:
     """Return the merge or strategic merge patch for the host.
 
     A value that is null deletes, and passes. Raises PlanError.
@@ -276,7 +276,7 @@ def part(body: Object, target: Target) -> Object:
     return obj
 
 
-def _refuse_parts_of_destinations(body: Object, target: Target) -> None:
+def _refuse_parts_of_destinations(body: Object, target: BodyTarget) -> None:
     """Refuse to move a destination whose namespace was not mapped, as it was another cluster's."""
     references = target.view.context().settings.namespace_references
     for row in reference_table.rows_for(target.gvk.group_kind, references):
@@ -298,7 +298,7 @@ def _keep_touched(spec: Object, had: frozenset[str]) -> None:
         del spec[key]
 
 
-def _pod_specs(obj: Object, target: Target) -> Any:
+def _pod_specs(obj: Object, target: BodyTarget) -> Any:
     return pod_specs(obj, target.gvk, target.view.context().settings.pod_templates)
 
 
@@ -336,7 +336,7 @@ def _stays(key: str) -> bool:
     return is_tenants or not (domain.is_ours(key) or key == domain.NODE_SELECTOR_ANNOTATION)
 
 
-def _refuse_directives(obj: Object, target: Target) -> None:
+def _refuse_directives(obj: Object, target: BodyTarget) -> None:
     """Refuse directives of a strategic merge patch that would drop what was added (G-32)."""
     required = target.view.context().vc.required_selector
     for where, found in _maps(obj):
@@ -382,10 +382,10 @@ def _map(obj: Object, key: str) -> Object:
     return value
 
 
-Write = Callable[[Object, Target], Object]
+Write = Callable[[Object, BodyTarget], Object]
 
 
-def in_namespace_only(body: Object, target: Target) -> Object:
+def in_namespace_only(body: Object, target: BodyTarget) -> Object:
     """Return the body of a subresource with a kind of its own, such as Scale or Eviction."""
     metadata = dict(_map(body, "metadata"))
     _check_namespace(metadata, target)
@@ -395,7 +395,7 @@ def in_namespace_only(body: Object, target: Target) -> Object:
     return mapped
 
 
-def translated_part(body: Object, target: Target) -> Object:
+def translated_part(body: Object, target: BodyTarget) -> Object:
     """Return what translate() makes of a part of an object, with our marks. Raises PlanError."""
     manifest, nulls = _without_nulls(_manifest(copy_object(body), target))
     obj = _translated(manifest, target)

@@ -14,18 +14,18 @@ from karmada_vc_agent.features.gateway.mapping import (
     writes,
 )
 from karmada_vc_agent.features.gateway.mapping import namespaces as spaces
-from karmada_vc_agent.features.gateway.mapping.asked import Asked
-from karmada_vc_agent.features.gateway.mapping.bodies import Target
-from karmada_vc_agent.features.gateway.mapping.exchange import Answer, Attributes, Forward
+from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
+from karmada_vc_agent.features.gateway.mapping.exchange import Attributes, Forward, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.membership import (
-    Bindings,
+    BindingMembership,
     Labelled,
-    Membership,
     NodesByName,
+    ObjectMembership,
     OfAll,
     OfNamespaces,
     OneNode,
-    Shared,
+    SharedMembership,
     Volumes,
     WrittenNamespace,
 )
@@ -46,7 +46,7 @@ from karmada_vc_agent.features.gateway.mapping.responses import (
     OfVolumes,
 )
 from karmada_vc_agent.features.gateway.mapping.review_plans import plan_review, plan_self_review
-from karmada_vc_agent.features.gateway.mapping.scopes import Scope, allows
+from karmada_vc_agent.features.gateway.mapping.scopes import KindScope, allows
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
@@ -56,12 +56,12 @@ _READ_ONLY = "it is read only in this cluster"
 _INCLUDE, _WHOLE = "includeObject", "Object"
 
 
-def plan_cluster_scoped(asked: Asked, scope: Scope) -> Forward | Answer:
+def plan_cluster_scoped(asked: Requested, scope: KindScope) -> Forward | PlanAnswer:
     """Return what becomes of a request for a cluster-scoped resource. Raises PlanError."""
-    if scope is Scope.DENIED:
+    if scope is KindScope.DENIED:
         raise asked.refuse("it is not available in this cluster")
     if not allows(scope, asked.verb):
-        if scope is Scope.NAMESPACES and asked.verb == "deletecollection":
+        if scope is KindScope.NAMESPACES and asked.verb == "deletecollection":
             raise PlanError(refusals.method_not_allowed())
         raise asked.refuse(_READ_ONLY)
     if asked.path.subresource:
@@ -70,23 +70,23 @@ def plan_cluster_scoped(asked: Asked, scope: Scope) -> Forward | Answer:
     return _PLANS[scope](asked)
 
 
-def _joins(scope: Scope) -> bool:
+def _joins(scope: KindScope) -> bool:
     """Whether pages are joined, which opens the token itself."""
-    return scope is Scope.VOLUMES
+    return scope is KindScope.VOLUMES
 
 
-def _read(asked: Asked, membership: Membership, name: str = "") -> Forward:
+def _read(asked: Requested, membership: ObjectMembership, name: str = "") -> Forward:
     """Return a request with the client's own rights; name: of the object on the host."""
     path = structs.replace(asked.path, name=name) if name else asked.path
     return asking.forward(asked, path, asking.response_to(asked, membership))
 
 
-def _shared(asked: Asked) -> Forward:
-    response = asking.response_to(asked, Shared(), OfShared, hides_count=True)
+def _shared(asked: Requested) -> Forward:
+    response = asking.response_to(asked, SharedMembership(), OfShared, hides_count=True)
     return asking.forward(asked, asked.path, response)
 
 
-def _nodes(asked: Asked) -> Forward:
+def _nodes(asked: Requested) -> Forward:
     is_node = not asked.path.group
     if not asked.is_list:
         return _read(asked, OneNode() if is_node else NodesByName())
@@ -95,7 +95,7 @@ def _nodes(asked: Asked) -> Forward:
     return _read(selected, OfAll() if is_node else NodesByName())
 
 
-def _renamed(asked: Asked) -> Forward:
+def _renamed(asked: Requested) -> Forward:
     names = asked.view.context().names()
     query = asking.map_selectors(asked.query, asked.view, {NAME_FIELD: names.host_name})
     if asked.is_list:
@@ -104,7 +104,7 @@ def _renamed(asked: Asked) -> Forward:
     return _read(asked.with_query(query), Labelled(), names.host_name(asked.path.name))
 
 
-def _bindings(asked: Asked) -> Forward:
+def _bindings(asked: Requested) -> Forward:
     def host(name: str) -> str:
         return CONVERTED_PREFIX + name
 
@@ -116,13 +116,13 @@ def _bindings(asked: Asked) -> Forward:
         name=host(asked.path.name) if asked.path.name else "",
     )
     asked = asked.with_query(query)
-    return asking.forward(asked, path, asking.response_to(asked, Bindings(), OfBindings))
+    return asking.forward(asked, path, asking.response_to(asked, BindingMembership(), OfBindings))
 
 
 # --- volumes ----------------------------------------------------------------------------
 
 
-def _volumes(asked: Asked) -> Forward:
+def _volumes(asked: Requested) -> Forward:
     """Read whole volumes as the gateway: their claim decides, and whose their name is."""
     include = asked.query.first(_INCLUDE) or "Metadata"
     is_metadata = media_types.is_for_metadata(asked.accept)
@@ -144,7 +144,7 @@ def _volumes(asked: Asked) -> Forward:
     return structs.replace(own, path=path.encoded(), otherwise=own)
 
 
-def _terms_of_names(asked: Asked) -> tuple[FieldTerm, ...]:
+def _terms_of_names(asked: Requested) -> tuple[FieldTerm, ...]:
     try:
         terms = field_terms(asked.query.first("fieldSelector") or "")
     except QueryError as error:
@@ -152,7 +152,7 @@ def _terms_of_names(asked: Asked) -> tuple[FieldTerm, ...]:
     return tuple(term for term in terms if term.key == NAME_FIELD)
 
 
-def _without_names(asked: Asked) -> Query:
+def _without_names(asked: Requested) -> Query:
     selector = asked.query.first("fieldSelector")
     if not selector:
         return asked.query
@@ -163,7 +163,7 @@ def _without_names(asked: Asked) -> Query:
 # --- namespaces -------------------------------------------------------------------------
 
 
-def _namespaces(asked: Asked) -> Forward:
+def _namespaces(asked: Requested) -> Forward:
     view, name = asked.view, asked.path.name
     if asked.is_list:
         query = asking.map_selectors(
@@ -179,7 +179,7 @@ def _namespaces(asked: Asked) -> Forward:
     return _read(asked, OfNamespaces(), host)
 
 
-def _write_namespace(asked: Asked) -> Forward:
+def _write_namespace(asked: Requested) -> Forward:
     """Return the write; who may not write learns nothing of what is there."""
     try:
         return _write_or_refuse(asked)
@@ -189,7 +189,7 @@ def _write_namespace(asked: Asked) -> Forward:
         raise PlanError(structs.replace(error.refused, authorize=right)) from error
 
 
-def _write_or_refuse(asked: Asked) -> Forward:
+def _write_or_refuse(asked: Requested) -> Forward:
     if asked.path.name == spaces.KUBE_SYSTEM:
         raise asked.refuse(_READ_ONLY)
     kind = next(media_types.parse(asked.request.content_type)).name
@@ -202,7 +202,7 @@ def _write_or_refuse(asked: Asked) -> Forward:
     raise PlanError(refusals.namespace_not_found(asked.path.name))
 
 
-def _create_namespace(asked: Asked) -> Forward:
+def _create_namespace(asked: Requested) -> Forward:
     request, view, path = asked.request, asked.view, asked.path
     is_applied = asked.verb == "patch"
     decoded = (
@@ -211,8 +211,8 @@ def _create_namespace(asked: Asked) -> Forward:
         else bodies.decode(request.body, request.content_type)
     )
     body = bodies.as_object(decoded)
-    name = namespace_writes.name_of(body, Target(asked.info, "", "", path.name, view))
-    target = Target(asked.info, "", "", name, view)
+    name = namespace_writes.name_of(body, BodyTarget(asked.info, "", "", path.name, view))
+    target = BodyTarget(asked.info, "", "", name, view)
     if spaces.claimed(view, name) is not None and name != spaces.KUBE_SYSTEM:
         raise PlanError(refusals.already_exists(asked.info, name))
     written = namespace_writes.created(body, target)
@@ -231,9 +231,9 @@ def _create_namespace(asked: Asked) -> Forward:
     return forwarded if asked.is_dry_run else structs.replace(forwarded, sets_up=host)
 
 
-def _change_namespace(asked: Asked, live: Object, host: str, kind: str) -> Forward:
+def _change_namespace(asked: Requested, live: Object, host: str, kind: str) -> Forward:
     request, name = asked.request, asked.path.name
-    target = Target(asked.info, "", "", name, asked.view)
+    target = BodyTarget(asked.info, "", "", name, asked.view)
     path = structs.replace(asked.path, name=host)
     right = namespace_writes.right(asked.verb, name)
     if asked.verb == "delete":
@@ -257,7 +257,9 @@ def _change_namespace(asked: Asked, live: Object, host: str, kind: str) -> Forwa
     return _written(asked, written, path, content_type, right, (host, name))
 
 
-def _patched(asked: Asked, live: Object, target: Target, kind: str) -> namespace_writes.Written:
+def _patched(
+    asked: Requested, live: Object, target: BodyTarget, kind: str
+) -> namespace_writes.NamespaceBody:
     body = asked.request.body
     if kind == writes.JSON_PATCH:
         return namespace_writes.json_patched(bodies.decode_json(body), target)
@@ -270,8 +272,8 @@ def _patched(asked: Asked, live: Object, target: Target, kind: str) -> namespace
 
 
 def _written(
-    asked: Asked,
-    written: namespace_writes.Written,
+    asked: Requested,
+    written: namespace_writes.NamespaceBody,
     path: ResourcePath,
     content_type: str,
     right: Attributes,
@@ -293,14 +295,14 @@ def _written(
     return structs.replace(forwarded, warnings=written.warnings())
 
 
-_PLANS: Mapping[Scope, Callable[[Asked], Forward | Answer]] = {
-    Scope.NAMESPACES: _namespaces,
-    Scope.NODES: _nodes,
-    Scope.RENAMED: _renamed,
-    Scope.VOLUMES: _volumes,
-    Scope.BINDINGS: _bindings,
-    Scope.SHARED: _shared,
-    Scope.REVIEW: plan_review,
-    Scope.SELF_REVIEW: plan_self_review,
+_PLANS: Mapping[KindScope, Callable[[Requested], Forward | PlanAnswer]] = {
+    KindScope.NAMESPACES: _namespaces,
+    KindScope.NODES: _nodes,
+    KindScope.RENAMED: _renamed,
+    KindScope.VOLUMES: _volumes,
+    KindScope.BINDINGS: _bindings,
+    KindScope.SHARED: _shared,
+    KindScope.REVIEW: plan_review,
+    KindScope.SELF_REVIEW: plan_self_review,
 }
 """Scope -> its rule, for verbs that it allows."""

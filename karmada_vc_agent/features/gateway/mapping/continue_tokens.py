@@ -15,7 +15,7 @@ KEY_BYTES = 64
 """Length of the key in the host Secret; AES-SIV with 256 bits."""
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class PagePosition(msgspec.Struct, frozen=True, array_like=True):
     """Where a list goes on.
 
     token: of the host for the page; "" = the first page. resource_version: of the first page,
@@ -27,7 +27,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     skip: int = 0
 
 
-class Scope(msgspec.Struct, frozen=True):
+class TokenScope(msgspec.Struct, frozen=True):
     """What a token is good for: one resource of one virtual cluster, in one or all namespaces."""
 
     cluster: str
@@ -49,20 +49,20 @@ class Sealer:
     def __init__(self, key: bytes) -> None:
         self._cipher = AESSIV(key)
 
-    def seal(self, place: Place, scope: Scope) -> str:
+    def seal(self, place: PagePosition, scope: TokenScope) -> str:
         """Return the token for clients: URL-safe text that shows nothing."""
         sealed = self._cipher.encrypt(msgspec.json.encode(place), _bound_to(scope))
         return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
-    def open(self, token: str, scope: Scope) -> Place:
+    def open(self, token: str, scope: TokenScope) -> PagePosition:
         """Return the place. Raises TokenError, whatever is wrong with the token."""
         try:
             sealed = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True)
             content = self._cipher.decrypt(sealed, _bound_to(scope))
-            return msgspec.json.decode(content, type=Place)
+            return msgspec.json.decode(content, type=PagePosition)
         except (binascii.Error, InvalidTag, ValueError, msgspec.MsgspecError) as error:
             raise TokenError("the continue token is not valid for this list") from error
 
 
-def _bound_to(scope: Scope) -> list[bytes]:
+def _bound_to(scope: TokenScope) -> list[bytes]:
     return [part.encode() for part in (scope.cluster, scope.group, scope.resource, scope.namespace)]

@@ -6,7 +6,7 @@ from karmada_vc_agent.features.gateway.mapping.responses import Opaque, is_statu
 from karmada_vc_agent.model.objects import Object, dig, maps_at, parse_api_version, text_at
 
 
-class Discovery(Opaque):
+class DiscoveryPlan(Opaque):
     """The answer to a request for discovery, in any of its forms."""
 
     kind = ResponseKind.DISCOVERY
@@ -44,7 +44,7 @@ def is_group_shown(group: str, view: View) -> bool:
 def _filter_resources(decoded: Object, view: View) -> None:
     """Filter an APIResourceList; subresources go with their resource."""
     group, version, _ = parse_api_version(text_at(decoded, "groupVersion"), "")
-    infos: dict[str, tuple[KindInfo, scopes.Scope]] = {}
+    infos: dict[str, tuple[KindInfo, scopes.KindScope]] = {}
     entries = maps_at(decoded, "resources")
     for entry in entries:
         name = text_at(entry, "name")
@@ -55,10 +55,10 @@ def _filter_resources(decoded: Object, view: View) -> None:
     decoded["resources"] = [entry for entry in entries if _is_entry_shown(entry, infos)]
 
 
-def _is_entry_shown(entry: Object, infos: dict[str, tuple[KindInfo, scopes.Scope]]) -> bool:
+def _is_entry_shown(entry: Object, infos: dict[str, tuple[KindInfo, scopes.KindScope]]) -> bool:
     plural, slash, subresource = text_at(entry, "name").partition("/")
-    info, scope = infos.get(plural, (None, scopes.Scope.DENIED))
-    if info is None or scope is scopes.Scope.DENIED:
+    info, scope = infos.get(plural, (None, scopes.KindScope.DENIED))
+    if info is None or scope is scopes.KindScope.DENIED:
         return False
     if slash:
         return scopes.shows_subresource(scope, info, subresource)
@@ -66,7 +66,7 @@ def _is_entry_shown(entry: Object, infos: dict[str, tuple[KindInfo, scopes.Scope
     return True
 
 
-def _limit_verbs(entry: Object, scope: scopes.Scope) -> None:
+def _limit_verbs(entry: Object, scope: scopes.KindScope) -> None:
     verbs = entry.get("verbs")
     if isinstance(verbs, list):
         entry["verbs"] = [verb for verb in verbs if scopes.allows(scope, str(verb))]
@@ -85,7 +85,7 @@ def _aggregated(group: Object, view: View) -> Object:
                 dig(resource, "scope") == "Namespaced",
             )
             scope = scopes.scope_of(info, view)
-            if scope is scopes.Scope.DENIED:
+            if scope is scopes.KindScope.DENIED:
                 continue
             _limit_verbs(resource, scope)
             subresources = [

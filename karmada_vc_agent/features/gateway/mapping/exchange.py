@@ -95,7 +95,7 @@ class Refused(msgspec.Struct, frozen=True):
         return {**status, "code": self.code}
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PlanAnswer(msgspec.Struct, frozen=True):
     """A success answered without the host."""
 
     code: int
@@ -203,7 +203,7 @@ class Forward(msgspec.Struct, frozen=True):
 PAGES_MAX = 10
 PAGES_MAX_S = 5.0
 
-Plan = Forward | Answer | Refused
+Plan = Forward | PlanAnswer | Refused
 
 
 class KindInfo(msgspec.Struct, frozen=True):
@@ -218,7 +218,7 @@ class KindInfo(msgspec.Struct, frozen=True):
     subresources: frozenset[str] = frozenset()
 
 
-class Identity(Protocol):
+class CallerIdentity(Protocol):
     """Who asks, by the names that the client sent (G-12, G-20): never those of the host."""
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from karmada_vc_agent.features.gateway.mapping import bodies, refusals
-from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain, kinds
 from karmada_vc_agent.model.objects import Object
@@ -39,7 +39,7 @@ _MAPS = (("metadata", "labels"), ("metadata", "annotations"))
 Steps = tuple[str, ...]
 
 
-def json_patch(operations: Any, target: Target) -> list[Object]:
+def json_patch(operations: Any, target: BodyTarget) -> list[Object]:
     """Return the patch for the host. Raises PlanError: 400, 403, 422."""
     if not isinstance(operations, list):
         raise PlanError(refusals.bad_request("a JSON patch is a list of operations"))
@@ -49,7 +49,7 @@ def json_patch(operations: Any, target: Target) -> list[Object]:
     return [_operation(operation, target) for operation in operations]
 
 
-def _operation(operation: Any, target: Target) -> Object:
+def _operation(operation: Any, target: BodyTarget) -> Object:
     kind = operation.get("op") if isinstance(operation, dict) else None
     path = operation.get("path") if isinstance(operation, dict) else None
     if not isinstance(kind, str) or not isinstance(path, str) or (path and path[0] != "/"):
@@ -76,7 +76,7 @@ def _operation(operation: Any, target: Target) -> Object:
     return {"op": kind, "path": path, "value": _value(steps, operation["value"], path, target)}
 
 
-def _refuse_protected(steps: Steps, path: str, target: Target) -> None:
+def _refuse_protected(steps: Steps, path: str, target: BodyTarget) -> None:
     """Refuse operations on, above or below what places pods, and on what identifies the object."""
     for protected in _protected(target):
         if _meets(steps, protected):
@@ -94,14 +94,14 @@ def _refuse_protected(steps: Steps, path: str, target: Target) -> None:
         raise _invalid(target, path, "must be replaced as a whole entry")
 
 
-def _protected(target: Target) -> Iterator[Steps]:
+def _protected(target: BodyTarget) -> Iterator[Steps]:
     yield from (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
     for template in _templates(target):
         for field in _PLACEMENT:
             yield _steps_of(f"{template}.{field}")
 
 
-def _templates(target: Target) -> Iterator[str]:
+def _templates(target: BodyTarget) -> Iterator[str]:
     """Yield the paths of the pod specs of a kind."""
     gvk = target.gvk
     yield from (path for row in pod_templates.BY_KIND.get(gvk.group_kind, ()) for path in row.paths)
@@ -110,7 +110,7 @@ def _templates(target: Target) -> Iterator[str]:
             yield from row.paths
 
 
-def _refuse_partial_removal(steps: Steps, path: str, target: Target) -> None:
+def _refuse_partial_removal(steps: Steps, path: str, target: BodyTarget) -> None:
     """Refuse to remove parts of a selector: its rest may select others."""
     references = target.view.context().settings.namespace_references
     for row in reference_table.rows_for(target.gvk.group_kind, references):
@@ -134,7 +134,7 @@ def _meets(steps: Steps, pattern: Steps) -> bool:
     return all(there in (_ENTRY, _KEY, here) for here, there in zip(steps, pattern, strict=False))
 
 
-def _value(steps: Steps, value: Any, path: str, target: Target) -> Any:
+def _value(steps: Steps, value: Any, path: str, target: BodyTarget) -> Any:
     """Return a value as it is on the host."""
     if steps in _MAPS:
         keys = value if isinstance(value, dict) else ()
@@ -157,7 +157,7 @@ def _value(steps: Steps, value: Any, path: str, target: Target) -> Any:
     return found
 
 
-def _is_index(steps: Steps, at: int, path: str, target: Target) -> bool:
+def _is_index(steps: Steps, at: int, path: str, target: BodyTarget) -> bool:
     """Whether a step is the index of a list; a number may be the key of a map.
 
     Raises PlanError for a number that an API server, and no rule, takes for an index.
@@ -176,7 +176,7 @@ def _is_index(steps: Steps, at: int, path: str, target: Target) -> bool:
     return True
 
 
-def _patterns(target: Target) -> Iterator[Steps]:
+def _patterns(target: BodyTarget) -> Iterator[Steps]:
     settings = target.view.context().settings
     for row in reference_table.rows_for(target.gvk.group_kind, settings.namespace_references):
         yield _steps_of(row.path)
@@ -200,5 +200,5 @@ def _read(obj: Any, steps: Steps, where: list[bool]) -> tuple[Any, bool]:
     return obj, is_alone
 
 
-def _invalid(target: Target, path: str, detail: str) -> PlanError:
+def _invalid(target: BodyTarget, path: str, detail: str) -> PlanError:
     return PlanError(refusals.invalid(target.info, target.name, path, detail))

@@ -30,7 +30,7 @@ class MediaType(Struct, frozen=True):
         return ";".join((self.name, *(f"{key}={value}" for key, value in self.parameters)))
 
 
-class View(StrEnum):
+class MediaView(StrEnum):
     """The form of objects that a client asks for."""
 
     OBJECT = ""
@@ -65,12 +65,12 @@ def upstream_accept(accept: str) -> str | None:
 def is_for_metadata(accept: str) -> bool:
     """Whether an upstream Accept prefers PartialObjectMetadata or its list."""
     first = next(parse(accept)).parameter("as")
-    return first in (View.METADATA, View.METADATA_LIST)
+    return first in (MediaView.METADATA, MediaView.METADATA_LIST)
 
 
 def is_for_table(accept: str) -> bool:
     """Whether an upstream Accept prefers a Table."""
-    return next(parse(accept)).parameter("as") == View.TABLE
+    return next(parse(accept)).parameter("as") == MediaView.TABLE
 
 
 def without_views(accept: str) -> str:
@@ -78,7 +78,7 @@ def without_views(accept: str) -> str:
     kept = [
         str(media_type)
         for media_type in parse(accept)
-        if media_type.parameter("as") not in (View.METADATA, View.METADATA_LIST)
+        if media_type.parameter("as") not in (MediaView.METADATA, MediaView.METADATA_LIST)
     ]
     return ",".join(kept) or JSON
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from karmada_vc_agent.features.gateway.mapping.exchange import Unknown, View
 from karmada_vc_agent.features.gateway.mapping.namespaces import KUBE_SYSTEM, virtual_name
 from karmada_vc_agent.features.gateway.mapping.queries import FieldTerm
-from karmada_vc_agent.features.gateway.mapping.reading import Reader
+from karmada_vc_agent.features.gateway.mapping.reading import ObjectReader
 from karmada_vc_agent.model.domain import (
     CLUSTER_LABEL,
     GATEWAY_LABEL,
@@ -22,7 +22,7 @@ from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
 from karmada_vc_agent.work.rules.share_plan import owners_of
 
 
-class Membership(Protocol):
+class ObjectMembership(Protocol):
     """Decides whether an object is shown, and maps it.
 
     obj: at least its metadata. Objects are asked about by namespace_to_know() before.
@@ -31,7 +31,7 @@ class Membership(Protocol):
     def namespace_to_know(self, obj: Object) -> str:
         """Return the host namespace that the decision rests on; "": none."""
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Map an object in place; False: it is not of the virtual cluster, and unchanged."""
 
 
@@ -48,7 +48,7 @@ class InNamespaces:
         """Return the namespace that the object lies in."""
         return text_at(obj, "metadata", "namespace")
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Map the namespace, and what the object refers to."""
         host = text_at(obj, "metadata", "namespace")
         virtual = reader.virtual_name(host) if host else None
@@ -68,7 +68,7 @@ class OfNamespaces:
         """Return the name on the host."""
         return text_at(obj, "metadata", "name")
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Map the name."""
         virtual = virtual_name(reader.view, text_at(obj, "metadata", "name"))
         if not isinstance(virtual, str):
@@ -93,7 +93,7 @@ class WrittenNamespace(_NoNamespace):
     host: str
     virtual: str
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Map the name."""
         if text_at(obj, "metadata", "name") != self.host:
             return False
@@ -105,17 +105,17 @@ class WrittenNamespace(_NoNamespace):
 class OfAll(_NoNamespace):
     """Objects that all see: what the host has selected already."""
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Remove our marks, which name others."""
         reader.restore(obj)
         return True
 
 
 @dataclass(frozen=True, slots=True)
-class Shared(OfAll):
+class SharedMembership(OfAll):
     """Shared objects: those of the host, its own, and, but in Strict, those of others."""
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Remove our marks; what only others want may name them in whatever field."""
         context = reader.view.context()
         if context.settings.is_strict and SHARED_LABEL in labels_of(obj):
@@ -129,7 +129,7 @@ class Shared(OfAll):
 class OneNode(_NoNamespace):
     """A node that was asked for by name."""
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Check that it is an own one."""
         if not reader.view.has_node(labels_of(obj), text_at(obj, "metadata", "name")):
             return False
@@ -141,7 +141,7 @@ class OneNode(_NoNamespace):
 class NodesByName(_NoNamespace):
     """What is told of nodes by their name alone, such as their metrics."""
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Check that the node is an own one."""
         if not reader.view.owns_node(text_at(obj, "metadata", "name")):
             return False
@@ -153,7 +153,7 @@ class NodesByName(_NoNamespace):
 class Labelled(_NoNamespace):
     """Renamed cluster-scoped objects, with the label of the virtual cluster."""
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Map the name back."""
         labels = labels_of(obj)
         if labels.get(CLUSTER_LABEL) != reader.view.name or GATEWAY_LABEL in labels:
@@ -179,7 +179,7 @@ class Volumes:
             return ""
         return text_at(obj, "spec", "claimRef", "namespace")
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Map the name, and the claim."""
         cluster = labels_of(obj).get(CLUSTER_LABEL)
         if cluster is not None and cluster != reader.view.name:
@@ -206,10 +206,10 @@ class Volumes:
 
 
 @dataclass(frozen=True, slots=True)
-class Bindings(_NoNamespace):
+class BindingMembership(_NoNamespace):
     """ClusterRoleBindings, read from what they became in the anchor (rewriting-rules 5.2)."""
 
-    def take(self, obj: Object, reader: Reader) -> bool:
+    def take(self, obj: Object, reader: ObjectReader) -> bool:
         """Turn a RoleBinding back into the ClusterRoleBinding."""
         name = text_at(obj, "metadata", "name")
         if not name.startswith(CONVERTED_PREFIX):
@@ -224,7 +224,9 @@ class Bindings(_NoNamespace):
         return True
 
 
-def unknown_namespaces(objects: list[Object], membership: Membership, view: View) -> Unknown | None:
+def unknown_namespaces(
+    objects: list[Object], membership: ObjectMembership, view: View
+) -> Unknown | None:
     """Return the namespaces that the view must read before these objects can be mapped."""
     hosts = {membership.namespace_to_know(obj) for obj in objects} - {""}
     unknown = frozenset(host for host in hosts if isinstance(virtual_name(view, host), Unknown))
@@ -238,7 +240,7 @@ def cut_to_metadata(obj: Object) -> None:
     obj["kind"], obj["apiVersion"] = "PartialObjectMetadata", "meta.k8s.io/v1"
 
 
-def _restore_named(obj: Object, reader: Reader) -> None:
+def _restore_named(obj: Object, reader: ObjectReader) -> None:
     """Restore a renamed object, also one without the annotation that records its name."""
     host = text_at(obj, "metadata", "name")
     reader.restore(obj)

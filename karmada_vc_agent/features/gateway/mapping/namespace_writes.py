@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from karmada_vc_agent.features.gateway.mapping import bodies, json_patches, refusals
-from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.exchange import Attributes
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain
@@ -37,7 +37,7 @@ _NO_DIRECTIVE = "must not be replaced as a whole by a patch"
 
 
 @dataclass(slots=True)
-class Written:
+class NamespaceBody:
     """What a write becomes. value: an object, or a JSON patch. dropped: keys that are left out."""
 
     value: Any
@@ -56,7 +56,7 @@ def right(verb: str, name: str) -> Attributes:
     return Attributes(verb, domain.DOMAIN, "v1alpha1", "namespaces", name=name)
 
 
-def name_of(body: Object, target: Target) -> str:
+def name_of(body: Object, target: BodyTarget) -> str:
     """Return the virtual name of a Namespace that is created; one that is wanted by chance is made.
 
     Raises PlanError.
@@ -76,7 +76,7 @@ def name_of(body: Object, target: Target) -> str:
     raise PlanError(refusals.required(target.info, "metadata.name", detail))
 
 
-def _label(name: str, target: Target) -> str:
+def _label(name: str, target: BodyTarget) -> str:
     """Return a name that Kubernetes takes for a namespace. Raises PlanError: 422."""
     if not DNS_LABEL.fullmatch(name):
         detail = "must be a DNS label: a-z, 0-9 and -, up to 63 characters"
@@ -84,7 +84,7 @@ def _label(name: str, target: Target) -> str:
     return name
 
 
-def created(body: Object, target: Target) -> Written:
+def created(body: Object, target: BodyTarget) -> NamespaceBody:
     """Return the claimed host Namespace. target: with the name. Raises PlanError."""
     context = target.view.context()
     if target.name in context.vc.adopt_namespaces:
@@ -97,7 +97,7 @@ def created(body: Object, target: Target) -> Written:
     named = {**body, "metadata": {**(dig(body, "metadata") or {}), "name": target.name}}
     obj = bodies.whole(named, target)
     marks = _marks(target)
-    written = Written(_without_ends(obj))
+    written = NamespaceBody(_without_ends(obj))
     for each in _MAPS:
         written.value["metadata"][each] = {
             **_tenants(body, each, {}, target, written.dropped),
@@ -107,11 +107,11 @@ def created(body: Object, target: Target) -> Written:
     return written
 
 
-def replaced(body: Object, live: Object, target: Target) -> Written:
+def replaced(body: Object, live: Object, target: BodyTarget) -> NamespaceBody:
     """Return the host Namespace with what is not the tenant's as it is. Raises PlanError."""
     _check_name(body, target)
     _refuse_its_end(body, live, target)
-    written = Written(_without_ends(bodies.whole(body, target, is_update=True)))
+    written = NamespaceBody(_without_ends(bodies.whole(body, target, is_update=True)))
     metadata = written.value["metadata"]
     for each in _MAPS:
         there: Object = dig(live, "metadata", each) or {}
@@ -126,12 +126,12 @@ def replaced(body: Object, live: Object, target: Target) -> Written:
     return written
 
 
-def merged(body: Object, live: Object, target: Target) -> Written:
+def merged(body: Object, live: Object, target: BodyTarget) -> NamespaceBody:
     """Return a merge or strategic merge patch of what is the tenant's. Raises PlanError."""
     _check_name(body, target)
     _refuse_directives(body, target)
     _refuse_its_end(body, live, target)
-    written = Written(_without_ends(bodies.part(body, target)))
+    written = NamespaceBody(_without_ends(bodies.part(body, target)))
     metadata = written.value.get("metadata")
     for each in _MAPS:
         pairs = _tenants(body, each, dig(live, "metadata", each) or {}, target, written.dropped)
@@ -145,7 +145,7 @@ def merged(body: Object, live: Object, target: Target) -> Written:
     return written
 
 
-def applied(body: Object, live: Object, target: Target) -> Written:
+def applied(body: Object, live: Object, target: BodyTarget) -> NamespaceBody:
     """Return what a server-side apply sends for a Namespace that is there. Raises PlanError.
 
     It has the marks, too: what a manager applied before and leaves out now is removed.
@@ -162,7 +162,7 @@ def applied(body: Object, live: Object, target: Target) -> Written:
     return written
 
 
-def json_patched(operations: Any, target: Target) -> Written:
+def json_patched(operations: Any, target: BodyTarget) -> NamespaceBody:
     """Return a JSON patch of what is the tenant's. Raises PlanError."""
     patch = json_patches.json_patch(operations, target)
     for operation in patch:
@@ -171,10 +171,10 @@ def json_patched(operations: Any, target: Target) -> Written:
         if operation["op"] != "test" and not _may_patch(steps, target):
             detail = "is not for tenants"
             raise PlanError(refusals.invalid(target.info, target.name, path, detail))
-    return Written(patch)
+    return NamespaceBody(patch)
 
 
-def refuse_deletion(live: Object, target: Target) -> None:
+def refuse_deletion(live: Object, target: BodyTarget) -> None:
     """Refuse to delete what is not for tenants to delete. Raises PlanError."""
     if why := _kept_because(live, target.name):
         raise PlanError(refusals.forbidden_resource(target.info, target.name, why))
@@ -193,7 +193,7 @@ def _kept_because(live: Object, name: str) -> str:
     return ""
 
 
-def _marks(target: Target) -> Object:
+def _marks(target: BodyTarget) -> Object:
     """Return the host Namespace with nothing but what makes it one of the virtual cluster."""
     context = target.view.context()
     marks = claimed_namespace(context.vc, VirtualNamespace(target.name), context.settings)
@@ -204,14 +204,14 @@ def _marks(target: Target) -> Object:
 # --- what is the tenant's -------------------------------------------------------------------
 
 
-def _is_tenants(key: str, target: Target) -> bool:
+def _is_tenants(key: str, target: BodyTarget) -> bool:
     settings = target.view.context().settings
     patterns = tenant_metadata.tenants_patterns(settings.tenancy, settings.namespace_keys)
     return tenant_metadata.is_tenants(key, patterns)
 
 
 def _tenants(
-    body: Object, each: str, there: Object, target: Target, dropped: list[str]
+    body: Object, each: str, there: Object, target: BodyTarget, dropped: list[str]
 ) -> dict[str, Any]:
     """Return what a client may change of a map of the body; note what else it wanted to change.
 
@@ -227,7 +227,7 @@ def _tenants(
     return pairs
 
 
-def _may_patch(steps: list[str], target: Target) -> bool:
+def _may_patch(steps: list[str], target: BodyTarget) -> bool:
     if steps[:1] != ["metadata"]:
         return steps[:1] not in (["spec"], ["status"])
     if len(steps) > 1 and steps[1] in _KEPT:
@@ -239,18 +239,18 @@ def _may_patch(steps: list[str], target: Target) -> bool:
 # --- what is refused ------------------------------------------------------------------------
 
 
-def _check_name(body: Object, target: Target) -> None:
+def _check_name(body: Object, target: BodyTarget) -> None:
     name = dig(body, "metadata", "name")
     if name and name != target.name:
         raise _other_name(name, target)
 
 
-def _other_name(name: Any, target: Target) -> PlanError:
+def _other_name(name: Any, target: BodyTarget) -> PlanError:
     text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
     return PlanError(refusals.bad_request(text))
 
 
-def _refuse_its_end(body: Object, live: Object, target: Target) -> None:
+def _refuse_its_end(body: Object, live: Object, target: BodyTarget) -> None:
     """Refuse finalizers and owners: who deletes a namespace must see it go."""
     for place in _ends(body, live):
         why = f"{place} of a namespace is not for tenants"
@@ -276,7 +276,7 @@ def _without_ends(obj: Object) -> Object:
     return found
 
 
-def _refuse_directives(body: Object, target: Target) -> None:
+def _refuse_directives(body: Object, target: BodyTarget) -> None:
     """Refuse a patch that replaces, or removes, more than single keys."""
     metadata = body.get("metadata")
     for where, found in (("", body), ("metadata", metadata)):

@@ -4,10 +4,10 @@ from msgspec import structs
 
 from karmada_vc_agent.features.gateway.mapping import asked as asking
 from karmada_vc_agent.features.gateway.mapping import namespaces, refusals, scopes
-from karmada_vc_agent.features.gateway.mapping.asked import Asked
-from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.exchange import Forward
-from karmada_vc_agent.features.gateway.mapping.membership import InNamespaces, Membership
+from karmada_vc_agent.features.gateway.mapping.membership import InNamespaces, ObjectMembership
 from karmada_vc_agent.features.gateway.mapping.namespaces import KUBE_SYSTEM, NOWHERE
 from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
@@ -19,7 +19,7 @@ _STREAMS = frozenset({("pods", each) for each in ("exec", "attach", "portforward
 _PROXIES = frozenset({("pods", "proxy"), ("services", "proxy")})
 
 
-def plan_namespaced(asked: Asked) -> Forward:
+def plan_namespaced(asked: Requested) -> Forward:
     """Return what becomes of a request for a namespaced resource. Raises PlanError."""
     path = asked.path
     if (path.group, path.resource, path.subresource) in scopes.DENIED_SUBRESOURCES:
@@ -49,7 +49,7 @@ def is_connection(path: ResourcePath) -> bool:
     return is_stream or is_proxy(path)
 
 
-def _connection(asked: Asked, host: str) -> Forward:
+def _connection(asked: Requested, host: str) -> Forward:
     request, path = asked.request, structs.replace(asked.path, namespace=host)
     return Forward(
         request.method,
@@ -63,7 +63,7 @@ def _connection(asked: Asked, host: str) -> Forward:
     )
 
 
-def _unclaimed(asked: Asked) -> Forward:
+def _unclaimed(asked: Requested) -> Forward:
     """Read a namespace that does not exist yet as one that is empty (G-30)."""
     path, view = asked.path, asked.view
     creates = asked.verb == "create" and not path.name
@@ -79,12 +79,12 @@ def _unclaimed(asked: Asked) -> Forward:
     return _in_one(asked, host, as_gateway=True)
 
 
-def _in_one(asked: Asked, host: str, *, as_gateway: bool) -> Forward:
+def _in_one(asked: Requested, host: str, *, as_gateway: bool) -> Forward:
     virtual = asked.path.namespace
     path = structs.replace(asked.path, namespace=host)
     body, content_type = b"", ""
     if asked.is_write:
-        target = Target(asked.info, virtual, host, asked.path.name, asked.view)
+        target = BodyTarget(asked.info, virtual, host, asked.path.name, asked.view)
         body, content_type = body_for(asked, target)
     asked = asking.with_host_token(asked, virtual) if asked.verb == "list" else asked
     asked = asked.with_query(asking.map_selectors(asked.query, asked.view))
@@ -99,7 +99,7 @@ def _in_one(asked: Asked, host: str, *, as_gateway: bool) -> Forward:
     )
 
 
-def _all_namespaces(asked: Asked) -> Forward:
+def _all_namespaces(asked: Requested) -> Forward:
     """List or watch the whole host, and drop what is of others (G-40)."""
     if asked.path.name or not asked.is_list:
         raise PlanError(refusals.method_not_allowed())
@@ -110,7 +110,7 @@ def _all_namespaces(asked: Asked) -> Forward:
 
 
 def filtered(
-    asked: Asked, path: ResourcePath, response: OfResource, membership: Membership
+    asked: Requested, path: ResourcePath, response: OfResource, membership: ObjectMembership
 ) -> Forward:
     """Return a request for what is filtered here: asked first, joined from pages (G-24, G-40).
 

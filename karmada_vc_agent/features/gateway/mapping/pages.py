@@ -5,11 +5,14 @@ would have shown of this virtual cluster. A page that yields more than the clien
 again from its beginning: its place is sealed with the number of entries that were given already.
 """
 
-from karmada_vc_agent.features.gateway.mapping.continue_tokens import Place
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import PagePosition
 from karmada_vc_agent.features.gateway.mapping.exchange import Unknown, View
-from karmada_vc_agent.features.gateway.mapping.membership import Membership, unknown_namespaces
+from karmada_vc_agent.features.gateway.mapping.membership import (
+    ObjectMembership,
+    unknown_namespaces,
+)
 from karmada_vc_agent.features.gateway.mapping.queries import Query
-from karmada_vc_agent.features.gateway.mapping.reading import Reader
+from karmada_vc_agent.features.gateway.mapping.reading import ObjectReader
 from karmada_vc_agent.features.gateway.mapping.responses import OfResource, entries_of
 from karmada_vc_agent.features.gateway.mapping.tables import is_table
 from karmada_vc_agent.model.objects import Object, text_at
@@ -30,10 +33,10 @@ class JoinedPages:
     def __init__(
         self,
         response: OfResource,
-        membership: Membership,
+        membership: ObjectMembership,
         query: Query,
         limit: int | None,
-        place: Place,
+        place: PagePosition,
     ) -> None:
         self._response = response
         self._membership = membership
@@ -43,7 +46,7 @@ class JoinedPages:
         self._answer: Object = {}
         self._entries: list[Object] = []
         self._given = 0
-        self._next: Place | None = None
+        self._next: PagePosition | None = None
         self._view: View | None = None
         self._page_entries = PAGE_ENTRIES
 
@@ -74,7 +77,7 @@ class JoinedPages:
         """Return the query of the page at the place."""
         return self._query_of(self._place)
 
-    def _query_of(self, place: Place) -> str:
+    def _query_of(self, place: PagePosition) -> str:
         values = {"limit": str(self._page_entries)}
         query = self._query
         if place.token:
@@ -88,7 +91,7 @@ class JoinedPages:
     def ahead(self, decoded: Object) -> str | None:
         """Return the query of the page behind one, before it is taken, where all are asked for."""
         token = text_at(decoded, "metadata", "continue")
-        return self._query_of(Place(token)) if self.is_whole and token else None
+        return self._query_of(PagePosition(token)) if self.is_whole and token else None
 
     def add(self, decoded: Object, view: View) -> str | Unknown | None:
         """Take one page; return the query of the next one, None: it is complete."""
@@ -99,7 +102,7 @@ class JoinedPages:
         field = "rows" if is_table(decoded) else "items"
         raw = decoded.get(field)
         entries = raw if isinstance(raw, list) else []
-        reader = Reader(view, self._response.info)
+        reader = ObjectReader(view, self._response.info)
         if not self._answer:
             head = {**decoded, field: []}
             self._response.filter(head, reader)  # it may name the list anew
@@ -108,12 +111,12 @@ class JoinedPages:
         token = text_at(decoded, "metadata", "continue")
         taken = self._take(decoded, field, entries, reader, version)
         if taken < len(entries):
-            start = Place(self._place.token, version, taken)
-            self._next = Place(start.token, "" if start.token else version, taken)
+            start = PagePosition(self._place.token, version, taken)
+            self._next = PagePosition(start.token, "" if start.token else version, taken)
             return None
         # A page that was larger when its entries were counted goes on in the next one.
         skip = max(0, self._place.skip - len(entries))
-        self._next = Place(token, "", skip) if token else None
+        self._next = PagePosition(token, "", skip) if token else None
         if self._next is None or self._is_full():
             return None
         self._place = self._next
@@ -145,7 +148,7 @@ class JoinedPages:
         return (self._limit or 0) - self._given - len(self._entries)
 
     def _take(
-        self, decoded: Object, field: str, entries: list[Object], reader: Reader, version: str
+        self, decoded: Object, field: str, entries: list[Object], reader: ObjectReader, version: str
     ) -> int:
         """Take entries until the answer is full; return how many of the page were looked at."""
         there = len(entries) - self._place.skip

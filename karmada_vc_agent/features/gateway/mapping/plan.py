@@ -6,15 +6,15 @@ cluster_plans.py (5.3), and here what leads to no resource (5.1).
 
 from karmada_vc_agent.features.gateway.mapping import asked as asking
 from karmada_vc_agent.features.gateway.mapping import discovery, refusals
-from karmada_vc_agent.features.gateway.mapping.asked import Asked
+from karmada_vc_agent.features.gateway.mapping.asked import Requested
 from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped
-from karmada_vc_agent.features.gateway.mapping.discovery import Discovery
+from karmada_vc_agent.features.gateway.mapping.discovery import DiscoveryPlan
 from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Answer,
+    CallerIdentity,
     Forward,
-    Identity,
     KindInfo,
     Plan,
+    PlanAnswer,
     Refused,
     View,
     VirtualRequest,
@@ -34,7 +34,7 @@ from karmada_vc_agent.features.gateway.mapping.queries import Query, QueryError
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.features.gateway.mapping.responses import Opaque
 from karmada_vc_agent.features.gateway.mapping.review_plans import plan_review
-from karmada_vc_agent.features.gateway.mapping.scopes import Scope, scope_of
+from karmada_vc_agent.features.gateway.mapping.scopes import KindScope, scope_of
 
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _DISCOVERY_DEPTH = {"api": 2, "apis": 3}
@@ -42,7 +42,7 @@ _READS = frozenset({"GET", "HEAD"})
 _PROXY_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def plan(request: VirtualRequest, identity: Identity, view: View) -> Plan:
+def plan(request: VirtualRequest, identity: CallerIdentity, view: View) -> Plan:
     """Return what becomes of a request of an authenticated client."""
     try:
         path, query = parse(request.path), Query.parse(request.query)
@@ -59,7 +59,7 @@ def plan(request: VirtualRequest, identity: Identity, view: View) -> Plan:
 
 
 def _resource(
-    request: VirtualRequest, path: ResourcePath, query: Query, identity: Identity, view: View
+    request: VirtualRequest, path: ResourcePath, query: Query, identity: CallerIdentity, view: View
 ) -> Plan:
     info = view.resource(path.group, path.version, path.resource)
     if info is None:
@@ -70,9 +70,9 @@ def _resource(
     scope = scope_of(info, view)
     if not info.namespaced:
         return plan_cluster_scoped(asked, scope)
-    if scope is Scope.REVIEW:
+    if scope is KindScope.REVIEW:
         return plan_review(asked)
-    if scope is Scope.DENIED:
+    if scope is KindScope.DENIED:
         raise asked.refuse("it is not available in this cluster")
     return plan_namespaced(asked)
 
@@ -81,16 +81,16 @@ def _asked(
     request: VirtualRequest,
     path: ResourcePath,
     query: Query,
-    identity: Identity,
+    identity: CallerIdentity,
     view: View,
     info: KindInfo,
-) -> Asked:
+) -> Requested:
     if is_proxy(path):  # any method, and any form of answer
         verb = _PROXY_VERBS.get(request.method, "get")
-        return Asked(request, identity, view, path, info, query, verb, "")
+        return Requested(request, identity, view, path, info, query, verb, "")
     verb = asking.verb_of(request, path, query)
     accept = "" if is_connection(path) else asking.accept_of(request)
-    return Asked(request, identity, view, path, info, query, verb, accept)
+    return Requested(request, identity, view, path, info, query, verb, accept)
 
 
 def _other(request: VirtualRequest, path: OtherPath, view: View) -> Plan:
@@ -116,9 +116,9 @@ def _untouched(request: VirtualRequest, path: OtherPath) -> Forward:
     )
 
 
-def _health(view: View) -> Answer | Refused:
+def _health(view: View) -> PlanAnswer | Refused:
     if view.host_is_alive():
-        return Answer(200, "text/plain; charset=utf-8", b"ok")
+        return PlanAnswer(200, "text/plain; charset=utf-8", b"ok")
     return Refused(503, "ServiceUnavailable", "the cluster does not answer")
 
 
@@ -127,4 +127,4 @@ def _discovery(request: VirtualRequest, path: OtherPath, view: View) -> Forward 
     group = path.segments[1] if path.segments[0] == "apis" and len(path.segments) > 1 else ""
     if group and not discovery.is_group_shown(group, view):
         return refusals.unknown_resource()
-    return Forward("GET", path.encoded(), Discovery(), query=request.query, accept=accept)
+    return Forward("GET", path.encoded(), DiscoveryPlan(), query=request.query, accept=accept)

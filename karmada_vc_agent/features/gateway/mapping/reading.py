@@ -17,7 +17,7 @@ _TEXTS: Mapping[GroupKind, tuple[str, ...]] = {
 """Fields with texts of the host's components, which name what they please."""
 
 
-class Reader:
+class ObjectReader:
     """Restores what one answer, or one event of a watch, contains; changes it in place."""
 
     def __init__(self, view: View, info: KindInfo) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from karmada_vc_agent.features.gateway.mapping import refusals
-from karmada_vc_agent.features.gateway.mapping.continue_tokens import Place, Scope
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import PagePosition, TokenScope
 from karmada_vc_agent.features.gateway.mapping.exchange import (
     KindInfo,
     Refused,
@@ -11,8 +11,11 @@ from karmada_vc_agent.features.gateway.mapping.exchange import (
     Unknown,
     View,
 )
-from karmada_vc_agent.features.gateway.mapping.membership import Membership, unknown_namespaces
-from karmada_vc_agent.features.gateway.mapping.reading import Reader, is_readable, reach_of
+from karmada_vc_agent.features.gateway.mapping.membership import (
+    ObjectMembership,
+    unknown_namespaces,
+)
+from karmada_vc_agent.features.gateway.mapping.reading import ObjectReader, is_readable, reach_of
 from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
 from karmada_vc_agent.features.gateway.mapping.tables import Tables, is_table, objects_of
 from karmada_vc_agent.features.gateway.mapping.texts import Texts, claims_with_anchor
@@ -75,11 +78,11 @@ class OfResource(Opaque):
     def __init__(
         self,
         info: KindInfo,
-        membership: Membership,
+        membership: ObjectMembership,
         kind: ResponseKind,
         *,
         name: str = "",
-        scope: Scope | None = None,
+        scope: TokenScope | None = None,
         hides_count: bool = False,
         without_objects: bool = False,
         is_for_metadata: bool = False,
@@ -114,7 +117,7 @@ class OfResource(Opaque):
         unknown = unknown_namespaces(entries_of(decoded), self._membership, view)
         if unknown is not None:
             return unknown
-        self.filter(decoded, Reader(view, self.info))
+        self.filter(decoded, ObjectReader(view, self.info))
         self._map_list_metadata(decoded, view)
         return decoded
 
@@ -136,7 +139,7 @@ class OfResource(Opaque):
         """Return the 404 for the object that was asked for."""
         return refusals.not_found(self.info, self._name)
 
-    def filter(self, decoded: Object, reader: Reader) -> None:
+    def filter(self, decoded: Object, reader: ObjectReader) -> None:
         """Keep, in place, what is of the virtual cluster, mapped."""
         membership = self._membership
         if is_table(decoded):
@@ -149,9 +152,9 @@ class OfResource(Opaque):
                 if is_readable(item) and membership.take(item, reader)
             ]
 
-    def seal(self, place: Place, view: View) -> str:
+    def seal(self, place: PagePosition, view: View) -> str:
         """Return a `continue` token for clients (G-40a)."""
-        return view.sealer().seal(place, self._scope or Scope(view.name, "", ""))
+        return view.sealer().seal(place, self._scope or TokenScope(view.name, "", ""))
 
     def _take(self, obj: Object, whole: Object, view: View) -> Object | Unknown | None:
         """Map one object, and return what it is in, or is itself; None: it is not shown."""
@@ -160,7 +163,7 @@ class OfResource(Opaque):
         unknown = unknown_namespaces([obj], self._membership, view)
         if unknown is not None:
             return unknown
-        return whole if self._membership.take(obj, Reader(view, self.info)) else None
+        return whole if self._membership.take(obj, ObjectReader(view, self.info)) else None
 
     def _map_list_metadata(self, decoded: Object, view: View) -> None:
         metadata = decoded.get("metadata")
@@ -168,7 +171,7 @@ class OfResource(Opaque):
             return
         token = text_at(metadata, "continue")
         if token:
-            metadata["continue"] = self.seal(Place(token), view)
+            metadata["continue"] = self.seal(PagePosition(token), view)
         if self._hides_count:
             metadata.pop("remainingItemCount", None)
 
@@ -179,7 +182,7 @@ class OfResource(Opaque):
             unknown = unknown_namespaces(objects_of(table), self._membership, view)
             if unknown is not None:
                 return unknown
-            self.tables.map(table, self._membership, Reader(view, self.info))
+            self.tables.map(table, self._membership, ObjectReader(view, self.info))
             if not table["rows"]:
                 return None
         self.tables.show_columns(table)
@@ -230,7 +233,7 @@ class OfShared(OfResource):
 class OfVolumes(OfResource):
     """PersistentVolumes, read whole whatever the client asked for."""
 
-    def filter(self, decoded: Object, reader: Reader) -> None:
+    def filter(self, decoded: Object, reader: ObjectReader) -> None:
         """Name the list after what was made of its items."""
         super().filter(decoded, reader)
         items = decoded.get("items")
@@ -242,7 +245,7 @@ class OfVolumes(OfResource):
 class OfBindings(OfResource):
     """ClusterRoleBindings, read as RoleBindings of the anchor."""
 
-    def filter(self, decoded: Object, reader: Reader) -> None:
+    def filter(self, decoded: Object, reader: ObjectReader) -> None:
         """Name the list after what its items are."""
         super().filter(decoded, reader)
         if decoded.get("kind") == "RoleBindingList":

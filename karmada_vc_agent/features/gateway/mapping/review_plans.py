@@ -10,9 +10,14 @@ from karmada_vc_agent.features.gateway.mapping import (
     refusals,
     reviews,
 )
-from karmada_vc_agent.features.gateway.mapping.asked import Asked
-from karmada_vc_agent.features.gateway.mapping.bodies import Target
-from karmada_vc_agent.features.gateway.mapping.exchange import Answer, Forward, ResponseKind, View
+from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
+from karmada_vc_agent.features.gateway.mapping.exchange import (
+    Forward,
+    PlanAnswer,
+    ResponseKind,
+    View,
+)
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.features.gateway.mapping.responses import Opaque, is_status, texts_of
 from karmada_vc_agent.model.objects import Object, dig
@@ -49,7 +54,7 @@ class OfReview(Opaque):
         return reviews.review_for_client(decoded, self._sent)
 
 
-def plan_review(asked: Asked) -> Forward:
+def plan_review(asked: Requested) -> Forward:
     """Return what becomes of a question about rights. Raises PlanError."""
     if asked.verb != "create" or asked.path.name:
         raise PlanError(refusals.method_not_allowed())
@@ -61,7 +66,7 @@ def plan_review(asked: Asked) -> Forward:
             raise PlanError(refusals.namespace_not_found(virtual))
         host = claimed
     sent = bodies.as_object(bodies.decode(request.body, request.content_type))
-    target = Target(asked.info, virtual, host, "", view)
+    target = BodyTarget(asked.info, virtual, host, "", view)
     mapped = reviews.review_for_host(sent, target)
     is_gateways = asked.info.kind == _BY_THE_GATEWAY
     return asking.forward(
@@ -75,9 +80,9 @@ def plan_review(asked: Asked) -> Forward:
     )
 
 
-def plan_self_review(asked: Asked) -> Answer:
+def plan_self_review(asked: Requested) -> PlanAnswer:
     """Answer who the client is. Raises PlanError."""
     if asked.verb != "create":
         raise PlanError(refusals.method_not_allowed())
     body = bodies.encode(reviews.self_review(asked.info, asked.identity))
-    return Answer(201, media_types.JSON, body)
+    return PlanAnswer(201, media_types.JSON, body)

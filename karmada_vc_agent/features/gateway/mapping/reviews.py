@@ -3,8 +3,8 @@
 from typing import Any
 
 from karmada_vc_agent.features.gateway.mapping import bodies, namespaces, refusals
-from karmada_vc_agent.features.gateway.mapping.bodies import Target
-from karmada_vc_agent.features.gateway.mapping.exchange import Identity, KindInfo, View
+from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
+from karmada_vc_agent.features.gateway.mapping.exchange import CallerIdentity, KindInfo, View
 from karmada_vc_agent.features.gateway.mapping.namespace_writes import right
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
@@ -17,7 +17,7 @@ _ATTRIBUTES = "resourceAttributes"
 _CALLERS = frozenset({"SubjectAccessReview", "LocalSubjectAccessReview"})
 
 
-def review_for_host(body: Object, target: Target) -> Object:
+def review_for_host(body: Object, target: BodyTarget) -> Object:
     """Return a review with names of the host. Raises PlanError: 400, 403."""
     sent = dig(body, "spec")
     if not isinstance(sent, dict):
@@ -42,7 +42,7 @@ def review_for_client(obj: Object, sent: Object) -> Object:
     return obj
 
 
-def self_review(info: KindInfo, identity: Identity) -> Object:
+def self_review(info: KindInfo, identity: CallerIdentity) -> Object:
     """Return who the client is, by its own names."""
     gvk = GroupVersionKind(info.group, info.version, info.kind)
     user: Object = {"username": identity.user, "groups": list(identity.groups)}

@@ -13,7 +13,7 @@ from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 
 
-class Scope(Enum):
+class KindScope(Enum):
     """How objects of a kind belong to a virtual cluster."""
 
     NAMESPACED = "by the namespace that they lie in"
@@ -29,44 +29,44 @@ class Scope(Enum):
 
 
 _AUTHORIZATION = "authorization.k8s.io"
-OF_KIND: Mapping[GroupKind, Scope] = {
-    kinds.NAMESPACE: Scope.NAMESPACES,
-    GroupKind("", "Node"): Scope.NODES,
-    GroupKind("metrics.k8s.io", "NodeMetrics"): Scope.NODES,
-    kinds.PERSISTENT_VOLUME: Scope.VOLUMES,
-    kinds.CLUSTER_ROLE_BINDING: Scope.BINDINGS,
-    GroupKind("storage.k8s.io", "CSIDriver"): Scope.SHARED,
-    GroupKind(_AUTHORIZATION, "SelfSubjectAccessReview"): Scope.REVIEW,
-    GroupKind(_AUTHORIZATION, "SelfSubjectRulesReview"): Scope.REVIEW,
-    GroupKind(_AUTHORIZATION, "SubjectAccessReview"): Scope.REVIEW,
-    GroupKind(_AUTHORIZATION, "LocalSubjectAccessReview"): Scope.REVIEW,
-    GroupKind("authentication.k8s.io", "SelfSubjectReview"): Scope.SELF_REVIEW,
+OF_KIND: Mapping[GroupKind, KindScope] = {
+    kinds.NAMESPACE: KindScope.NAMESPACES,
+    GroupKind("", "Node"): KindScope.NODES,
+    GroupKind("metrics.k8s.io", "NodeMetrics"): KindScope.NODES,
+    kinds.PERSISTENT_VOLUME: KindScope.VOLUMES,
+    kinds.CLUSTER_ROLE_BINDING: KindScope.BINDINGS,
+    GroupKind("storage.k8s.io", "CSIDriver"): KindScope.SHARED,
+    GroupKind(_AUTHORIZATION, "SelfSubjectAccessReview"): KindScope.REVIEW,
+    GroupKind(_AUTHORIZATION, "SelfSubjectRulesReview"): KindScope.REVIEW,
+    GroupKind(_AUTHORIZATION, "SubjectAccessReview"): KindScope.REVIEW,
+    GroupKind(_AUTHORIZATION, "LocalSubjectAccessReview"): KindScope.REVIEW,
+    GroupKind("authentication.k8s.io", "SelfSubjectReview"): KindScope.SELF_REVIEW,
     # Works may not contain these; in namespaces they are read.
-    GroupKind("", "Event"): Scope.NAMESPACED,
-    GroupKind("events.k8s.io", "Event"): Scope.NAMESPACED,
-    GroupKind("storage.k8s.io", "CSIStorageCapacity"): Scope.NAMESPACED,
-    GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): Scope.NAMESPACED,
+    GroupKind("", "Event"): KindScope.NAMESPACED,
+    GroupKind("events.k8s.io", "Event"): KindScope.NAMESPACED,
+    GroupKind("storage.k8s.io", "CSIStorageCapacity"): KindScope.NAMESPACED,
+    GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): KindScope.NAMESPACED,
 }
 """Kinds whose scope does not follow from the policy for Works."""
 
-_OF_POLICY: Mapping[Policy, Scope] = {
-    Policy.APPLY: Scope.NAMESPACED,
-    Policy.RENAME: Scope.RENAMED,
-    Policy.SHARE: Scope.SHARED,
+_OF_POLICY: Mapping[Policy, KindScope] = {
+    Policy.APPLY: KindScope.NAMESPACED,
+    Policy.RENAME: KindScope.RENAMED,
+    Policy.SHARE: KindScope.SHARED,
 }
 
 _READING = frozenset({"get", "list", "watch"})
 _CREATING = frozenset({"create"})
-VERBS: Mapping[Scope, frozenset[str]] = {
-    Scope.NAMESPACES: _READING | {"create", "delete", "patch", "update"},
-    Scope.NODES: _READING,
-    Scope.RENAMED: _READING,
-    Scope.VOLUMES: _READING,
-    Scope.BINDINGS: _READING,
-    Scope.SHARED: _READING,
-    Scope.REVIEW: _CREATING,
-    Scope.SELF_REVIEW: _CREATING,
-    Scope.DENIED: frozenset(),
+VERBS: Mapping[KindScope, frozenset[str]] = {
+    KindScope.NAMESPACES: _READING | {"create", "delete", "patch", "update"},
+    KindScope.NODES: _READING,
+    KindScope.RENAMED: _READING,
+    KindScope.VOLUMES: _READING,
+    KindScope.BINDINGS: _READING,
+    KindScope.SHARED: _READING,
+    KindScope.REVIEW: _CREATING,
+    KindScope.SELF_REVIEW: _CREATING,
+    KindScope.DENIED: frozenset(),
 }
 """What may be asked for; of NAMESPACED, host RBAC decides."""
 
@@ -74,7 +74,7 @@ DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
 """(group, plural, subresource) in namespaces: what they return would bypass the gateway (G-35)."""
 
 
-def scope_of(info: KindInfo, view: View) -> Scope:
+def scope_of(info: KindInfo, view: View) -> KindScope:
     """Return how a resource is seen."""
     gvk = GroupVersionKind(info.group, info.version, info.kind)
     special = OF_KIND.get(gvk.group_kind)
@@ -82,21 +82,21 @@ def scope_of(info: KindInfo, view: View) -> Scope:
         return special
     configured = view.context().settings.cluster_scoped_kinds
     policy = policy_for(gvk, namespaced=info.namespaced, configured=configured)
-    return _OF_POLICY.get(policy, Scope.DENIED)
+    return _OF_POLICY.get(policy, KindScope.DENIED)
 
 
 def is_shown(info: KindInfo, view: View) -> bool:
     """Whether discovery shows a resource (5.5)."""
-    return scope_of(info, view) is not Scope.DENIED
+    return scope_of(info, view) is not KindScope.DENIED
 
 
-def allows(scope: Scope, verb: str) -> bool:
+def allows(scope: KindScope, verb: str) -> bool:
     """Whether a verb may be asked for at all."""
-    return scope is Scope.NAMESPACED or verb in VERBS[scope]
+    return scope is KindScope.NAMESPACED or verb in VERBS[scope]
 
 
-def shows_subresource(scope: Scope, info: KindInfo, subresource: str) -> bool:
+def shows_subresource(scope: KindScope, info: KindInfo, subresource: str) -> bool:
     """Whether discovery shows a subresource."""
     if (info.group, info.plural, subresource) in DENIED_SUBRESOURCES:
         return False
-    return scope is Scope.NAMESPACED
+    return scope is KindScope.NAMESPACED

@@ -4,25 +4,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo
-from karmada_vc_agent.features.gateway.mapping.membership import Membership
-from karmada_vc_agent.features.gateway.mapping.reading import Reader, is_readable
+from karmada_vc_agent.features.gateway.mapping.membership import ObjectMembership
+from karmada_vc_agent.features.gateway.mapping.reading import ObjectReader, is_readable
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind, Object, dig
 from karmada_vc_agent.model.rbac_rule import BUILT_INS
 
-Cell = Callable[[Any, Object, Reader], Any]
+Cell = Callable[[Any, Object, ObjectReader], Any]
 """(cell, the mapped object of the row, reader) -> the cell for the client."""
 
 
-def _own_name(_cell: Any, obj: Object, _reader: Reader) -> Any:
+def _own_name(_cell: Any, obj: Object, _reader: ObjectReader) -> Any:
     return dig(obj, "metadata", "name")
 
 
-def _text(cell: Any, _obj: Object, reader: Reader) -> Any:
+def _text(cell: Any, _obj: Object, reader: ObjectReader) -> Any:
     return reader.texts().text(cell) if isinstance(cell, str) and cell else cell
 
 
-def _role(cell: Any, obj: Object, reader: Reader) -> Any:
+def _role(cell: Any, obj: Object, reader: ObjectReader) -> Any:
     kind, _, name = cell.partition("/") if isinstance(cell, str) else ("", "", "")
     is_ours = kind == kinds.CLUSTER_ROLE.kind and name in BUILT_INS
     return f"{kind}/{BUILT_INS[name]}" if is_ours else _text(cell, obj, reader)
@@ -67,7 +67,7 @@ class Tables:
         self._names: list[str] = []
         self._are_shown = False
 
-    def map(self, table: Object, membership: Membership, reader: Reader) -> None:
+    def map(self, table: Object, membership: ObjectMembership, reader: ObjectReader) -> None:
         """Keep, in place, the rows of the virtual cluster, mapped."""
         self._learn(table)
         table["rows"] = [row for row in rows_of(table) if self._take(row, membership, reader)]
@@ -91,7 +91,7 @@ class Tables:
             self._columns = columns
             self._names = [str(dig(column, "name")) for column in columns]
 
-    def _take(self, row: Object, membership: Membership, reader: Reader) -> bool:
+    def _take(self, row: Object, membership: ObjectMembership, reader: ObjectReader) -> bool:
         obj = row.get("object")
         if not isinstance(obj, dict) or not is_readable(obj):
             return False

@@ -3,8 +3,8 @@
 from typing import Any
 
 from karmada_vc_agent.features.gateway.mapping import bodies, json_patches, media_types, refusals
-from karmada_vc_agent.features.gateway.mapping.asked import Asked
-from karmada_vc_agent.features.gateway.mapping.bodies import Target
+from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model.objects import Object, dig
 
@@ -15,7 +15,7 @@ OF_THE_KIND = frozenset({"", "status", "ephemeralcontainers", "resize"})
 """Subresources whose body is an object of the kind; others have kinds of their own."""
 
 
-def body_for(asked: Asked, target: Target) -> tuple[bytes, str]:
+def body_for(asked: Requested, target: BodyTarget) -> tuple[bytes, str]:
     """Return the body for the host and its Content-Type. Raises PlanError."""
     request = asked.request
     if asked.verb in ("delete", "deletecollection"):
@@ -36,7 +36,7 @@ def options(body: bytes, content_type: str) -> tuple[bytes, str]:
     return bodies.encode(bodies.decode(body, content_type)), media_types.JSON
 
 
-def patched(kind: str, body: bytes, asked: Asked, target: Target) -> Any:
+def patched(kind: str, body: bytes, asked: Requested, target: BodyTarget) -> Any:
     """Return a decoded patch for the host. Raises PlanError."""
     subresource = asked.path.subresource
     if kind == JSON_PATCH:
@@ -55,7 +55,7 @@ def patched(kind: str, body: bytes, asked: Asked, target: Target) -> Any:
     return bodies.part(sent, target)
 
 
-def written_object(sent: Object, asked: Asked, target: Target) -> Object:
+def written_object(sent: Object, asked: Requested, target: BodyTarget) -> Object:
     """Return a created or replaced object for the host. Raises PlanError."""
     subresource = asked.path.subresource
     if subresource == "binding":
@@ -65,13 +65,13 @@ def written_object(sent: Object, asked: Asked, target: Target) -> Object:
     return bodies.whole(sent, target, is_update=asked.verb == "update")
 
 
-def _refuse_foreign_node(sent: Object, asked: Asked) -> None:
+def _refuse_foreign_node(sent: Object, asked: Requested) -> None:
     node = dig(sent, "target", "name")
     if not isinstance(node, str) or not asked.view.owns_node(node):
         raise asked.refuse(f'node "{node}" is not in the virtual cluster')
 
 
-def _patch_of_subresource(operations: Any, target: Target) -> Any:
+def _patch_of_subresource(operations: Any, target: BodyTarget) -> Any:
     """Refuse operations on the identity; the rest of a Scale or so names nothing."""
     for operation in operations if isinstance(operations, list) else ():
         path = dig(operation, "path")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from cachetools import TTLCache
 
-from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.exchange import Attributes
 from karmada_vc_agent.features.gateway.server.authentication import Ask
 from karmada_vc_agent.features.gateway.server.statuses import RefusalError
@@ -30,7 +30,7 @@ class AccessReviews:
         self._allowed: TTLCache[_Question, None] = TTLCache(KEPT, ALLOWED_FOR_S, timer=clock)
         self._denied: TTLCache[_Question, None] = TTLCache(KEPT, DENIED_FOR_S, timer=clock)
 
-    async def check(self, who: Identity, what: Attributes, anchor: str) -> None:
+    async def check(self, who: Caller, what: Attributes, anchor: str) -> None:
         """Return if the host allows it in the anchor. Raises RefusalError: 403, 503."""
         question = (who.host_user, who.host_groups, anchor, what)
         if question in self._allowed:
@@ -49,7 +49,7 @@ class AccessReviews:
         raise denied(who, what)
 
 
-def denied(who: Identity, what: Attributes) -> RefusalError:
+def denied(who: Caller, what: Attributes) -> RefusalError:
     """Return the 403 of an API server, with the names that the caller knows."""
     group = "" if what.group == DOMAIN else what.group  # namespaces, as clients name them
     resource = f"{what.resource}/{what.subresource}" if what.subresource else what.resource
@@ -65,7 +65,7 @@ def denied(who: Identity, what: Attributes) -> RefusalError:
     return RefusalError(403, text, details=details, counted="denied")
 
 
-def _review(who: Identity, what: Attributes, anchor: str) -> Object:
+def _review(who: Caller, what: Attributes, anchor: str) -> Object:
     attributes = {
         "verb": what.verb,
         "group": what.group,

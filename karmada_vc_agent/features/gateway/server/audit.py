@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 import orjson
 
-from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.identity import Caller
 
 
 class Record(msgspec.Struct):
@@ -19,7 +19,7 @@ class Record(msgspec.Struct):
     path: str = ""
     verb: str = ""
     host_path: str = ""
-    who: Identity | None = None
+    who: Caller | None = None
     code: int = 0
     bytes_out: int = 0
     rejected: str = ""

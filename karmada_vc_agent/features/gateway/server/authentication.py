@@ -18,7 +18,7 @@ from karmada_vc_agent.features.gateway.identity import (
     AUDIENCE,
     IMPERSONATOR_KIND,
     OPERATOR_KIND,
-    Identity,
+    Caller,
     Impersonation,
 )
 from karmada_vc_agent.features.gateway.secret import digest, matching
@@ -68,7 +68,7 @@ class Authentication:
         self._clock = clock
         state.went.subscribe(lambda cluster: self._reviews.pop(cluster, None))
 
-    async def identify(self, head: Head) -> Identity:
+    async def identify(self, head: Head) -> Caller:
         """Return who asks. Raises RefusalError: 401 for whoever is not known, 403."""
         kind, account = self._kind_of(head), ""
         if not kind:
@@ -83,7 +83,7 @@ class Authentication:
 
     def _identity(
         self, cluster: str, kind: str, impersonation: Impersonation, account: str
-    ) -> Identity:
+    ) -> Caller:
         user, groups = _names(kind, impersonation)
         vc = self._state.virtual_clusters.get(cluster)
         if vc is None:

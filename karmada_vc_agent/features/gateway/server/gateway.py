@@ -18,12 +18,12 @@ import orjson
 
 from karmada_vc_agent.features.gateway.cluster_view import ClusterView, ServedResources
 from karmada_vc_agent.features.gateway.host_state import HostState
-from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
 from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Answer,
     Forward,
     Plan,
+    PlanAnswer,
     Refused,
     ResponseKind,
     VirtualRequest,
@@ -55,7 +55,7 @@ from karmada_vc_agent.features.gateway.server.mapped_answers import (
 from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
 from karmada_vc_agent.features.gateway.server.new_namespaces import NewNamespaces
 from karmada_vc_agent.features.gateway.server.offline_nodes import OfflineNodes
-from karmada_vc_agent.features.gateway.server.room import Place, Room, held_bytes
+from karmada_vc_agent.features.gateway.server.room import Room, RoomPlace, held_bytes
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError, unauthorized
 from karmada_vc_agent.features.gateway.server.turns import FairTurns, Turns
 from karmada_vc_agent.features.gateway.server.upgrade import tunnel
@@ -81,7 +81,7 @@ _MAIN, _CLIENT_WENT, _, _REFUSED, _NAMESPACES_MOVED = range(5)
 """What may end a long request."""
 
 
-Planner = Callable[[VirtualRequest, Identity, ClusterView], Plan]
+Planner = Callable[[VirtualRequest, Caller, ClusterView], Plan]
 
 
 class Gateway:
@@ -182,7 +182,7 @@ class Gateway:
                 planned = await self._plan(exchange, body, who, self._view(head.cluster))
             if isinstance(planned, Forward):
                 _note(record, planned, is_upgrade=head.is_upgrade)
-            if not isinstance(planned, Answer):
+            if not isinstance(planned, PlanAnswer):
                 await self._authorize(who, planned, view)
             if not isinstance(planned, Forward):
                 await self._answer_at_once(exchange, planned)
@@ -194,9 +194,7 @@ class Gateway:
         with self._limits.slot(head.cluster, is_long=True):
             await self._forward_long(exchange, record, planned, who, view)
 
-    async def _authorize(
-        self, who: Identity, planned: Forward | Refused, view: ClusterView
-    ) -> None:
+    async def _authorize(self, who: Caller, planned: Forward | Refused, view: ClusterView) -> None:
         if planned.authorize is not None:
             await self._reviews_of(view.name).check(who, planned.authorize, view.anchor)
 
@@ -213,9 +211,7 @@ class Gateway:
         is_alive = time.monotonic() - self._host.answered_at < ALIVE_S
         return ClusterView(self._state, self._resources, self._sealer(), vc, host_is_alive=is_alive)
 
-    async def _plan(
-        self, exchange: Exchange, body: bytes, who: Identity, view: ClusterView
-    ) -> Plan:
+    async def _plan(self, exchange: Exchange, body: bytes, who: Caller, view: ClusterView) -> Plan:
         """Plan; for a kind that the host did not serve, ask it again what it serves."""
         head = exchange.head
         request = VirtualRequest(
@@ -232,7 +228,7 @@ class Gateway:
             return await self._planned(request, who, view)
         return planned
 
-    async def _planned(self, request: VirtualRequest, who: Identity, view: ClusterView) -> Plan:
+    async def _planned(self, request: VirtualRequest, who: Caller, view: ClusterView) -> Plan:
         """Plan, beside the loop if there is much to translate: 3 MiB of names take 5 s."""
         if request.size < LONG_PLAN_BYTES:
             return self._planner(request, who, view)
@@ -251,14 +247,14 @@ class Gateway:
         self._turns.spend(view.name, used)
         return planned
 
-    async def _answer_at_once(self, exchange: Exchange, planned: Answer | Refused) -> None:
+    async def _answer_at_once(self, exchange: Exchange, planned: PlanAnswer | Refused) -> None:
         if isinstance(planned, Refused):
             raise refusal_of(planned)
         headers = [("Content-Type", planned.content_type)]
         await exchange.answer(planned.code, headers, planned.body)
 
     async def _forward(
-        self, exchange: Exchange, forward: Forward, who: Identity, view: ClusterView
+        self, exchange: Exchange, forward: Forward, who: Caller, view: ClusterView
     ) -> None:
         async with AsyncExitStack() as large:
             mapped = self._mapped(exchange, forward, view, large)
@@ -301,7 +297,7 @@ class Gateway:
         exchange: Exchange,
         record: Record,
         forward: Forward,
-        who: Identity,
+        who: Caller,
         view: ClusterView,
     ) -> None:
         """Forward a watch, a log that is followed, or an upgrade, until one side ends it."""
@@ -338,7 +334,7 @@ class Gateway:
         exchange: Exchange,
         record: Record,
         forward: Forward,
-        who: Identity,
+        who: Caller,
         view: ClusterView,
     ) -> None:
         def count(size: int) -> None:
@@ -355,7 +351,7 @@ class Gateway:
                 await self._mapped(exchange, forward, view, large).send(answer)
 
     def _sent(
-        self, exchange: Exchange, forward: Forward, who: Identity, query: str | None = None
+        self, exchange: Exchange, forward: Forward, who: Caller, query: str | None = None
     ) -> AbstractAsyncContextManager[HostAnswer]:
         head = exchange.head
         query = forward.query if query is None else query
@@ -442,7 +438,7 @@ def _timed(planner: Planner, *asked: Any) -> tuple[Plan, float]:
     return planned, time.thread_time() - began
 
 
-async def _take(stack: AsyncExitStack, room: Room, cluster: str) -> Place:
+async def _take(stack: AsyncExitStack, room: Room, cluster: str) -> RoomPlace:
     return await stack.enter_async_context(room.taken(cluster))
 
 

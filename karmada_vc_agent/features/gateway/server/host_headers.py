@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.exchange import Forward, ResponseKind
 from karmada_vc_agent.features.gateway.server.heads import PASSED_ON, UPGRADE_HEADERS, Head, Headers
 from karmada_vc_agent.features.gateway.server.statuses import JSON
@@ -33,7 +33,7 @@ _WARNING, _LOCATION = b"warning", b"location"
 MapText = Callable[[str], str]
 
 
-def to_host(head: Head, forward: Forward, who: Identity) -> Headers:
+def to_host(head: Head, forward: Forward, who: Caller) -> Headers:
     """Return the headers of a request to the host, all but Host, length and our own token."""
     is_opaque = forward.response.kind is ResponseKind.OPAQUE
     accept = forward.accept or ("*/*" if is_opaque else JSON)
@@ -50,7 +50,7 @@ def to_host(head: Head, forward: Forward, who: Identity) -> Headers:
     return headers
 
 
-def impersonating(who: Identity) -> Headers:
+def impersonating(who: Caller) -> Headers:
     """Return the headers by which the host takes a request for the client's."""
     groups = [(b"impersonate-group", group.encode()) for group in who.host_groups]
     return [(b"impersonate-user", who.host_user.encode()), *groups]

@@ -44,7 +44,7 @@ _REPEATED = frozenset({"GET", "HEAD"})
 OnLarge = Callable[[], Awaitable[object]]
 
 
-class TooLargeError(RefusalError):
+class AnswerTooLargeError(RefusalError):
     """An answer that is too large to be read."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class HostAnswer:
             was_large = len(found) > LARGE_BYTES
             found += part
             if len(found) > limit:
-                raise TooLargeError
+                raise AnswerTooLargeError
             if on_large is not None and not was_large and len(found) > LARGE_BYTES:
                 await on_large()
         return bytes(found)

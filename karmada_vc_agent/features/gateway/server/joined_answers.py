@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from msgspec import Raw
 
 from karmada_vc_agent.features.gateway.mapping.exchange import PAGES_MAX, PAGES_MAX_S, Pages
-from karmada_vc_agent.features.gateway.server.host_requests import HostAnswer, TooLargeError
+from karmada_vc_agent.features.gateway.server.host_requests import AnswerTooLargeError, HostAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
 from karmada_vc_agent.model.objects import Object
@@ -106,7 +106,7 @@ class JoinedAnswer:
         while True:
             try:
                 content = await self._content(query, is_first=is_first)
-            except TooLargeError:
+            except AnswerTooLargeError:
                 fewer = self._pages.smaller()
                 if fewer is None:
                     raise

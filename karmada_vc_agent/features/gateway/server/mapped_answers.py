@@ -22,7 +22,7 @@ from karmada_vc_agent.features.gateway.server.heads import Head
 from karmada_vc_agent.features.gateway.server.host_headers import length_of, to_client
 from karmada_vc_agent.features.gateway.server.host_requests import BODY_BYTES, HostAnswer
 from karmada_vc_agent.features.gateway.server.large_lists import mapped_in_parts
-from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES, Place
+from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES, RoomPlace
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
 from karmada_vc_agent.features.gateway.server.turns import Turns
 from karmada_vc_agent.kube.errors import KubeError
@@ -58,8 +58,8 @@ EXPIRED = orjson.dumps(_EXPIRED) + b"\n"
 ReadNamespace = Callable[[str], Awaitable[bool]]
 Map = Callable[[Object, ClusterView], Any]
 Out = TypeVar("Out")
-TakePlace = Callable[[], Awaitable[Place]]
-EventPlace = Callable[[], AbstractAsyncContextManager[Place]]
+TakePlace = Callable[[], Awaitable[RoomPlace]]
+EventPlace = Callable[[], AbstractAsyncContextManager[RoomPlace]]
 
 
 class MappedAnswer:
@@ -86,7 +86,7 @@ class MappedAnswer:
         self.turns = turns
         self._on_large = on_large
         self._on_large_event = on_large_event
-        self._place: Place | None = None
+        self._place: RoomPlace | None = None
         self.sieve: Sieve = forward.response.sieve(view)
         """Decodes lists and events, and encodes what they became."""
 

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import orjson
 
 from karmada_vc_agent.features.gateway.host_state import HostState
-from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.server.heads import Headers
 from karmada_vc_agent.features.gateway.server.host_headers import impersonating
 from karmada_vc_agent.features.gateway.server.host_requests import HostAnswer, HostRequest
@@ -27,7 +27,7 @@ class OfflineNodes:
         self._state = state
         self._send = send
 
-    async def check(self, cluster: str, path: str, who: Identity) -> None:
+    async def check(self, cluster: str, path: str, who: Caller) -> None:
         """Raise RefusalError for a stream of a pod on an offline node (G-63).
 
         path: on the host. The pod is read with the caller's rights, and only while a node of the

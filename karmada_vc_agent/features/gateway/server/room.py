@@ -36,7 +36,7 @@ def held_bytes(body: bytes) -> int:
     return len(body) + _PART_BYTES * (len(body) - len(body.translate(None, _PARTS)))
 
 
-class Place:
+class RoomPlace:
     """The room of one large thing. size: what it holds, in bytes.
 
     bound: when it ends.
@@ -107,17 +107,17 @@ class Room:
         self._lent_bytes = lent_bytes
         self._of_all = asyncio.Semaphore(at_once)
         self._of_cluster: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.lent: list[Place] = []
+        self.lent: list[RoomPlace] = []
 
     @asynccontextmanager
-    async def taken(self, cluster: str) -> AsyncIterator[Place]:
+    async def taken(self, cluster: str) -> AsyncIterator[RoomPlace]:
         """Have room for one large thing. Raises RefusalError: 429; 504 if it was had too long."""
         own = self._of_cluster.setdefault(cluster, asyncio.Lock())
         await _patient(own, self._wait_s)
         try:
             await self.take()
             bound = asyncio.timeout(self.held_s)
-            place = Place(self, bound)
+            place = RoomPlace(self, bound)
             try:
                 async with bound:
                     yield place

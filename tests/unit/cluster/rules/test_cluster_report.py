@@ -8,8 +8,8 @@ from karmada_vc_agent.cluster.rules import cluster_report as cluster_status
 from karmada_vc_agent.cluster.rules import readiness
 from karmada_vc_agent.cluster.rules.cluster_report import ObservedStatus
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.model.core import Condition as NodeCondition
 from karmada_vc_agent.model.core import Meta, Node, NodeStatus, Pod, PodSpec
+from karmada_vc_agent.model.core import StatusCondition as NodeCondition
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z"

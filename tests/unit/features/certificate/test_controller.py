@@ -15,7 +15,7 @@ from karmada_vc_agent.features.certificate.controller import (
     POLL,
     POLLS,
     CertificateController,
-    Rule,
+    RenewalRule,
 )
 from karmada_vc_agent.features.certificate.hub_kubeconfig import FileStore, SecretStore
 from karmada_vc_agent.kube.certificates import REQUESTS_PATH
@@ -59,7 +59,7 @@ class Setting:
             self.world.hub_client,
             read_kubeconfig(self.path),
             (file, SecretStore(self.world.host_client, "agent")),
-            Rule(interval_s=300.0, threshold=0.2),
+            RenewalRule(interval_s=300.0, threshold=0.2),
             self.used.append,
             lambda: self.now,
             self.renewed,

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.features.checkpoint import entries
 from karmada_vc_agent.features.checkpoint.entries import WORKS, decode, encode
-from karmada_vc_agent.features.checkpoint.refused import Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.refused import Reason, UnusableError
 from tests.unit.features.checkpoint.scene import header
 
 CONTENT = [b'{"a":1}', b'{"b":"2"}']
 
 
 def refusal_of(content: bytes) -> Reason:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(UnusableError) as caught:
         decode(content)
     return caught.value.reason
 
@@ -36,13 +36,13 @@ def test_same_content_has_same_bytes() -> None:
 def test_a_changed_byte_is_refused(place: int, by: int) -> None:
     content = bytearray(encode(header(WORKS, part=1, parts=2), CONTENT))
     content[place % len(content)] ^= by
-    with pytest.raises(RefusedError):
+    with pytest.raises(UnusableError):
         decode(bytes(content))
 
 
 @given(st.binary(max_size=200))
 def test_anything_else_is_refused(content: bytes) -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(UnusableError):
         decode(content)
 
 

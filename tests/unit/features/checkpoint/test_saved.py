@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.checkpoint.entries import CLUSTER, CONTACT, RULES, WORKS, identity
-from karmada_vc_agent.features.checkpoint.refused import DAMAGED, Reason, RefusedError
+from karmada_vc_agent.features.checkpoint.refused import DAMAGED, Reason, UnusableError
 from karmada_vc_agent.features.checkpoint.saved import SKEW_S, Expected, Saved, read, usable_times
 from karmada_vc_agent.features.checkpoint.shards import CONTACT_KEY, RULES_KEY, head_key, works_key
 from tests.unit.features.checkpoint.scene import cluster, entry, expected, secret, work
@@ -173,5 +173,5 @@ def test_what_is_forgotten_is_gone() -> None:
 
 def test_a_refusal_later_counts() -> None:
     saved = read([secret()], expected())
-    saved.refuse("a", RefusedError(Reason.CLUSTER, "the hub says otherwise"))
+    saved.refuse("a", UnusableError(Reason.CLUSTER, "the hub says otherwise"))
     _assert_nothing_of_a(saved)

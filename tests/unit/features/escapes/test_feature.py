@@ -6,10 +6,13 @@ from tests.fakes.world import World
 
 async def test_escaped_pods_are_counted(world: World) -> None:
     world.register()
+    world.look()
     escaped = world.parts.common.part(EscapedPods)
     for number in range(3):
         escaped["bank-v-branch-a", f"pod-{number}"] = Escape("branch-a", f"uid-{number}", "n2")
     escaped["x-v-unserved", "pod"] = Escape("unserved", "uid", "n2")
     lines = world.process.metrics.text().decode().splitlines()
-    escapes = [line.split("{")[1] for line in lines if "_escaped_pods{" in line]
-    assert escapes == ['virtual_cluster="branch-a"} 3.0', 'virtual_cluster="branch-b"} 0.0']
+    escapes = [
+        line.split("{")[1] for line in lines if line.startswith("virtual_cluster_escaped_pods{")
+    ]
+    assert escapes == ['member_cluster="branch-a"} 3.0']

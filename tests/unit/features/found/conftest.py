@@ -11,7 +11,7 @@ from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSourc
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, FoundSettings
 from karmada_vc_agent.features.found.finding import Found, Making
-from karmada_vc_agent.features.found.follower import Follower, Surroundings
+from karmada_vc_agent.features.found.follower import Follower, FollowerContext
 from karmada_vc_agent.features.found.found_records import FoundRecord, FoundRecords
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.durations import Duration
@@ -85,7 +85,7 @@ class Following:
             self.source,
             self.records,
             self._making,
-            Surroundings(
+            FollowerContext(
                 removal=Removal(world.hub_client, world.host_client, has),
                 origins=self.origins,
                 check=self._check,

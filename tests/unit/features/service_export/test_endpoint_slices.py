@@ -11,9 +11,9 @@ from karmada_vc_agent.features.service_export.endpoint_slices import (
     ENDPOINT_SLICE,
     SERVICE_EXPORT,
     SYNCING,
-    Collaborators,
     EndpointSliceController,
     ServiceKey,
+    SliceCollaborators,
 )
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.model import karmada
@@ -96,7 +96,7 @@ class Setting:
         self.controller = EndpointSliceController(
             world.virtual_clusters,
             reporters or rules.REPORTERS,
-            Collaborators(
+            SliceCollaborators(
                 hub=world.hub_client,
                 host=world.host_client,
                 clusters=world.clusters,

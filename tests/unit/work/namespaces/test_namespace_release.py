@@ -15,7 +15,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualNamespace
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
 from karmada_vc_agent.translation.translate import HostObject, translate
-from karmada_vc_agent.work.kept_objects import Identity
+from karmada_vc_agent.work.kept_objects import ObjectIdentity
 from karmada_vc_agent.work.namespaces.default_objects import RESOURCES
 from karmada_vc_agent.work.namespaces.namespace_release import begin_release, end_release
 from tests.fakes import objects
@@ -230,5 +230,5 @@ async def test_marks_of_karmada_go_from_a_namespace_kept_by_its_identity(adopted
         PATH, metadata={**live["metadata"], "annotations": {**annotations_of(live), **marks}}
     )
     live = await begin_release(adopted.host_client, adopted.host.live(PATH), AGENT)
-    await end_release(adopted.host_client, Identity(live), AGENT)
+    await end_release(adopted.host_client, ObjectIdentity(live), AGENT)
     assert left(adopted) == ["team", "theirs"]

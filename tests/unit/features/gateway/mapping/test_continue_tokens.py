@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import (
     KEY_BYTES,
-    Place,
-    Scope,
+    PagePosition,
     Sealer,
     TokenError,
+    TokenScope,
 )
 
 SEALER = Sealer(bytes(range(KEY_BYTES)))
-SCOPE = Scope("branch-a", "", "pods", "edge")
+SCOPE = TokenScope("branch-a", "", "pods", "edge")
 HOST_TOKEN = base64.b64encode(b'{"v":"meta.k8s.io/v1","rv":7,"start":"edge-v-branch-b/x\\u0000"}')
 
 
@@ -26,13 +26,13 @@ HOST_TOKEN = base64.b64encode(b'{"v":"meta.k8s.io/v1","rv":7,"start":"edge-v-bra
     key=st.text(),
 )
 def test_a_sealed_place_is_opened_again(token: str, version: str, skip: int, key: str) -> None:
-    scope = Scope("branch-a", "apps", "deployments", key)
-    place = Place(token, version, skip)
+    scope = TokenScope("branch-a", "apps", "deployments", key)
+    place = PagePosition(token, version, skip)
     assert SEALER.open(SEALER.seal(place, scope), scope) == place
 
 
 def test_a_sealed_token_shows_nothing_of_the_hosts() -> None:
-    sealed = SEALER.seal(Place(HOST_TOKEN.decode()), SCOPE)
+    sealed = SEALER.seal(PagePosition(HOST_TOKEN.decode()), SCOPE)
     decoded = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
     assert b"branch-b" not in decoded
     assert HOST_TOKEN not in decoded
@@ -42,15 +42,15 @@ def test_a_sealed_token_shows_nothing_of_the_hosts() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Scope("branch-b", "", "pods", "edge"),
-        Scope("branch-a", "apps", "pods", "edge"),
-        Scope("branch-a", "", "secrets", "edge"),
-        Scope("branch-a", "", "pods", ""),
-        Scope("branch-a", "", "podsedge", ""),
+        TokenScope("branch-b", "", "pods", "edge"),
+        TokenScope("branch-a", "apps", "pods", "edge"),
+        TokenScope("branch-a", "", "secrets", "edge"),
+        TokenScope("branch-a", "", "pods", ""),
+        TokenScope("branch-a", "", "podsedge", ""),
     ],
 )
-def test_a_token_is_refused_for_another_list(other: Scope) -> None:
-    sealed = SEALER.seal(Place("x"), SCOPE)
+def test_a_token_is_refused_for_another_list(other: TokenScope) -> None:
+    sealed = SEALER.seal(PagePosition("x"), SCOPE)
     with pytest.raises(TokenError):
         SEALER.open(sealed, other)
 
@@ -68,4 +68,4 @@ def test_a_token_of_the_host_is_refused() -> None:
 
 def test_a_token_of_another_key_is_refused() -> None:
     with pytest.raises(TokenError):
-        Sealer(bytes(KEY_BYTES)).open(SEALER.seal(Place("x"), SCOPE), SCOPE)
+        Sealer(bytes(KEY_BYTES)).open(SEALER.seal(PagePosition("x"), SCOPE), SCOPE)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, ResponseKind
-from karmada_vc_agent.features.gateway.mapping.scopes import Scope, is_shown, scope_of
+from karmada_vc_agent.features.gateway.mapping.scopes import KindScope, is_shown, scope_of
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import hidden_from_api_enablements
 from tests.fakes.gateway_view import SERVED, FakeView, forwarded, two_branches
@@ -43,7 +43,7 @@ def test_what_is_hidden_is_never_sent_by_karmada(branch: FakeView) -> None:
 
 def test_settings_for_cluster_scoped_kinds_count_here_too(branch: FakeView) -> None:
     info = KindInfo("example.com", "v1", "things", "Thing", namespaced=False)
-    assert scope_of(info, branch) is Scope.DENIED
+    assert scope_of(info, branch) is KindScope.DENIED
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"])

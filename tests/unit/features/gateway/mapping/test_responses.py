@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.continue_tokens import Place, Scope
+from karmada_vc_agent.features.gateway.mapping.continue_tokens import PagePosition, TokenScope
 from karmada_vc_agent.features.gateway.mapping.exchange import ResponseKind, Unknown
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
@@ -92,7 +92,7 @@ def test_a_list_of_one_namespace_keeps_its_count_and_seals_its_token(branch: Fak
     found: Any = planned.response.map_list(given, branch)
     assert found["metadata"]["remainingItemCount"] == "9"
     token = found["metadata"]["continue"]
-    assert SEALER.open(token, Scope("branch-a", "", "pods", "edge")) == Place("TOKEN")
+    assert SEALER.open(token, TokenScope("branch-a", "", "pods", "edge")) == PagePosition("TOKEN")
     planned = forwarded(branch, "GET", path, query=f"limit=1&continue={token}")
     assert planned.query == "limit=1&continue=TOKEN"
 
@@ -101,7 +101,7 @@ def test_a_list_of_one_namespace_keeps_its_count_and_seals_its_token(branch: Fak
 def test_a_token_of_another_list_is_refused(path: str) -> None:
     """G-40a: another namespace, all of them, another resource, another virtual cluster."""
     views = two_branches()
-    token = SEALER.seal(Place("x"), Scope("branch-a", "", "pods", "edge"))
+    token = SEALER.seal(PagePosition("x"), TokenScope("branch-a", "", "pods", "edge"))
     for view in views:
         found = refused(view, "GET", path, query=f"limit=1&continue={token}")
         assert (found.code, found.reason) == (400, "BadRequest")

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.identity import Identity
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.exchange import VirtualRequest
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.server.gateway import (
@@ -333,7 +333,7 @@ async def test_who_is_held_back_has_no_place_that_others_wait_for(lab: Lab) -> N
     assert (await lab.ask(path, token=token, cluster="b")).code == 200
     turns.spend("a", 1000.0)
     request = VirtualRequest("POST", path, "", "", "application/json", body)
-    who = Identity("a", "access", "x", (), "vc:a:x", ())
+    who = Caller("a", "access", "x", (), "vc:a:x", ())
     with lab.limits.slot("b", is_long=False):
         held_back = asyncio.create_task(lab.gateway._planned(request, who, lab.gateway._view("a")))
         await asyncio.sleep(0)

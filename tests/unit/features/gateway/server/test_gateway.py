@@ -14,10 +14,10 @@ import pytest
 from karmada_vc_agent.access.gateway_secrets import secret_name
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
 from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Answer,
     Attributes,
     Forward,
     Plan,
+    PlanAnswer,
     Refused,
     ResponseKind,
     Unknown,
@@ -111,7 +111,7 @@ def passing_plan(request: VirtualRequest, _identity: object, view: View) -> Plan
     if path == "/refused":
         return Refused(403, "Forbidden", "as the rules say")
     if path == "/healthz":
-        return Answer(200, "text/plain", b"ok")
+        return PlanAnswer(200, "text/plain", b"ok")
     if "watch=true" in query:
         kind = ResponseKind.WATCH
     elif path.endswith(("/log", "/exec")):

@@ -9,10 +9,10 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from karmada_vc_agent.features.gateway.server.host_requests import TooLargeError
+from karmada_vc_agent.features.gateway.server.host_requests import AnswerTooLargeError
 from karmada_vc_agent.features.gateway.server.joined_answers import PAGE_BYTES, JoinedAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
-from karmada_vc_agent.features.gateway.server.room import Place, Room
+from karmada_vc_agent.features.gateway.server.room import Room, RoomPlace
 from karmada_vc_agent.features.gateway.server.turns import Turns
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
 
@@ -24,7 +24,7 @@ OBJECT_BYTES = 1_400_000
 class Client:
     """What goes to a client. place: of the answer; held: its size once the answer begins."""
 
-    place: Place | None = None
+    place: RoomPlace | None = None
     held: int = 0
     body: bytearray = field(default_factory=bytearray)
 
@@ -51,7 +51,7 @@ class Page:
 
     async def read(self, limit: int, on_large: Callable[[], Awaitable[None]]) -> bytes:
         if len(self._content) > limit:
-            raise TooLargeError
+            raise AnswerTooLargeError
         await on_large()
         return self._content
 
@@ -94,9 +94,9 @@ async def test_pages_are_joined_up_to_a_size_and_all_that_is_held_is_told() -> N
 
     async with AsyncExitStack() as stack:
 
-        async def on_large() -> Place:
+        async def on_large() -> RoomPlace:
             client.place = await stack.enter_async_context(Room().taken("branch-a"))
-            found: Place = client.place
+            found: RoomPlace = client.place
             return found
 
         view: Any = branch
