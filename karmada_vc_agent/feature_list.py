@@ -29,6 +29,7 @@ FEATURES: tuple[Feature, ...] = (
     CERTIFICATE,
     OBJECTS,
     FOUND,
-    DELETION_BRAKE,  # before what is deleted leaves the checkpoint
+    # Before what is deleted leaves the checkpoint.
+    DELETION_BRAKE,
     CHECKPOINT,
 )

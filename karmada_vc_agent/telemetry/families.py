@@ -49,9 +49,9 @@ class Gauge(NamedTuple):
 class Families(NamedTuple):
     """Families by name, or by the key of what fills them."""
 
-    asked: Mapping[str, Gauge] = {}
-    counted: Mapping[str, Counted] = {}
-    timed: Mapping[str, Timed] = {}
+    gauges: Mapping[str, Gauge] = {}
+    counters: Mapping[str, Counted] = {}
+    timers: Mapping[str, Timed] = {}
 
 
 ASKED: dict[str, Gauge] = {

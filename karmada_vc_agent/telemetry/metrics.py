@@ -50,9 +50,9 @@ Source = Callable[[], Iterable[Sample]]
 class _Readings(Collector):
     """Runs the sources at each scrape."""
 
-    def __init__(self, sources: list[Source], asked: Mapping[str, Gauge]) -> None:
+    def __init__(self, sources: list[Source], gauges: Mapping[str, Gauge]) -> None:
         self._sources = sources
-        self._asked = asked
+        self._gauges = gauges
         self._once = LogOnce(_log)
 
     def describe(self) -> Iterable[Metric]:
@@ -73,10 +73,10 @@ class _Readings(Collector):
 
     def _families(self) -> dict[str, CounterMetricFamily | GaugeMetricFamily]:
         return {
-            name: (CounterMetricFamily if asked.is_counter else GaugeMetricFamily)(
-                name, asked.help, labels=asked.labels
+            name: (CounterMetricFamily if each.is_counter else GaugeMetricFamily)(
+                name, each.help, labels=each.labels
             )
-            for name, asked in self._asked.items()
+            for name, each in self._gauges.items()
         }
 
 
@@ -91,19 +91,19 @@ class Metrics:
         PlatformCollector(registry=registry)
         self._sources: list[Source] = []
         tables = (OF_CORE, *more)
-        self.asked = {name: each for table in tables for name, each in table.asked.items()}
-        registry.register(_Readings(self._sources, self.asked))
+        self.gauges = {name: each for table in tables for name, each in table.gauges.items()}
+        registry.register(_Readings(self._sources, self.gauges))
         self.counters = {
             key: Counter(*counted, registry=registry)
             for table in tables
-            for key, counted in table.counted.items()
+            for key, counted in table.counters.items()
         }
         self.timers = {
             key: Histogram(
                 each.name, each.help, each.labels, buckets=each.buckets, registry=registry
             )
             for table in tables
-            for key, each in table.timed.items()
+            for key, each in table.timers.items()
         }
         self._unreadable: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = {}
         self._resources: set[str] = set()

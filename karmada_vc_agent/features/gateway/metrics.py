@@ -5,7 +5,7 @@ from karmada_vc_agent.telemetry.families import CLUSTER, Counted, Families, Gaug
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 
 METRICS = Families(
-    asked={
+    gauges={
         "gateway_requests_in_progress": Gauge(
             "Number of requests in progress; long: watches, followed logs, upgrades.",
             (CLUSTER, "long"),
@@ -17,7 +17,7 @@ METRICS = Families(
         ),
         "gateway_connections": Gauge("Number of open connections of clients."),
     },
-    counted={
+    counters={
         "gateway_requests": Counted(
             "gateway_requests_total", "Number of requests answered.", (CLUSTER, "verb", "code")
         ),
@@ -30,7 +30,7 @@ METRICS = Families(
             (CLUSTER, "reason"),
         ),
     },
-    timed={
+    timers={
         "gateway_request_time": Timed(
             "gateway_request_duration_seconds",
             "Seconds until the whole answer was sent; without long requests.",
