@@ -66,7 +66,8 @@ def test_the_sum_over_namespaces_never_exceeds_the_quota(lab: Lab) -> None:
             lab.propagate([template], group)
         within(THROUGH_HUB_S, _has_pods, lab, group, 6)
         time.sleep(3)
-        full = next(t for t in templates if len(_pods(lab, t, group)) == 5)
+        # Which one has most depends on which the hub sent first.
+        full = max(templates, key=lambda template: len(_pods(lab, template, group)))
         lab.hub.patch(_path(full), {"spec": {"replicas": 0}})
         others = [template for template in templates if template is not full]
         # What one namespace gives up moves to those that want it.

@@ -98,7 +98,7 @@ class _Commands(click.Group):
         module = _OTHER_COMMANDS.get(cmd_name)
         if module is None:
             return super().get_command(ctx, cmd_name)
-        command = getattr(importlib.import_module(module), cmd_name)
+        command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         return command if isinstance(command, click.Command) else None
 
 

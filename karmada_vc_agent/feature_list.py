@@ -3,6 +3,7 @@
 from karmada_vc_agent.features.adoption.feature import FEATURE as ADOPTION
 from karmada_vc_agent.features.certificate.feature import FEATURE as CERTIFICATE
 from karmada_vc_agent.features.checkpoint.feature import FEATURE as CHECKPOINT
+from karmada_vc_agent.features.deletion_brake.feature import FEATURE as DELETION_BRAKE
 from karmada_vc_agent.features.escapes.feature import FEATURE as ESCAPES
 from karmada_vc_agent.features.found.feature import FEATURE as FOUND
 from karmada_vc_agent.features.gateway.feature import FEATURE as GATEWAY
@@ -28,5 +29,6 @@ FEATURES: tuple[Feature, ...] = (
     CERTIFICATE,
     OBJECTS,
     FOUND,
+    DELETION_BRAKE,  # before what is deleted leaves the checkpoint
     CHECKPOINT,
 )

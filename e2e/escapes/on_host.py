@@ -509,6 +509,8 @@ def _take_node(scene: Scene) -> object:
     )
 
 
+_MANY_LABELS = {f"k{number}": "v" for number in range(2000)}
+"""The agent would keep them in memory for each pod."""
 _BY_PLACEMENT = "refused (422) by `pod-placement`"
 _NO_RIGHT = "forbidden (403), no right"
 
@@ -525,6 +527,11 @@ ATTEMPTS = (
         "Host: the same with the own selector",
         _BY_PLACEMENT,
         _pod(nodeName="{foreign}", nodeSelector="{own}"),
+    ),
+    Attempt(
+        "Host: a pod that selects its nodes by thousands of labels",
+        _BY_PLACEMENT,
+        lambda scene: _pod(nodeSelector=_MANY_LABELS | scene.mine.selector)(scene),
     ),
     Attempt(
         "Host: a pod with affinity to a foreign node and all tolerations",

@@ -10,6 +10,7 @@ from typing import Any
 
 from karmada_vc_agent.access.policy_owner import ANY_CLUSTER, GROUP, PolicyOwner
 from karmada_vc_agent.access.templates import cel_list, cel_text, fragments, objects
+from karmada_vc_agent.model.core import OF_POD
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.karmada import KARMADAS_DOMAIN
 from karmada_vc_agent.model.objects import Object
@@ -56,6 +57,7 @@ _TABLES = {
         f"k.startsWith({cel_text(each)})" for each in guards.PROXY_CONFIGS
     ),
     "karmadas_domain": KARMADAS_DOMAIN,
+    "labels_of_pod": OF_POD,
     "load_balancer_keys": shared_keys.LOAD_BALANCER_KEYS,
     "of_all_proxies": references.OF_ALL_PROXIES,
     "pattern_ends": guards.PATTERN_ENDS,

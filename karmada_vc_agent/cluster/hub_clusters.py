@@ -130,6 +130,10 @@ class HubClusters:
         """Whether the hub has told if there is a Cluster of a name, once the store is synced."""
         store.add_handler(self._changed)
 
+    def is_listed(self, name: str) -> bool:
+        """Whether the hub has listed the Cluster of a name, if there is one."""
+        return self.store.is_synced and self.has_told(name)
+
     def id_of(self, name: str) -> str:
         """Return the id of a virtual cluster, whether it is served or not."""
         return cluster_id(self._host_uid, name)

@@ -124,7 +124,8 @@ class ClusterStatusController:
         """Sync the status of one Cluster; ends when the Cluster is gone."""
         vc, cluster = self._virtual_clusters.get(name), self._clusters.ours(name)
         if vc is None or cluster is None:
-            self._o.scopes.end(name)
+            if vc is None or self._clusters.is_listed(name):
+                self._o.scopes.end(name)  # also what was kept since it ended
             return None
         if CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
             return FINALIZER_WAIT

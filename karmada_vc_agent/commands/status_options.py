@@ -38,7 +38,8 @@ class Row:
 
     ready: None before its host was looked at. works: by state. hub_contact: when the hub last
     accepted what the agent reports, in seconds since 1970; None = never. is_hub_reached: whether it
-    does now. orphaned: host objects whose Work the hub does not list.
+    does now. orphaned: host objects whose Work the hub does not list. abnormal: conditions of its
+    Cluster that are not normal.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Row:
     hub_contact: float | None
     is_hub_reached: bool
     orphaned: int = 0
+    abnormal: tuple[str, ...] = ()
 
 
 @click.command("status", epilog=_EPILOG, short_help="Show the virtual clusters of an agent.")
@@ -65,7 +67,8 @@ def status(name: str, metrics_url: str, form: str) -> None:
 
     HUB is `now` while the hub accepts what the agent reports. Otherwise it says since when it does
     not: the hub's picture is of that time, and so is what the agent knows of the Works. ORPHANED
-    counts host objects without a Work; karmada-vc-agent leave --prune lists them.
+    counts host objects without a Work; karmada-vc-agent leave --prune lists them. Below are the
+    conditions of Clusters that are not normal, such as DeletionsHeld.
     """
     with one_line_errors():
         rows = _rows(metrics_url)
@@ -84,7 +87,8 @@ def rows_of(text: str) -> list[Row]:
         for sample in family.samples:
             cluster = sample.labels.get("member_cluster")
             if cluster is not None:
-                label = sample.labels.get("state") or sample.labels.get("server") or ""
+                labels = (sample.labels.get(key) for key in ("state", "server", "condition"))
+                label = next(filter(None, labels), "")
                 found[cluster][sample.name, label] = sample.value
             elif sample.name == "api_server_reachable" and sample.labels.get("server") == _HUB:
                 reached = sample.value
@@ -110,6 +114,11 @@ def _row(name: str, values: dict[tuple[str, str], float], *, is_reached: bool) -
         hub_contact=values.get(("virtual_cluster_last_contact_timestamp_seconds", _HUB)),
         is_hub_reached=is_reached and bool(values.get(("virtual_cluster_reports_accepted", ""), 1)),
         orphaned=int(values.get(("orphaned_objects", ""), 0)),
+        abnormal=tuple(
+            condition
+            for family, condition in sorted(values)
+            if family == "virtual_cluster_condition_abnormal"
+        ),
     )
 
 
@@ -133,6 +142,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "nodes": {"total": found["nodes"], "ready": found["ready_nodes"]},
         "works": found["works"],
         "orphanedObjects": found["orphaned"],
+        "abnormalConditions": list(row.abnormal),
         "hub": {"reached": found["is_hub_reached"], "lastContact": contact},
     }
 
@@ -141,10 +151,12 @@ def _table(rows: list[Row], now: datetime) -> str:
     head = ("NAME", "READY", "NODES", "WORKS", "FAILED", "WAITING", "ORPHANED", "HUB")
     lines = [head, *(_cells(row, now) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
+    table = [
         "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
-    )
+    ]
+    abnormal = [f"{row.name}: {', '.join(row.abnormal)}" for row in rows if row.abnormal]
+    return "\n".join([*table, *abnormal])
 
 
 def _cells(row: Row, now: datetime) -> tuple[str, ...]:

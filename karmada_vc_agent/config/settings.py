@@ -143,6 +143,26 @@ class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     ] = True
 
 
+class DeletionBrakeSettings(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"
+):
+    """When deletions by the hub are held."""
+
+    share: Annotated[
+        float,
+        Range(zero="any"),
+        Help(
+            "Share of the objects of a virtual cluster: if the hub deletes more than that within "
+            "the window, the agent holds the deletions ([ADR 76](adr/0076-deletion-brake.md)). 1: "
+            "none is held."
+        ),
+    ] = 0.3
+    at_least: Annotated[int, Range(1), Help("Fewer deletions than that are never held.")] = 10
+    window: Annotated[_Positive, Help("Within that time deletions are counted together.")] = (
+        Duration(300)
+    )
+
+
 class AgentConfig(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=camel
 ):
@@ -459,6 +479,9 @@ class AgentConfig(
     checkpoint: Annotated[CheckpointSettings, Help("What is kept for a start without the hub.")] = (
         CheckpointSettings()
     )
+    deletion_brake: Annotated[
+        DeletionBrakeSettings, Help("When deletions wait for a confirmation.")
+    ] = DeletionBrakeSettings()
     virtual_clusters: Annotated[
         tuple[VirtualCluster, ...],
         Help("The virtual clusters; at least one, unless there is another source of them."),

@@ -30,8 +30,12 @@ class TokenBucket:
         """Take one token if there is one now."""
         if self.reserve() <= 0:
             return True
-        self._tokens += 1.0
+        self.give_back()
         return False
+
+    def give_back(self) -> None:
+        """Return a token that was reserved and is not used."""
+        self._tokens += 1.0
 
     def try_take_or_owe(self) -> bool:
         """Take one token, or owe it, up to a burst: a flow above the rate gets none at all."""

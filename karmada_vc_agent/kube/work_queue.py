@@ -12,6 +12,7 @@ wait for the same thing (shared_back_off.py); or it is not retried at all.
 import asyncio
 import heapq
 import itertools
+import math
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable
@@ -226,8 +227,14 @@ class WorkQueue(Generic[K]):
         self.retry_now(failed.__contains__)
 
     def _send_scout(self, key: K, delay_s: float) -> None:
+        """Enqueue a key after a delay, unless it is due before that anyway."""
+        after_s = max(delay_s, self._reserve(key))
+        due = asyncio.get_running_loop().time() + after_s
+        if key in self._queued or self._due.get(key, math.inf) <= due:
+            self._give_back(key)
+            return
         self.instrument.retried()
-        self.add_after(key, max(delay_s, self._reserve(key)))
+        self.add_after(key, after_s)
 
     def _reserve(self, key: K) -> float:
         """Take a retry from the limit of the group; return the seconds to wait for it."""
@@ -237,6 +244,10 @@ class WorkQueue(Generic[K]):
         if group not in self._retries:
             self._retries[group] = self._new_retries()
         return self._retries[group].reserve()
+
+    def _give_back(self, key: K) -> None:
+        if self._new_retries is not None:
+            self._retries[self.group_of(key)].give_back()
 
     async def take(self) -> K:
         """Wait for the next key; `done` must follow. Raises QueueClosedError."""

@@ -2,20 +2,45 @@
 
 A kept Pod costs 1.25 KB like this against 32.9 KB as the generated client's object
 (docs/adr/0001-stack.md). Structs drop unknown fields: never write one back.
+
+Tenants and nodes may fill an object of 1.5 MB with tiny entries, which hold seven times that, and
+make many of them. So of each map and list only so much is kept (docs/adr/0077).
 """
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
 
 from msgspec import Struct, field
 
+OF_NODE = 1024
+"""Labels, addresses and resources that are kept of a Node."""
+OF_POD = 64
+"""Labels of a selector, containers with requests, and requests of one, that are kept of a Pod."""
 
-class Meta(Struct, rename="camel", gc=False):
-    """Metadata of a Node or Pod."""
+
+def _first(most: int, values: dict[str, Any]) -> dict[str, Any]:
+    return values if len(values) <= most else dict(islice(values.items(), most))
+
+
+class PodMeta(Struct, rename="camel", gc=False):
+    """Metadata of a Pod."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     deletion_timestamp: str | None = None
+
+
+class Meta(PodMeta, rename="camel", gc=False):
+    """Metadata of a Node, and of a Pod whose labels are read."""
+
     labels: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Keep so many labels."""
+        self.labels = _first(OF_NODE, self.labels)
 
 
 class StatusCondition(Struct, rename="camel", gc=False):
@@ -44,6 +69,12 @@ class NodeStatus(Struct, rename="camel", gc=False):
     conditions: list[StatusCondition] = field(default_factory=list)
     node_info: NodeInfo = field(default_factory=NodeInfo)
     addresses: list[NodeAddress] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Keep what is read, and so many resources and addresses."""
+        self.allocatable = _first(OF_NODE, self.allocatable)
+        self.conditions = [each for each in self.conditions if each.type == "Ready"]
+        del self.addresses[OF_NODE:]
 
 
 class Taint(Struct, gc=False, frozen=True):
@@ -78,11 +109,20 @@ class ResourceRequirements(Struct, gc=False):
 
     requests: dict[str, str | int | float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Keep so many."""
+        self.requests = _first(OF_POD, self.requests)
+
 
 class Container(Struct, gc=False):
     """A container or init container."""
 
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+
+
+def _requesting(containers: Iterable[Container]) -> list[Container]:
+    found = (each for each in containers if each.resources.requests)
+    return list(islice(found, OF_POD))
 
 
 class PodSpec(Struct, rename="camel"):
@@ -94,6 +134,12 @@ class PodSpec(Struct, rename="camel"):
     init_containers: list[Container] = field(default_factory=list)
     overhead: dict[str, str | int | float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Keep so many labels of the selector, and containers that request something."""
+        self.node_selector = _first(OF_POD, self.node_selector)
+        self.containers = _requesting(self.containers)
+        self.init_containers = _requesting(self.init_containers)
+
 
 class PodStatus(Struct, gc=False):
     """Status of a Pod."""
@@ -104,7 +150,7 @@ class PodStatus(Struct, gc=False):
 class Pod(Struct):
     """A Pod of the host."""
 
-    metadata: Meta
+    metadata: PodMeta
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)
 
@@ -112,3 +158,9 @@ class Pod(Struct):
     def is_finished(self) -> bool:
         """Whether the Pod has finished and holds no resources."""
         return self.status.phase in ("Succeeded", "Failed")
+
+
+class LabelledPod(Pod):
+    """A Pod that selectors are compared with; none is stored."""
+
+    metadata: Meta

@@ -51,7 +51,9 @@ class WorkParts:
         self._writers = writers = WorkWriters(
             common, readers, self.interpreting.interpreter, lambda: self.queue.due() > BUSY_WORKS
         )
-        self.reports = WorkReports(self.status_queue.add, common.clock.now, common.scopes)
+        self.reports = WorkReports(
+            self.status_queue.add, common.clock.now, common.scopes, common.stores.kept.take_status
+        )
         self.bounds, self.watches, self.scope = readers.bounds, readers.watches, readers.scope
         self.informers, self.group_informers = readers.informers, readers.group_informers
         self.contexts, self.store_of = readers.contexts, readers.store_of

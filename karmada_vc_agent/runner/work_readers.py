@@ -34,6 +34,7 @@ class WorkReaders:
             lambda gvk: policy_for(gvk, namespaced=False, configured=kinds) is Policy.SHARE,
             signals.work_due.emit,
             signals.bound_met.emit,
+            common.stores.kept.take_status,
         )
         self.watches = WorkWatches(
             hub,

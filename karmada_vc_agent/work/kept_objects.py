@@ -32,6 +32,8 @@ from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS, POD_S
 
 SMALL = 16 * 2**10
 """Kinds that the agent adds to namespaces are kept whole up to this size, over any bound."""
+SMALL_STATUS = 3 * 2**10
+"""Statuses of Works are kept whole up to this size, over any bound."""
 _METADATA = (
     *("name", "namespace", "uid", "resourceVersion", "generation"),
     *("creationTimestamp", "deletionTimestamp"),
@@ -53,6 +55,8 @@ _READ_KINDS = _OWN_KINDS | HOLDERS.keys() | WITH_PODS | {NAMESPACE.group_kind}
 
 _Key = tuple[str, str]
 """API version and uid: informers of two versions of a kind keep an object each."""
+_STATUS = "status"
+"""Of a Work, in place of its API version."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -90,13 +94,13 @@ class Account:
 
 
 class Whole(dict[str, Any]):
-    """A complete object, which counts for as long as it is in memory."""
+    """A complete object or status, which counts for as long as it is in memory."""
 
     __slots__ = ("__weakref__", "_account", "_counted")
 
-    def __init__(self, obj: Object, account: Account, size: int) -> None:
+    def __init__(self, obj: Object, account: Account, key: _Key, size: int) -> None:
         super().__init__(obj)
-        self._account, self._counted = account, (_key(obj), size)
+        self._account, self._counted = account, (key, size)
         account.add(*self._counted)
 
     def __del__(self) -> None:
@@ -132,7 +136,7 @@ class ObjectIdentity(dict[str, Any]):
 
 
 class KeptObjects:
-    """Decides what is kept of host objects.
+    """Decides what is kept of host objects, and of what Works report of them.
 
     cluster_on: returns the virtual cluster that has a host namespace, "" if none: what lies there
     counts for it, whatever its label says. over: a virtual cluster that has more than is kept, and
@@ -161,19 +165,33 @@ class KeptObjects:
         if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
             return ObjectIdentity(obj)
         cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
-        vc = self._virtual_clusters.get(cluster)
-        bounds = vc.bounds if vc is not None else Bounds()
-        account = self._accounts.setdefault(cluster if vc is not None else "", Account())
-        size = bytes_of(obj)
-        is_within = size <= OBJECT_BYTES and (
-            not bounds.bytes or account.used_with(_key(obj), size) <= bounds.bytes
-        )
+        bounds, account = self._account_of(cluster)
+        size, key = bytes_of(obj), _key(obj)
+        is_within = size <= OBJECT_BYTES and _has_room(bounds, account, key, size)
         if is_within or (size <= SMALL and kind in _OWN_KINDS):
-            whole = self._whole[_key(obj)] = Whole(obj, account, size)
+            whole = self._whole[key] = Whole(obj, account, key, size)
             return whole
         if not account.over:
             self.over.emit(cluster, text_of(bounds))
         return ObjectIdentity(obj, account)
+
+    def take_status(self, cluster: str, uid: str, status: Object) -> Object | None:
+        """Return the status of a Work as it is kept; None = no room for what it reflects."""
+        size = 0 if isinstance(status, Whole) else bytes_of(status)
+        if size <= SMALL_STATUS:
+            return status
+        bounds, account = self._account_of(cluster)
+        key = (_STATUS, uid)
+        if _has_room(bounds, account, key, size):
+            return Whole(status, account, key, size)
+        if not account.over:
+            self.over.emit(cluster, text_of(bounds))
+        return None
+
+    def _account_of(self, cluster: str) -> tuple[Bounds, Account]:
+        vc = self._virtual_clusters.get(cluster)
+        account = self._accounts.setdefault(cluster if vc is not None else "", Account())
+        return vc.bounds if vc is not None else Bounds(), account
 
     def met(self) -> Iterable[tuple[str, str]]:
         """Return (virtual cluster, bound) of those that have more than is kept."""
@@ -192,6 +210,10 @@ class HostCodec(RawCodec):
     def trim(self, obj: Object) -> Object:
         """Return what is kept of an object."""
         return self._kept.take(super().trim(obj))
+
+
+def _has_room(bounds: Bounds, account: Account, key: _Key, size: int) -> bool:
+    return not bounds.bytes or account.used_with(key, size) <= bounds.bytes
 
 
 def held_bytes(obj: Object) -> int:

@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
 from karmada_vc_agent.model.memory import bytes_of
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, uid_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, maps_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.refusal import Code, Refusal
 from karmada_vc_agent.work.rules.bounded_works import (
@@ -21,6 +21,7 @@ from karmada_vc_agent.work.rules.bounded_works import (
     measure,
     shared_name,
 )
+from karmada_vc_agent.work.work_statuses import without_reflected
 from karmada_vc_agent.work.works import WorkKey, is_trimmed, key_of_work, manifests_of, trim
 
 NAMESPACES_KEPT = 50
@@ -29,6 +30,16 @@ NOT_MEASURED = Measure(0, 0, (), ())
 """Of a Work that nobody reads."""
 
 IsShared = Callable[[GroupVersionKind], bool]
+KeepStatus = Callable[[str, str, Object], Object | None]
+"""See KeptObjects.take_status()."""
+_CUT = "cut"
+"""Marks an entry that has more on the hub: it differs from every one that is to be written."""
+
+
+def keep_all(_cluster: str, _uid: str, status: Object) -> Object:
+    """Keep any status as it is."""
+    return status
+
 
 _AMOUNTS: Mapping[str, Callable[[Bounds], str]] = {
     WORKS: lambda bounds: f"{bounds.works} Works",
@@ -44,7 +55,8 @@ _HELP_OF_OTHERS = "delete what is not needed, or have"
 class WorkBounds:
     """Which Works, and which manifests in them, are out.
 
-    is_shared: whether objects of a kind are shared between virtual clusters. on_change: told of
+    kept: what is kept of a status. is_shared: whether objects of a kind are shared between virtual
+    clusters. on_change: told of
     a Work that came in or went out because of another one. on_met: told of a virtual cluster
     and what it has too much of, once each time that begins.
     """
@@ -55,7 +67,9 @@ class WorkBounds:
         is_shared: IsShared = lambda _: False,
         on_change: Callable[[WorkKey], None] = lambda _: None,
         on_met: Callable[[str, str], None] = lambda *_: None,
+        kept: KeepStatus = keep_all,
     ) -> None:
+        self._kept = kept
         self._virtual_clusters = virtual_clusters
         self._is_shared = is_shared
         self._on_change = on_change
@@ -95,7 +109,19 @@ class WorkBounds:
             self._whole.pop(key, None)
         elif not is_trimmed(work):
             self._whole[key] = work
+            self._trim_status(cluster, work)
         self._moved(cluster, line, changed)
+
+    def _trim_status(self, cluster: str, work: Object) -> None:
+        entries = maps_at(work, "status", "manifestStatuses")
+        if not any("status" in entry for entry in entries):
+            return
+        kept = self._kept(cluster, uid_of(work), work["status"])
+        if kept is None:
+            kept = without_reflected(work["status"])
+            for entry in kept["manifestStatuses"]:
+                entry[_CUT] = True
+        work["status"] = kept
 
     def gone(self, work: Object) -> None:
         """Forget a Work that is no longer there."""

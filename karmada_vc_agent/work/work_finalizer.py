@@ -90,8 +90,8 @@ class WorkFinalizer:
         self._taken: dict[WorkKey, Object] = scopes.keep_by(itemgetter(0))
         self._barred: dict[str, str] = scopes.keep()
         self._preserved: dict[str, bool] = scopes.keep()
-        self.strike: Callable[[str, str], Awaitable[None]] = _nothing_saved
-        """Called with virtual cluster and name before the objects of a Work are removed."""
+        self.before_removal: list[Callable[[str, Object], Awaitable[None]]] = []
+        """Awaited with a virtual cluster and a Work, before the objects of that are removed."""
 
     def preserve(self, cluster: str, *, is_on: bool) -> None:
         """Have all Works of a virtual cluster leave what they created, or as each of them says.
@@ -100,8 +100,13 @@ class WorkFinalizer:
         """
         self._preserved[cluster] = is_on
 
-    def _preserves(self, vc: VirtualCluster, work: Object) -> bool:
-        is_all_kept = self._preserved.get(vc.name) or self._clusters.preserves(vc.name)
+    def is_removing(self, cluster: str) -> bool:
+        """Whether the host removes a virtual cluster, not only the hub its Cluster."""
+        return cluster in self._preserved and self._clusters.is_deleting(cluster)
+
+    def preserves(self, cluster: str, work: Object) -> bool:
+        """Whether what a Work created stays when it is deleted."""
+        is_all_kept = self._preserved.get(cluster) or self._clusters.preserves(cluster)
         return is_all_kept or is_preserved(work)
 
     def is_due(self, cluster: str, work: Object) -> bool:
@@ -149,6 +154,10 @@ class WorkFinalizer:
         self._cleaned.pop(key, None)
         self._taken.pop(key, None)
 
+    def abandon(self, cluster: str, name: str, uid: str) -> None:
+        """Leave what a Work created: only its finalizer is removed."""
+        self._cleaned[cluster, name] = uid
+
     def _is_cleaned(self, work: Object) -> bool:
         return self._cleaned.get(key_of_work(work)) == uid_of(work)
 
@@ -165,7 +174,8 @@ class WorkFinalizer:
             if doubt := doubt_of(self._hub.history, self._host.history):
                 raise NotReadyError(doubt)
             self._wait_for_works(vc)
-            await self.strike(*key)
+            for wait in self.before_removal:
+                await wait(vc.name, work)
             if await self._clean(vc, work):
                 self._cleaned[key] = metadata["uid"]
         if not is_held or self._taken.pop(key, None) is not None:
@@ -195,7 +205,7 @@ class WorkFinalizer:
     async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
         """Remove what a Work created; return False if it was abandoned and still exists."""
         is_up = self._clusters.is_ready(vc.name) or self._clusters.is_deleting(vc.name)
-        if not is_up and not self._preserves(vc, work):
+        if not is_up and not self.preserves(vc.name, work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
             failures = await self._remove_all(vc, work)
@@ -238,7 +248,7 @@ class WorkFinalizer:
             if self._is_left_to(others, item):
                 return None
             self._wait_for_users(vc, work, manifest)
-            return await self._manifests.remove(item, preserve=self._preserves(vc, work))
+            return await self._manifests.remove(item, preserve=self.preserves(vc.name, work))
         return Failure(guard.problem)
 
     def _is_left_to(self, others: set[str], item: WorkManifest) -> bool:
@@ -271,7 +281,7 @@ class WorkFinalizer:
         if not _is_namespace(manifest):
             return
         namespace = text_at(manifest, "metadata", "name")
-        stays = self._preserves(vc, work)
+        stays = self.preserves(vc.name, work)
         for name in () if stays else self._works.unreadable(vc.name):
             text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
             raise RetryError(text)
@@ -296,10 +306,6 @@ async def remove_finalizer(hub: ApiClient, work: Object) -> Object:
     rest = [name for name in metadata.get("finalizers") or () if name != EXECUTION_FINALIZER]
     patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
     return await hub.merge_patch(work_path(metadata["namespace"], metadata["name"]), patch)
-
-
-async def _nothing_saved(_cluster: str, _work: str) -> None:
-    return
 
 
 def _is_namespace(manifest: Object) -> bool:

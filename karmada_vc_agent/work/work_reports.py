@@ -7,12 +7,15 @@ So no repair waits for a hub that does not answer.
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import cast
 
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.model.objects import Object, maps_at, uid_of
 from karmada_vc_agent.work.rules.manifest_status import ManifestStatus, merge_entries
 from karmada_vc_agent.work.rules.work_status import compose_work_status
+from karmada_vc_agent.work.work_bounds import KeepStatus, keep_all
+from karmada_vc_agent.work.work_statuses import without_reflected
 from karmada_vc_agent.work.works import WorkKey, is_listed, key_of_work, manifests_of
 
 
@@ -38,12 +41,18 @@ class Report:
 class WorkReports:
     """Keeps the newest report of each Work.
 
-    due: called with the Works to write. now: the time as Kubernetes writes it.
+    due: called with the Works to write. now: the time as Kubernetes writes it. kept: returns a
+    status of a Work (virtual cluster, uid) as it is kept, None where only its health is.
     """
 
     def __init__(
-        self, due: Callable[[WorkKey], None], now: Callable[[], str], scopes: Scopes
+        self,
+        due: Callable[[WorkKey], None],
+        now: Callable[[], str],
+        scopes: Scopes,
+        kept: KeepStatus = keep_all,
     ) -> None:
+        self._kept = kept
         self._due = due
         self._now = now
         self._reports: dict[WorkKey, Report] = scopes.keep_by(itemgetter(0))
@@ -62,6 +71,12 @@ class WorkReports:
         work = self.as_told(work)
         before = work.get("status")
         status = compose_work_status(before, conditions, entries, manifests_of(work), at)
+        kept = self._kept(key[0], uid_of(work), status)
+        if kept is None:
+            status = without_reflected(status)
+            entries = cast("list[ManifestStatus]", maps_at(status, "manifestStatuses"))
+        else:
+            status = kept
         if status == (before or {}):
             return
         former = self._reports.get(key)

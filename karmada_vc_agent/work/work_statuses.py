@@ -27,7 +27,7 @@ async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
     except (UnwritableError, ApiError) as error:
         if isinstance(error, ApiError) and not _is_about_content(error):
             raise
-        status = _without_reflected(status)
+        status = without_reflected(status)
         answer = await hub.replace_tersely(path, {**named, "status": status})
     return {**work, "metadata": answer["metadata"], "status": status}
 
@@ -37,7 +37,7 @@ def _is_about_content(error: ApiError) -> bool:
     return is_too_large or isinstance(error, InvalidError)
 
 
-def _without_reflected(status: Object) -> Object:
+def without_reflected(status: Object) -> Object:
     """Return a status with only the health of each manifest."""
     entries = [
         {key: value for key, value in entry.items() if key != "status"}

@@ -10,7 +10,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError, UnreadableError
-from karmada_vc_agent.model.core import Pod
+from karmada_vc_agent.model.core import LabelledPod
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, key_of, labels_of
 from karmada_vc_agent.work.noted_objects import NotedObjects
@@ -32,7 +32,7 @@ class Adoptions:
         self._host = host
         self._kept = kept
         self._owns_node = owns_node
-        self._codec = StructCodec(Pod)
+        self._codec = StructCodec(LabelledPod)
 
     async def settle(
         self, resource: Resource, wanted: Object, live: Object, as_user: str

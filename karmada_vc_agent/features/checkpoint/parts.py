@@ -79,7 +79,9 @@ class CheckpointParts:
         clusters.store.add_handler(lambda *_: self.writer.clusters_changed())
         for store in rules:
             store.add_handler(lambda *_: self.writer.rules_changed())
-        works.finalizer.strike = self.writer.strike
+        works.finalizer.before_removal.append(
+            lambda cluster, work: self.writer.strike(cluster, work["metadata"]["name"])
+        )
         common.clients.host.history.on_back(self.writer.host_went_back)
         common.clients.hub.history.on_settled(self.writer.hub_went_back)
 

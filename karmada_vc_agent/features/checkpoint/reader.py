@@ -77,7 +77,7 @@ def log_refusal(name: str, refusal: UnusableError) -> None:
 async def why_unusable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -> str:
     """Return why nothing can be served from the checkpoint now, "" if something can.
 
-    Asked before this process leads; changes nothing. Raises KubeError.
+    Gauge before this process leads; changes nothing. Raises KubeError.
     """
     state = AgentState(host, config.agent_namespace, config.agent_name)
     with suppress(NotFoundError):

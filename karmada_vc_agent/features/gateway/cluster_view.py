@@ -22,7 +22,7 @@ from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
 class ServedResources:
     """What the host serves, by path; made anew when the host serves others.
 
-    Asked by the loop and by threads: what they see is whole.
+    Gauge by the loop and by threads: what they see is whole.
     """
 
     def __init__(self) -> None:

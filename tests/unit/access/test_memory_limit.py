@@ -9,6 +9,7 @@ from karmada_vc_agent.model.memory import OBJECT_BYTES, SMALL_BYTES, SPREAD, STO
 from karmada_vc_agent.model.quantity import whole_units
 from karmada_vc_agent.runner.queues import half
 from karmada_vc_agent.work.in_flight import LARGE_AT_ONCE
+from karmada_vc_agent.work.kept_objects import SMALL_STATUS
 from karmada_vc_agent.work.side_by_side import AT_ONCE
 
 TENANTS = 2
@@ -23,7 +24,8 @@ before and after; each as large as the manifest at most. Bodies are a twentieth 
 
 def test_two_tenants_that_fill_all_bounds_leave_a_fifth_of_the_limit() -> None:
     config, bounds = AgentConfig(), Bounds()
-    kept = TENANTS * 2 * bounds.bytes  # Works, and objects on the host
+    kept = TENANTS * 2 * bounds.bytes  # Works; objects on the host and what is reflected of them
+    kept += TENANTS * (bounds.works or 0) * SMALL_STATUS
     workers = TENANTS * half(config.concurrent_work_syncs)
     small = workers * AT_ONCE * SMALL_BYTES * COPIES
     large = LARGE_AT_ONCE * OBJECT_BYTES * COPIES

@@ -46,6 +46,23 @@ def test_table_says_how_old_the_picture_is() -> None:
     assert here[1].endswith("now")
 
 
+def test_conditions_that_are_not_normal_are_below_the_table() -> None:
+    metric = "virtual_cluster_condition_abnormal"
+    text = METRICS.replace("REACHED", "1") + "".join(
+        f'{metric}{{member_cluster="branch-b",condition="{name}"}} 1\n'
+        for name in ("ObjectsOrphaned", "DeletionsHeld")
+    )
+    rows = rows_of(text)
+    assert written(rows, "table", NOW).splitlines()[3:] == [
+        "branch-b: DeletionsHeld, ObjectsOrphaned"
+    ]
+    found = json.loads(written(rows, "json", NOW))
+    assert [each["abnormalConditions"] for each in found] == [
+        [],
+        ["DeletionsHeld", "ObjectsOrphaned"],
+    ]
+
+
 def test_what_the_hub_does_not_accept_is_as_old_as_what_it_does_not_get() -> None:
     text = METRICS.replace("REACHED", "1").replace(
         'accepted{member_cluster="branch-a"} 1', 'accepted{member_cluster="branch-a"} 0'

@@ -473,6 +473,22 @@ async def test_change_that_many_keys_of_a_cause_wait_for_takes_no_retries_from_t
     assert elapsed_s() == 1.0
 
 
+async def test_keys_whose_cause_ended_take_one_retry_each_from_the_limit() -> None:
+    clock = asyncio.get_running_loop().time
+    queue: WorkQueue[str] = WorkQueue(
+        lambda key: key[0], 1.0, 10.0, lambda: TokenBucket(0.1, 60, clock)
+    )
+    for number in range(50):
+        queue.blame(f"a{number}", ["a"])
+    for _ in range(50):
+        key = await queue.take()
+        queue.forget(key)
+        queue.done(key)
+    queue.add_rate_limited("a0")
+    assert await queue.take() == "a0"
+    assert elapsed_s() == 2.0
+
+
 async def test_additions_that_are_no_retries_are_not_limited() -> None:
     clock = asyncio.get_running_loop().time
     queue: WorkQueue[str] = WorkQueue(

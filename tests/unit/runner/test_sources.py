@@ -9,6 +9,8 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.origins import Origin
 from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.features.deletion_brake import controller as deletion_brake
+from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake
 from karmada_vc_agent.features.escapes import escape_detector, evictions
 from karmada_vc_agent.features.gateway import admin_role
 from karmada_vc_agent.features.host_events import controller as host_events
@@ -275,6 +277,19 @@ CASES = [
         lambda world: world.parts.orphaned.note(A, ["x"]),
         {A},
     ),
+    Case(
+        cluster_controllers.cluster_status,
+        13,
+        lambda world: world.parts.common.part(DeletionBrake).reported.emit(A),
+        {A},
+    ),
+    Case(
+        deletion_brake.setup,
+        0,
+        lambda world: world.parts.common.part(DeletionBrake).changed.emit(A),
+        {A},
+    ),
+    Case(deletion_brake.setup, 1, lambda world: world.parts.common.scopes.end(A), {A}),
     Case(work_controllers.orphans, 0, seen(lambda world: world.hub.remove(WORK)), {ALL}),
     Case(work_controllers.orphans, 1, host_restored, {ALL}),
     Case(service_names.setup, 0, CLAIM, {SERVICE_NAMES}),

@@ -15,6 +15,7 @@ from karmada_vc_agent.kube.retries import WRITE_ATTEMPTS
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN, PRESERVE_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.runner import cluster_controllers
 from karmada_vc_agent.work.target import WorkManifest
 from tests.fakes import objects
 from tests.fakes.misled import mislead
@@ -404,6 +405,24 @@ async def test_cluster_that_leaves_preserving_counts_though_its_works_lost_the_m
     await world.execution.reconcile(KEY)
     live = world.host.live(SETTINGS)
     assert CLUSTER_LABEL not in labels_of(live)
+    assert world.hub.find(WORK) is None
+
+
+async def test_object_stays_that_is_preserved_since_before_the_hub_listed_its_clusters(
+    world: World,
+) -> None:
+    """So it is where a removal goes on after a start without the hub."""
+    await applied_and_deleted(world, objects.config_map())
+    cluster = world.hub.live(f"{CLUSTERS_PATH}/branch-a")
+    world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
+    world.restart()
+    world.clusters.store.is_synced = False
+    world.finalizer.preserve("branch-a", is_on=True)
+    assert await world.spec(cluster_controllers.cluster_status).reconcile("branch-a") is None
+    world.hub.seed(cluster)
+    world.look()
+    await world.execution.reconcile(KEY)
+    assert world.host.live(SETTINGS)
     assert world.hub.find(WORK) is None
 
 

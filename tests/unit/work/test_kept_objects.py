@@ -258,3 +258,23 @@ def test_an_account_lasts_while_anything_counts_on_it(keeping: Keeping) -> None:
     keeping.store.remove(large(8))
     assert list(keeping.kept.met()) == []
     assert isinstance(keeping.codec.trim(large(9)), ObjectIdentity)
+
+
+def status_of(megabytes: int) -> Object:
+    identifier = {"ordinal": 0, "version": "v1", "kind": "X", "resource": "", "name": "x"}
+    content = {str(number): "x" * 1000 for number in range(megabytes * 1000)}
+    entry = {"identifier": identifier, "health": "Healthy", "status": content}
+    return {"conditions": [], "manifestStatuses": [entry]}
+
+
+def test_what_works_report_of_objects_counts_with_these_while_it_is_in_memory() -> None:
+    keeping = Keeping()
+    kept = [keeping.kept.take_status("branch-a", f"uid-{n}", status_of(3)) for n in range(3)]
+    assert [each is None for each in kept] == [False, False, True]
+    assert keeping.over == ["branch-a"]
+    assert keeping.kept.take_status("branch-a", "uid-0", status_of(3)) == kept[0]  # a newer copy
+    assert keeping.kept.take_status("b", "uid-9", status_of(3)) is not None
+    small: Object = {"conditions": []}
+    assert keeping.kept.take_status("branch-a", "uid-4", small) is small
+    del kept
+    assert keeping.kept.take_status("branch-a", "uid-2", status_of(3)) is not None

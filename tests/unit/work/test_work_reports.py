@@ -4,6 +4,7 @@ from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.rules import work_conditions
 from karmada_vc_agent.work.rules.manifest_status import manifest_status
+from karmada_vc_agent.work.work_bounds import WorkBounds
 from karmada_vc_agent.work.work_reports import Report, WorkReports
 from karmada_vc_agent.work.works import key_of_work
 from tests.fakes import objects
@@ -47,3 +48,27 @@ def test_what_is_of_another_work_of_that_name_is_not_taken_along() -> None:
     suspended = work_conditions.dispatching(suspended=True)
     reports.tell(again, [suspended], [])
     assert report_of(reports, again).conditions == [suspended]
+
+
+def test_where_there_is_no_room_the_hub_has_the_health_alone_and_is_told_it_once() -> None:
+    maps = [objects.config_map(name) for name in ("one", "two")]
+    _, work = scene(*maps)
+    roomless = WorkReports(lambda _: None, lambda: "", Scopes(), lambda *_: None)
+    entries = [manifest_status(n, each, {"x": "y"}, "Healthy") for n, each in enumerate(maps)]
+    roomless.tell(work, [], entries)
+    report = report_of(roomless, work)
+    assert report.entries == report.status["manifestStatuses"]
+    assert report.entries == [{k: e[k] for k in ("identifier", "health")} for e in entries]
+
+    # Read from the hub with more than that, it is written once; then it is as it is to be.
+    bounds = WorkBounds({"branch-a": objects.virtual_cluster()}, kept=lambda *_: None)
+    for stored, is_due in (
+        ({**report.status, "manifestStatuses": entries}, True),
+        (report.status, False),
+    ):
+        work = {**work, "status": stored}
+        roomless.forget(key_of_work(work))
+        bounds.note(work)
+        assert not any("status" in each for each in work["status"]["manifestStatuses"])
+        roomless.tell(work, [], entries)
+        assert (roomless.of(key_of_work(work)) is not None) is is_due

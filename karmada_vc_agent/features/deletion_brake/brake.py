@@ -1,0 +1,239 @@
+"""Holds deletions that are too many at once, until they are confirmed or end (ADR 76).
+
+Before the objects of a Work are removed, all deletions that wait are counted together with those
+of the window. After a start, or a list of the hub, these are all that it has.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.features.deletion_brake.rules import (
+    RECORD_PREFIX,
+    Deletion,
+    Limits,
+    Recent,
+    Record,
+    count,
+    read_record,
+    record_of,
+)
+from karmada_vc_agent.kube.controller import NotReadyError
+from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, is_report
+from karmada_vc_agent.model.kinds import NAMESPACE
+from karmada_vc_agent.model.objects import Object, gvk_of, uid_of
+from karmada_vc_agent.work.work_finalizer import WorkFinalizer
+from karmada_vc_agent.work.works import Works, is_trimmed, manifests_of
+
+COUNTED_FOR_S = 1.0
+"""How long a count of Works is used; what is removed meanwhile is added to it."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What is known of one virtual cluster.
+
+    removed: objects deleted within the window when the hold began; None = nothing is held. report:
+    what the host remembers of it. permitted: Works whose objects may be removed, uid -> name.
+    pending: the other ones that are being deleted, by uid. shown: uids of those with an event.
+    remaining: objects but those of permitted Works.
+    """
+
+    recent: Recent
+    removed: int | None = None
+    report: Record | None = None
+    is_leaving: bool = False
+    permitted: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, Deletion] = field(default_factory=dict)
+    shown: set[str] = field(default_factory=set)
+    remaining: int = 0
+    counted_at: float = -math.inf
+
+
+class DeletionBrake:
+    """Decides which Works wait; changed: a virtual cluster whose deletions to look at.
+
+    reported: a virtual cluster of which something else is reported now.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        works: Works,
+        finalizer: WorkFinalizer,
+        state: AgentState,
+        scopes: Scopes,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._limits = limits
+        self._works = works
+        self._finalizer = finalizer
+        self._state = state
+        self._monotonic = monotonic
+        self._clusters = scopes.keep_each(lambda: _Counted(Recent(limits.window_s)))
+        self._seen: dict[str, None] = scopes.keep()
+        self.changed: Signal[[str]] = Signal()
+        self.reported: Signal[[str]] = Signal()
+
+    async def check(self, cluster: str, work: Object) -> None:
+        """Pass a Work whose objects may be removed. Raises NotReadyError while they are held."""
+        known, deletion = self._of(cluster), _deletion_of(work)
+        is_counted = not is_report(work) and not self._finalizer.preserves(cluster, work)
+        if not is_counted or deletion.uid in known.permitted or self._is_exempt(cluster, known):
+            return
+        if known.removed is None:
+            now = self._monotonic()
+            if now - known.counted_at >= COUNTED_FOR_S:
+                self._count(cluster, known)
+            removed = known.recent.count(now)
+            known.pending[deletion.uid] = deletion
+            if not self._is_too_much(known, removed):
+                _permit(known, deletion)
+                known.recent.add(deletion.objects, now)
+                return
+            known.removed = removed
+        elif deletion.uid not in known.pending:
+            known.pending[deletion.uid] = deletion
+        else:
+            raise _held(cluster)
+        self.changed.emit(cluster)
+        raise _held(cluster)
+
+    def held(self, cluster: str) -> Record | None:
+        """Count what is held; None = nothing is, or not any more.
+
+        Raises NotReadyError while the Works are not listed.
+        """
+        known = self._of(cluster)
+        store = self._works.store(cluster)
+        if known.removed is None:
+            return None
+        if store is None or not store.is_synced:
+            raise NotReadyError(f"the Works of cluster({cluster}) are not listed")
+        self._count(cluster, known)
+        is_over = not known.pending or not self._is_too_much(known, known.removed)
+        if is_over or self._is_exempt(cluster, known):
+            return None
+        total = known.removed + known.remaining
+        return record_of(known.pending.values(), known.removed, total)
+
+    def pending(self, cluster: str) -> list[Deletion]:
+        """Return what was held when it was counted last."""
+        return list(self._of(cluster).pending.values())
+
+    def report(self, cluster: str, record: Record) -> list[Deletion]:
+        """Show what is held; return what of it was not shown before."""
+        known = self._of(cluster)
+        if known.report != record:
+            known.report = record
+            self.reported.emit(cluster)
+        new = [each for uid, each in known.pending.items() if uid not in known.shown]
+        known.shown = set(known.pending)
+        return new
+
+    def release(self, cluster: str) -> list[str]:
+        """Hold nothing any more; return the Works that waited."""
+        known = self._of(cluster)
+        waiting = [each.work for each in known.pending.values()]
+        known.removed, known.counted_at = None, -math.inf
+        if known.report is not None:
+            known.report = None
+            self.reported.emit(cluster)
+        return waiting
+
+    def permit(self, cluster: str, confirmed: list[Deletion]) -> list[str]:
+        """Permit what is confirmed, and count none of it; return the Works that waited.
+
+        What was added to the list meanwhile is not among it.
+        """
+        known = self._of(cluster)
+        known.recent = Recent(self._limits.window_s)
+        waiting = self.release(cluster)
+        for deletion in confirmed:
+            _permit(known, deletion)
+        return waiting
+
+    def leaves(self, cluster: str) -> None:
+        """Hold nothing of a virtual cluster that an administrator removes with `leave`."""
+        self._of(cluster).is_leaving = True
+
+    def reported_of(self, cluster: str) -> Record | None:
+        """Return what is reported as held, None = nothing."""
+        return self._of(cluster).report if cluster in self._clusters else None
+
+    def recorded(self) -> list[str]:
+        """Return the virtual clusters of which the host remembers something."""
+        return list(self._state.values(RECORD_PREFIX))
+
+    def _of(self, cluster: str) -> _Counted:
+        known = self._clusters[cluster]
+        if cluster not in self._seen:
+            self._seen[cluster] = None
+            known.report = read_record(self._state.value(RECORD_PREFIX + cluster))
+            known.removed = known.report.removed if known.report is not None else None
+        return known
+
+    def _is_exempt(self, cluster: str, known: _Counted) -> bool:
+        return known.is_leaving or self._finalizer.is_removing(cluster)
+
+    def _is_too_much(self, known: _Counted, removed: int) -> bool:
+        deleted = removed + count(known.pending.values())
+        return self._limits.are_exceeded(deleted, removed + known.remaining)
+
+    def _count(self, cluster: str, known: _Counted) -> None:
+        """Count the Works of a virtual cluster as they are now."""
+        works = [work for work in self._works.of(cluster) if not is_report(work)]
+        there = {uid_of(work) for work in works}
+
+        def is_taken(uid: str, name: str) -> bool:
+            taken = self._finalizer.taken((cluster, name))
+            return uid not in there and taken is not None and uid_of(taken) == uid
+
+        known.permitted = {
+            uid: name
+            for uid, name in known.permitted.items()
+            if uid in there or is_taken(uid, name)
+        }
+        pending = {uid: each for uid, each in known.pending.items() if is_taken(uid, each.work)}
+        known.remaining = count(pending.values())
+        for work in works:
+            deletion = _deletion_of(work)
+            if deletion.uid in known.permitted:
+                continue
+            known.remaining += deletion.objects
+            if self._is_pending(cluster, work):
+                pending[deletion.uid] = deletion
+        known.pending, known.counted_at = pending, self._monotonic()
+
+    def _is_pending(self, cluster: str, work: Object) -> bool:
+        """Whether the agent is to remove the objects of a Work."""
+        if not self._finalizer.is_due(cluster, work) or self._finalizer.preserves(cluster, work):
+            return False
+        metadata = work["metadata"]
+        is_finalised = EXECUTION_FINALIZER not in (metadata.get("finalizers") or ())
+        return not (metadata.get("deletionTimestamp") and is_finalised)
+
+
+def _permit(known: _Counted, deletion: Deletion) -> None:
+    known.permitted[deletion.uid] = deletion.work
+    if known.pending.pop(deletion.uid, None) is not None:
+        known.remaining -= deletion.objects
+
+
+def _deletion_of(work: Object) -> Deletion:
+    """Return the deletion of a Work; a Namespace counts by the Works that have objects in it."""
+    measure = is_trimmed(work)
+    objects = (
+        sum(gvk_of(manifest).group_kind != NAMESPACE for manifest in manifests_of(work))
+        if measure is None
+        else measure.manifest_count
+    )
+    return Deletion(uid_of(work), work["metadata"]["name"], objects)
+
+
+def _held(cluster: str) -> NotReadyError:
+    text = f"deletions are held: karmada-vc-agent confirm-deletions {cluster} lists them"
+    return NotReadyError(text, [("deletions", cluster)])

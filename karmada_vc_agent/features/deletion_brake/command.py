@@ -1,0 +1,109 @@
+"""`karmada-vc-agent confirm-deletions`: decide on the deletions that an agent holds (ADR 76)."""
+
+import asyncio
+import sys
+from typing import Any
+
+import click
+
+from karmada_vc_agent.commands import shared_options
+from karmada_vc_agent.commands.command_errors import CommandError, one_line_errors
+from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.features.deletion_brake.rules import (
+    CONFIRM_PREFIX,
+    KEEP,
+    RECORD_PREFIX,
+    Record,
+    read_record,
+    state_path,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.kubeconfig import find_credentials
+from karmada_vc_agent.model.objects import dig
+from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
+
+_SHOWN = 10
+_EPILOG = """\b
+Examples:
+  # show what is held, and delete it after a question
+  karmada-vc-agent confirm-deletions branch-a --config agent.yaml --kubeconfig host.kubeconfig
+\b
+  # it was a mistake, and what was deleted is on the hub again: keep everything on the host
+  karmada-vc-agent confirm-deletions branch-a --keep --yes
+"""
+
+
+@click.command(
+    "confirm-deletions", epilog=_EPILOG, short_help="Decide on the deletions that an agent holds."
+)
+@click.argument("name")
+@click.option(
+    "--config",
+    "config_path",
+    type=shared_options.FilePath(),
+    help="Settings file of the agent, for its name and namespace.",
+)
+@shared_options.agent_name
+@shared_options.agent_namespace
+@shared_options.kubeconfig
+@click.option(
+    "--keep",
+    "keeps",
+    is_flag=True,
+    help="Let the hub delete the Works, and keep their objects on the host; Works that are created "
+    "again take them over.",
+)
+@click.option("--yes", "is_sure", is_flag=True, help="Skip the confirmation.")
+def confirm_deletions(**options: Any) -> None:
+    """Show the deletions of one virtual cluster that its agent holds, and carry them out.
+
+    The agent holds them since the hub deletes so much at once (condition DeletionsHeld). Only what
+    is shown is confirmed: if the hub deletes more meanwhile, run the command again.
+    """
+    with one_line_errors():
+        name: str = options["name"]
+        if problem := cluster_name_problem(name):
+            raise ConfigError("flags", "NAME", problem)
+        _, agent, namespace = shared_options.settings_and_agent(options)
+        host = find_credentials(options["kubeconfig"], in_cluster_first=True)
+        path = state_path(namespace, agent)
+        asyncio.run(_decide(host, path, name, keeps=options["keeps"], is_sure=options["is_sure"]))
+
+
+async def _decide(host: Credentials, path: str, name: str, *, keeps: bool, is_sure: bool) -> None:
+    """Show what is held, and annotate the agent's state. Raises CommandError, KubeError."""
+    async with ApiClient("host", host, user_agent="karmada-vc-agent-confirm") as client:
+        record = await _record(client, path, name)
+        if record is None:
+            click.echo(f"{name}: no deletion is held")
+            return
+        click.echo(
+            f"{name}: the hub deletes {record.objects + record.removed} of {record.total} objects; "
+            f"{record.removed} are deleted, {record.objects} are held"
+        )
+        click.echo(f"  Works: {listed(record.works, _SHOWN)}")
+        fate = "Keep" if keeps else "Delete"
+        if not is_sure and not sys.stdin.isatty():
+            raise CommandError(
+                "no terminal to ask for confirmation; use --yes. Nothing was changed"
+            )
+        if not is_sure and not click.confirm(f"{fate} {record.objects} objects on the host?"):
+            raise CommandError("nothing was changed")
+        value = f"{KEEP if keeps else ''}{record.digest}"
+        await client.merge_patch(
+            path, {"metadata": {"annotations": {CONFIRM_PREFIX + name: value}}}
+        )
+        click.echo(f"{name}: confirmed; the agent follows within seconds")
+
+
+async def _record(client: ApiClient, path: str, name: str) -> Record | None:
+    try:
+        state = await client.get(path)
+    except NotFoundError as error:
+        told = f"no agent has its state at {path}: give --agent-name and --agent-namespace"
+        raise CommandError(told) from error
+    text = dig(state, "data", RECORD_PREFIX + name)
+    return read_record(text if isinstance(text, str) else "")

@@ -1,0 +1,59 @@
+"""How many deletions are too many, within which time, and what a list is identified by."""
+
+import pytest
+
+from karmada_vc_agent.features.deletion_brake.rules import (
+    Deletion,
+    Limits,
+    Recent,
+    Record,
+    digest_of,
+    read_record,
+    record_of,
+)
+
+ONE, TWO = Deletion("1", "one", 3), Deletion("2", "two", 4)
+
+
+@pytest.mark.parametrize(
+    ("share", "at_least", "deleted", "total", "is_exceeded"),
+    [
+        (0.3, 10, 0, 0, False),
+        (0.3, 10, 9, 9, False),
+        (0.3, 10, 10, 10, True),
+        (0.3, 10, 10, 33, True),
+        (0.3, 10, 30, 100, False),
+        (0.3, 10, 31, 100, True),
+        (0.0, 10, 9, 1000, False),
+        (0.0, 10, 10, 1000, True),
+        (1.0, 1, 1000, 1000, False),
+        (0.3, 1, 1, 1, True),
+    ],
+)
+def test_limits_are_a_share_and_a_number(
+    *, share: float, at_least: int, deleted: int, total: int, is_exceeded: bool
+) -> None:
+    assert Limits(share, at_least, 300.0).are_exceeded(deleted, total) is is_exceeded
+
+
+def test_deletions_count_until_their_window_ends() -> None:
+    recent = Recent(300.0)
+    recent.add(2, 0.0)
+    recent.add(3, 100.0)
+    assert [recent.count(at) for at in (100.0, 299.0, 300.0, 399.0, 400.0)] == [5, 5, 3, 3, 0]
+
+
+def test_digest_is_of_the_list_and_not_of_its_order() -> None:
+    assert digest_of([ONE, TWO]) == digest_of([TWO, ONE])
+    assert digest_of([ONE, TWO]) != digest_of([ONE])
+    assert digest_of([ONE]) != digest_of([Deletion("3", "one", 3)])
+
+
+def test_record_has_numbers_and_names() -> None:
+    record = record_of([TWO, ONE], 5, 20)
+    assert record == Record(digest_of([ONE, TWO]), 5, 7, 20, ("one", "two"))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"digest": 1}', "[" * 5000])
+def test_malformed_record_is_none(text: str) -> None:
+    assert read_record(text) is None
