@@ -492,6 +492,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
         _LISTENERS,
     ),
     GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),
+    kinds.LISTENER_SET_BEFORE: (_LISTENERS,),
     GroupKind("rules.kubeedge.io", "Rule"): (Check(_rule_calls, {Guard.FOREIGN_ENDPOINTS: None}),),
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE,),
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): (_ROUTE,),

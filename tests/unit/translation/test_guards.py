@@ -213,6 +213,10 @@ GUARDED = [
         Guard.WILDCARD_HOSTS,
         manifest(f"{GATEWAY_GROUP}/v1", "ListenerSet", spec={"listeners": [{"hostname": "*.x"}]}),
     ),
+    (
+        Guard.WILDCARD_HOSTS,
+        manifest("gateway.networking.x-k8s.io/v1alpha1", "XListenerSet", spec={"listeners": [{}]}),
+    ),
     (Guard.WILDCARD_HOSTS, gateway()),
     (Guard.WILDCARD_HOSTS, gateway(hostname="*.example")),
     (Guard.WILDCARD_HOSTS, route("HTTPRoute", "a.example", "*.example")),
