@@ -658,8 +658,14 @@ def _host_of_another(scene: Scene) -> str:
 
 
 def _snippet(scene: Scene) -> str:
-    key = f"{_NGINX}/configuration-snippet"
-    return by_work(scene, _ingress(scene, "snippet", "snippet.example.com", **{key: "x;"}))
+    ended = _ingress(scene, "path", "path.example.com")
+    ended["spec"]["rules"][0]["http"]["paths"][0]["path"] = '/"; } location /x {'
+    keys = {"configuration-snippet": "x;", "rewrite-target": "/; } location /x {"}
+    by_keys = (
+        _ingress(scene, key, "snippet.example.com", **{f"{_NGINX}/{key}": value})
+        for key, value in keys.items()
+    )
+    return all_alike(by_work(scene, each) for each in (ended, *by_keys))
 
 
 def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Object:

@@ -173,10 +173,14 @@ def _proxy(scene: Scene) -> str:
         "metadata": {"name": "escape", "namespace": scene.home},
         "spec": {"rules": [{"host": f"{scene.lab.id}.example.com", "http": {"paths": paths}}]},
     }
+    ending = {"path": '/"; } location /x {', "pathType": "ImplementationSpecific"}
+    rule = {"host": f"{scene.lab.id}.example.com", "http": {"paths": [paths[0] | ending]}}
+    wide = ingress | {"metadata": {"name": "wide", "namespace": scene.home}}
+    outcome = answer(refused_by_policy, scene.tenant.create, wide | {"spec": {"rules": [rule]}})
     service = objects.service(scene.home, "escape")
     paths_made = [path_of(scene.tenant.create(each)) for each in (ingress, service)]
     try:
-        return all_alike(
+        by_keys = (
             answer(
                 refused_by_policy,
                 scene.tenant.patch,
@@ -187,6 +191,7 @@ def _proxy(scene: Scene) -> str:
             for part in ("", "/status")
             for key, value in (
                 ("nginx.ingress.kubernetes.io/server-snippet", "x;"),
+                ("nginx.ingress.kubernetes.io/rewrite-target", "/; } location /x {"),
                 ("haproxy.org/backend-config-snippet", "x"),
                 ("haproxy-ingress.github.io/config-backend", "x"),
                 ("ingress.kubernetes.io/config-backend", "x"),
@@ -194,6 +199,7 @@ def _proxy(scene: Scene) -> str:
                 ("nginx.ingress.kubernetes.io/auth-secret", foreign),
             )
         )
+        return all_alike((outcome, *by_keys))
     finally:
         for path in paths_made:
             scene.tenant.delete(path)

@@ -45,7 +45,10 @@ _TABLES = {
     "binding_names": BINDING_NAMES,
     "decisions": tuple(sorted(DECISIONS)),
     "dns_names": shared_keys.DNS_NAMES,
+    "ends_of_paths": guards.ENDS_OF_PATHS,
+    "ends_of_values": guards.ENDS_OF_VALUES,
     "host_keys": shared_keys.HOST_KEYS,
+    "ingress_nginx": guards.INGRESS_NGINX,
     "is_forbidden": " || ".join(
         f"variables.virtual.startsWith({cel_text(each[:-1])})"
         if each.endswith("*")

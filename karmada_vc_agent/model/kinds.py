@@ -6,6 +6,8 @@ from karmada_vc_agent.model.objects import GroupKind
 from karmada_vc_agent.model.well_known import RBAC_GROUP
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
+LISTENER_SET_BEFORE = GroupKind("gateway.networking.x-k8s.io", "XListenerSet")
+"""ListenerSet, while it was an experiment of Gateway API."""
 NAMESPACE = GroupKind("", "Namespace")
 PERSISTENT_VOLUME = GroupKind("", "PersistentVolume")
 PERSISTENT_VOLUME_CLAIM = GroupKind("", "PersistentVolumeClaim")

@@ -325,6 +325,10 @@ PATTERN_ENDS = ("/server-alias-regex", "/redirect-from-regex")
 """Annotations of an Ingress with a pattern for hosts."""
 ALIASES = "^[ ,]*([A-Za-z0-9][A-Za-z0-9.-]*([ ,]+|$))*$"
 """Names that match one host each; a leading dot, `*`, `~` and the like match many."""
+INGRESS_NGINX = "nginx.ingress.kubernetes.io/"
+"""Writes paths and values of its annotations into its configuration, in which these end it:"""
+ENDS_OF_VALUES = r"[;{}\r\n]"
+ENDS_OF_PATHS = r'[;\s"]'
 
 
 def _external_dns(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
@@ -344,11 +348,22 @@ def _dns_endpoint(_obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
 
 def _snippets(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find annotations that change the configuration of a proxy."""
-    for key in annotations_of(obj):
-        if _SNIPPET.search(key) or key.startswith(PROXY_CONFIGS):
-            path = f'metadata.annotations["{key}"]'
-            problem = f"{path} changes the configuration of a shared proxy"
-            yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
+    for key, value in annotations_of(obj).items():
+        is_more = key.startswith(INGRESS_NGINX) and re.search(ENDS_OF_VALUES, str(value))
+        if is_more or _SNIPPET.search(key) or key.startswith(PROXY_CONFIGS):
+            yield _configures(f'metadata.annotations["{key}"]')
+
+
+def _paths(obj: Object, _facts: Facts) -> Iterator[Finding]:
+    """Find paths that are more than a path in the configuration of a proxy."""
+    for path, value in values_at(obj, "spec.rules[].http.paths[].path"):
+        if re.search(ENDS_OF_PATHS, str(value)):
+            yield _configures(path)
+
+
+def _configures(path: str) -> Finding:
+    problem = f"{path} changes the configuration of a shared proxy"
+    return Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
 
 
 def _proxy_calls(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
@@ -471,7 +486,10 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     kinds.SERVICE: (_SERVICE, Check(_external_name, {Guard.EXTERNAL_NAMES: None})),
     GroupKind("", "Endpoints"): (_ENDPOINTS,),
     kinds.ENDPOINT_SLICE: (_ENDPOINTS,),
-    GroupKind("networking.k8s.io", "Ingress"): (Check(_ingress, _MANY_HOSTS),),
+    GroupKind("networking.k8s.io", "Ingress"): (
+        Check(_ingress, _MANY_HOSTS),
+        Check(_paths, {Guard.PROXY_SNIPPETS: None}),
+    ),
     GroupKind("externaldns.k8s.io", "DNSEndpoint"): (Check(_dns_endpoint, _DNS),),
     GroupKind(GATEWAY_GROUP, "Gateway"): (
         Check(_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
@@ -479,6 +497,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
         _LISTENERS,
     ),
     GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),
+    kinds.LISTENER_SET_BEFORE: (_LISTENERS,),
     GroupKind("rules.kubeedge.io", "Rule"): (Check(_rule_calls, {Guard.FOREIGN_ENDPOINTS: None}),),
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE,),
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): (_ROUTE,),

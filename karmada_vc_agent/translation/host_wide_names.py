@@ -10,6 +10,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple
 
+from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -49,6 +50,7 @@ HOLDERS: Mapping[GroupKind, tuple[Space, str]] = {
     GroupKind(GATEWAY_GROUP, "TLSRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "Gateway"): _LISTENERS,
     GroupKind(GATEWAY_GROUP, "ListenerSet"): _LISTENERS,
+    kinds.LISTENER_SET_BEFORE: _LISTENERS,
     # Only the source of a Rule is served by the host; the path of a target is served by the edge.
     GroupKind("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
 }

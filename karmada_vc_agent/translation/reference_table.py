@@ -154,9 +154,9 @@ _GATEWAY_API: Mapping[GroupKind, tuple[Reference, ...]] = {
             "spec.tls.frontend.perPort[].tls.validation.caCertificateRefs[].namespace",
         ),
     ),
-    GroupKind(GATEWAY_GROUP, "ListenerSet"): (
-        Reference("spec.parentRef.namespace"),
-        *_LISTENERS,
+    **dict.fromkeys(
+        (GroupKind(GATEWAY_GROUP, "ListenerSet"), kinds.LISTENER_SET_BEFORE),
+        (Reference("spec.parentRef.namespace"), *_LISTENERS),
     ),
     GroupKind(GATEWAY_GROUP, "GatewayClass"): (
         Reference("spec.parametersRef.namespace", Treatment.REFUSED),

@@ -88,7 +88,7 @@ def test_what_is_allowed_to_works_is_allowed_to_tenants(allowed: str, gone: set[
 
 def test_a_policy_that_holds_nobody_to_it_is_as_in_shared() -> None:
     spec = policy()
-    assert len(spec["validations"]) == 4
+    assert len(spec["validations"]) == 5
     assert "cluster" not in {each["name"] for each in spec["variables"]}
 
 
@@ -105,7 +105,7 @@ def test_each_rule_names_the_virtual_clusters_that_it_holds_and_no_others() -> N
         "ExternalDNS/services/b",
         "WildcardHosts/ingresses/b",
     )
-    assert len(spec["validations"]) == 6
+    assert len(spec["validations"]) == 7
     names = rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
     assert names.startswith(
         "!(request.resource.resource == 'services' && variables.cluster in ['a', 'b']"
@@ -193,7 +193,7 @@ def test_tenants_are_let_through_with_what_their_works_may_in_both_profiles(
 
 
 def test_what_is_refused_everybody_is_let_through_where_it_is_allowed_only() -> None:
-    addresses, snippets, *others = policy()["validations"]
+    addresses, snippets, paths, *others = policy()["validations"]
     spec = policy(
         allowed=(
             "ExternalAddresses/services/b",
@@ -207,13 +207,14 @@ def test_what_is_refused_everybody_is_let_through_where_it_is_allowed_only() -> 
     assert [each["expression"] for each in spec["validations"]] == [
         f"variables.cluster in ['a', 'b'] || {addresses['expression']}",
         f"variables.cluster in ['b'] || {snippets['expression']}",
+        f"variables.cluster in ['b'] || {paths['expression']}",
         *(each["expression"] for each in others),
     ]
 
 
 def test_a_virtual_cluster_of_which_nothing_is_known_is_let_through_with_nothing() -> None:
     spec = policy("ExternalDNS/services/a")
-    assert [each["expression"] for each in spec["validations"][:4]] == [
+    assert [each["expression"] for each in spec["validations"][:5]] == [
         each["expression"] for each in policy()["validations"]
     ]
 

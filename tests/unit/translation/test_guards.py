@@ -46,6 +46,11 @@ def ingress(host: str | None = "a.example", **annotations: str) -> Object:
     )
 
 
+def at_path(path: str) -> Object:
+    rule = {"host": "a.example", "http": {"paths": [{"path": path}]}}
+    return ingress() | {"spec": {"rules": [rule]}}
+
+
 def certified(*hosts: str) -> Object:
     return {"rules": [{"host": "a.example"}], "tls": [{"hosts": list(hosts)}]}
 
@@ -208,12 +213,18 @@ GUARDED = [
         Guard.WILDCARD_HOSTS,
         manifest(f"{GATEWAY_GROUP}/v1", "ListenerSet", spec={"listeners": [{"hostname": "*.x"}]}),
     ),
+    (
+        Guard.WILDCARD_HOSTS,
+        manifest("gateway.networking.x-k8s.io/v1alpha1", "XListenerSet", spec={"listeners": [{}]}),
+    ),
     (Guard.WILDCARD_HOSTS, gateway()),
     (Guard.WILDCARD_HOSTS, gateway(hostname="*.example")),
     (Guard.WILDCARD_HOSTS, route("HTTPRoute", "a.example", "*.example")),
     (Guard.WILDCARD_HOSTS, route("GRPCRoute", "*.example")),
     (Guard.WILDCARD_HOSTS, route("TLSRoute", "*.example")),
     (Guard.PROXY_SNIPPETS, ingress(**{f"{NGINX}/configuration-snippet": "x"})),
+    (Guard.PROXY_SNIPPETS, ingress(**{f"{NGINX}/rewrite-target": "/x; } location /y {"})),
+    *((Guard.PROXY_SNIPPETS, at_path(f"/x{end}y")) for end in (";", '"', " ", "\n")),
     (Guard.PROXY_SNIPPETS, ingress(**{"nginx.org/server-snippets": "x"})),
     (Guard.PROXY_SNIPPETS, ingress(**{f"{HAPROXY}/config-backend": "x"})),
     (Guard.PROXY_SNIPPETS, ingress(**{"ingress.kubernetes.io/config-backend": "x"})),
@@ -247,6 +258,8 @@ HARMLESS = [
     manifest("v1", "Secret", type="Opaque"),
     ingress(**{f"{NGINX}/server-alias": "b.example,c.example d.example"}),
     ingress() | {"spec": certified("a.example")},
+    at_path(r"/v\d{2}(/|$)(.*)"),
+    ingress(**{f"{NGINX}/rewrite-target": "/$2"}),
     gateway(hostname="a.example"),
     infrastructure(team="a"),
     route("HTTPRoute"),
