@@ -20,8 +20,8 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
         _RANGE,
         Unit("bytes"),
         Help(
-            "Memory for the manifests of all Works, and as much again for objects on the host; a "
-            "manifest takes several times its size as JSON."
+            "Memory for the manifests of all Works, and as much again for objects on the host and "
+            "what Works report of them; a manifest takes several times its size as JSON."
         ),
     ] = Size(32 * 2**20)
     manifests_per_work: Annotated[_Bound, Help("Number of manifests in one Work.")] = 500
