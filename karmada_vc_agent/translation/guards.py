@@ -354,7 +354,7 @@ def _snippets(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
             yield _configures(f'metadata.annotations["{key}"]')
 
 
-def _paths(obj: Object, _facts: Facts) -> Iterator[Finding]:
+def _paths(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
     """Find paths that are more than a path in the configuration of a proxy."""
     for path, value in values_at(obj, "spec.rules[].http.paths[].path"):
         if re.search(ENDS_OF_PATHS, str(value)):
