@@ -20,7 +20,7 @@ from karmada_vc_agent.features.deletion_brake.rules import (
     read_record,
     record_of,
 )
-from karmada_vc_agent.kube.controller import NotReadyError
+from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, is_report
 from karmada_vc_agent.model.kinds import NAMESPACE
@@ -79,7 +79,7 @@ class DeletionBrake:
         self.reported: Signal[[str]] = Signal()
 
     async def check(self, cluster: str, work: Object) -> None:
-        """Pass a Work whose objects may be removed. Raises NotReadyError while they are held."""
+        """Pass a Work whose objects may be removed. Raises RetryError while they are held."""
         known, deletion = self._of(cluster), _deletion_of(work)
         is_counted = not is_report(work) and not self._finalizer.preserves(cluster, work)
         if not is_counted or deletion.uid in known.permitted or self._is_exempt(cluster, known):
@@ -114,7 +114,7 @@ class DeletionBrake:
         if store is None or not store.is_synced:
             raise NotReadyError(f"the Works of cluster({cluster}) are not listed")
         self._count(cluster, known)
-        is_over = not known.pending or not self._is_too_much(known, known.removed)
+        is_over = not count(known.pending.values()) or not self._is_too_much(known, known.removed)
         if is_over or self._is_exempt(cluster, known):
             return None
         total = known.removed + known.remaining
@@ -234,6 +234,7 @@ def _deletion_of(work: Object) -> Deletion:
     return Deletion(uid_of(work), work["metadata"]["name"], objects)
 
 
-def _held(cluster: str) -> NotReadyError:
+def _held(cluster: str) -> RetryError:
+    """Return why a Work waits; it says nothing of the other Works, as NotReadyError would."""
     text = f"deletions are held: karmada-vc-agent confirm-deletions {cluster} lists them"
-    return NotReadyError(text, [("deletions", cluster)])
+    return RetryError(text, [("deletions", cluster)])

@@ -60,8 +60,8 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def record_of(deletions: Iterable[Deletion], removed: int, total: int) -> Record:
-    """Return the record of held deletions."""
-    held = sorted(deletions, key=lambda each: each.work)
+    """Return the record of held deletions; Works without objects are in no list."""
+    held = sorted((each for each in deletions if each.objects), key=lambda each: each.work)
     names = tuple(each.work for each in held[:_NAMED])
     return Record(digest_of(held), removed, count(held), total, names)
 

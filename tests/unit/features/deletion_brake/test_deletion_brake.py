@@ -17,7 +17,7 @@ from karmada_vc_agent.features.deletion_brake.rules import (
     read_record,
     state_path,
 )
-from karmada_vc_agent.kube.controller import NotReadyError, Requeue
+from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError
 from karmada_vc_agent.model.domain import PRESERVE_ANNOTATION
 from karmada_vc_agent.runner.conditions import evaluate
 from tests.fakes import objects
@@ -68,8 +68,9 @@ async def sync(world: World, numbers: Iterable[int]) -> list[int]:
     for number in numbers:
         try:
             await world.execution.reconcile((A, name(number)))
-        except NotReadyError:
-            held.append(number)
+        except RetryError as error:
+            waits_for_all = isinstance(error, NotReadyError)
+            held += [] if waits_for_all else [number]
     return held
 
 
@@ -259,6 +260,21 @@ async def test_namespaces_do_not_count(world: World) -> None:
     assert await sync(world, [0]) == []
     mark_deleted(world, [1])
     assert await sync(world, [1]) == [1]
+
+
+async def test_namespaces_that_are_deleted_meanwhile_wait_and_do_not_change_the_list(
+    world: World,
+) -> None:
+    world.hub.seed(objects.work(objects.namespace_manifest("ns"), name="ns"))
+    record = await held(world)
+    world.hub.mark_deleted(f"{WORKS}/ns")
+    world.look()
+    with pytest.raises(RetryError, match="confirm-deletions"):
+        await world.execution.reconcile((A, "ns"))
+    confirm(world, record.digest)
+    assert await look(world) is None
+    await world.execution.reconcile((A, "ns"))
+    assert "ns" not in world.works.names(A)
 
 
 async def test_hold_survives_a_restart(world: World) -> None:
