@@ -19,6 +19,7 @@ from e2e.lab.wait import GONE_S, THROUGH_HUB_S, wait_gone, within
 from e2e.lab.works import condition, execution_namespace
 from tests.fakes.pages import PAGES
 
+ON = {"share": 0.3}
 MAPS = 20
 DELETED_AT_MOST = 9
 """Where deletions arrive one by one: fewer than 10 are never held, and these are above 30 %."""
@@ -127,7 +128,7 @@ def site(lab: Lab) -> Site:
 
 
 def test_confirmed_deletions_are_carried_out_after_a_restart_as_well(site: Site) -> None:
-    agent = site.lab.serve(site.group)
+    agent = site.lab.serve(site.group, deletionBrake=ON)
     site.create_works()
     before = site.uids()
     agent.kill()
@@ -148,7 +149,7 @@ def test_confirmed_deletions_are_carried_out_after_a_restart_as_well(site: Site)
 
 
 def test_kept_objects_belong_to_works_that_are_created_again(site: Site) -> None:
-    agent = site.lab.serve(site.group)
+    agent = site.lab.serve(site.group, deletionBrake=ON)
     site.create_works()
     before = site.uids()
     agent.kill()
@@ -164,7 +165,7 @@ def test_kept_objects_belong_to_works_that_are_created_again(site: Site) -> None
 
 
 def test_list_that_grew_is_asked_about_again(site: Site) -> None:
-    agent = site.lab.serve(site.group)
+    agent = site.lab.serve(site.group, deletionBrake=ON)
     site.create_works()
     late = objects.config_map(site.namespace, "late")
     work = site.lab.create_work(site.group, "late", late)
@@ -188,7 +189,7 @@ def test_list_that_grew_is_asked_about_again(site: Site) -> None:
 
 
 def test_held_works_have_an_event_and_the_rest_is_served(site: Site) -> None:
-    agent = site.lab.serve(site.group)
+    agent = site.lab.serve(site.group, deletionBrake=ON)
     site.create_works()
     before = site.uids()
     agent.kill()
@@ -203,7 +204,7 @@ def test_held_works_have_an_event_and_the_rest_is_served(site: Site) -> None:
 
 
 def test_templates_deleted_with_their_namespace_are_held(site: Site) -> None:
-    site.lab.serve(site.group)
+    site.lab.serve(site.group, deletionBrake=ON)
     site.propagate()
     before = site.uids()
     site.lab.hub.delete(f"/api/v1/namespaces/{site.namespace}")
@@ -215,7 +216,7 @@ def test_templates_deleted_with_their_namespace_are_held(site: Site) -> None:
 
 def test_policy_that_sends_everything_elsewhere_is_held(site: Site) -> None:
     other = site.lab.group("b")
-    site.lab.serve(site.group, other)
+    site.lab.serve(site.group, other, deletionBrake=ON)
     policy = site.propagate()
     before = site.uids()
     site.lab.hub.patch(path_of(policy), {"spec": {"placement": objects.to_clusters(other.name)}})
@@ -226,7 +227,7 @@ def test_policy_that_sends_everything_elsewhere_is_held(site: Site) -> None:
 
 
 def test_cluster_deleted_by_mistake_is_held_until_it_is_confirmed(site: Site) -> None:
-    site.lab.serve(site.group)
+    site.lab.serve(site.group, deletionBrake=ON)
     site.create_works()
     before = site.uids()
     path = f"{CLUSTERS}/{site.group.name}"
@@ -239,7 +240,7 @@ def test_cluster_deleted_by_mistake_is_held_until_it_is_confirmed(site: Site) ->
 
 
 def test_execution_namespace_deleted_by_mistake_is_held(site: Site) -> None:
-    site.lab.serve(site.group)
+    site.lab.serve(site.group, deletionBrake=ON)
     site.create_works()
     before = site.uids()
     site.lab.hub.delete(f"/api/v1/namespaces/{execution_namespace(site.group.name)}")
@@ -268,7 +269,7 @@ def test_hub_restored_to_when_it_deleted_everything_is_held(
     backup = Restorable(tmp_path / "own-hub")
     try:
         site = Site(lab)
-        agent = lab.serve(site.group, is_admin=True)
+        agent = lab.serve(site.group, deletionBrake=ON, is_admin=True)
         site.create_works()
         before = site.uids()
         agent.terminate()

@@ -19,7 +19,7 @@ def test_recreated_objects_are_removed_with_their_works(lab: Lab) -> None:
     """The agent sees late that another writer replaced each: their marks count, not their UIDs."""
     group = lab.group("a")
     with Proxy(lab.host.kubeconfig, lab.directory / "wire") as wire:
-        off = {"checkpoint": {"enabled": False}, "deletionBrake": {"share": 1}}
+        off = {"checkpoint": {"enabled": False}}
         lab.serve(group, flags=FAST, host=wire.kubeconfig, **off)
         namespace = lab.namespace()
         maps = [objects.config_map(namespace, f"map-{n}") for n in range(OBJECTS)]

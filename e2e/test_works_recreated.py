@@ -25,7 +25,7 @@ BUSY = (
 
 def test_works_made_anew_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None:
     group = lab.group("a")
-    lab.serve(group, flags=BUSY, deletionBrake={"share": 1})
+    lab.serve(group, flags=BUSY)
     namespace = lab.namespace()
     space = lab.create_work(group, "space", _namespace_manifest(namespace))
     host_namespace = f"/api/v1/namespaces/{group.host_namespace(namespace)}"

@@ -95,7 +95,6 @@ class Scene:
             hub=self.wires[HUB].kubeconfig,
             host=self.wires[HOST].kubeconfig,
             checkpoint=KEPT,
-            deletionBrake={"share": 1},  # at random much is deleted within its window
         )
 
     def restart(self) -> None:

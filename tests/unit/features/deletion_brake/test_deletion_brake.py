@@ -35,7 +35,7 @@ ALL = range(10)
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    async with new_world(deletion_brake=DeletionBrakeSettings(at_least=2)) as made:
+    async with new_world(deletion_brake=DeletionBrakeSettings(share=0.3, at_least=2)) as made:
         yield made
 
 
@@ -373,7 +373,7 @@ async def test_record_ends_with_its_cluster(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [DeletionBrakeSettings(share=1.0), DeletionBrakeSettings(at_least=100)]
+    "settings", [DeletionBrakeSettings(share=1.0), DeletionBrakeSettings(share=0.3, at_least=100)]
 )
 async def test_limits_are_settings(settings: DeletionBrakeSettings, world: World) -> None:
     world.restart(deletion_brake=settings)

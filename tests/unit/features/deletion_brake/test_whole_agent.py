@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.rules.conditions import find_condition
+from karmada_vc_agent.config.settings import DeletionBrakeSettings
 from karmada_vc_agent.features.deletion_brake.conditions import DELETIONS_HELD
 from karmada_vc_agent.features.deletion_brake.rules import (
     CONFIRM_PREFIX,
@@ -29,7 +30,7 @@ DELETED_AT_MOST = 9
 @pytest.fixture
 async def running() -> AsyncIterator[Field]:
     """An agent that serves 20 ConfigMaps, a Work each."""
-    async with field() as made:
+    async with field(deletion_brake=DeletionBrakeSettings(share=0.3)) as made:
         for name in NAMES:
             made.hub.seed(objects.work(objects.config_map(name), vc=TENANT, name=name))
         await made.until(lambda: len(left(made)) == len(NAMES), "not applied")
