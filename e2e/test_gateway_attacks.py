@@ -163,6 +163,7 @@ def _median_s(gateway: Pair) -> float:
     return statistics.median(took)
 
 
+@pytest.mark.nightly  # compares times, which says something on a quiet machine only
 @pytest.mark.parametrize("kind", ["selector", "patch"])
 def test_small_requests_that_are_dear_starve_nobody(gateway: Pair, kind: str) -> None:
     """The machine may be busy otherwise: what is quiet is measured before and after.
