@@ -248,7 +248,7 @@ def test_execution_namespace_deleted_by_mistake_is_held(site: Site) -> None:
 
 
 def test_what_was_deleted_while_the_hub_was_a_page_is_held(site: Site, tmp_path: Path) -> None:
-    agent = site.lab.new_agent(site.group, flags=(*FAST, *QUICK_LEASE))
+    agent = site.lab.new_agent(site.group, flags=(*FAST, *QUICK_LEASE), deletionBrake=ON)
     agent.join()
     with PageFront(agent.hub_kubeconfig, tmp_path / "front") as front:
         agent.start(keeps_rights=True)
