@@ -21,7 +21,7 @@ THROUGH_HUB_S = 60.0
 GONE_S = 180.0
 """Deletions wait for one another: the hub checks a Cluster that is deleted every 10 s, the host
 empties a namespace kind by kind."""
-BACKED_OFF_S = 120.0
+BACKED_OFF_S = 180.0
 """What failed is retried by a back-off, which grows as long as it fails; so is a connection."""
 NODE_GRACE_S = 120.0
 """The host reports a node Unknown 50 s after its last Lease, and evicts behind that."""
