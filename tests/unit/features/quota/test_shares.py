@@ -8,6 +8,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from karmada_vc_agent.features.quota.shares import (
+    POD_COUNTS,
     Share,
     amounts_of,
     divide,
@@ -16,6 +17,7 @@ from karmada_vc_agent.features.quota.shares import (
     share_of,
     wanted_by,
 )
+from karmada_vc_agent.model.kinds import WITH_PODS
 from karmada_vc_agent.model.objects import Object
 
 
@@ -285,3 +287,8 @@ def test_share_is_read_from_a_quota() -> None:
     read = share_of(quota, {"pods": 9}, {"pods": 10})
     assert read == Share({"pods": 4}, {"pods": 3}, {"pods": 2}, {"pods": 9}, {"pods": 10})
     assert share_of({"spec": {"hard": {"pods": "4"}}}, {}, {}).enforced is None
+
+
+def test_objects_whose_pods_are_counted_are_kept_whole() -> None:
+    """Core keeps their content without knowing of quotas."""
+    assert POD_COUNTS.keys() == WITH_PODS
