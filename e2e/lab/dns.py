@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from e2e.lab.api import Object
+from e2e.lab.wait import eventually
 
 DOMAIN = "cluster.local"
 RULES = "virtual-clusters.override"
 _A, _IN = 1, 1
 _NAME_ERROR = 3
 _ANSWER_S = 5.0
+_PORT_ATTEMPTS = 5
 _COREFILE = """{domain}:{port} {{
     bind 127.0.0.1
     errors
@@ -33,18 +35,38 @@ class CoreDns:
         self._rules = directory / "rules"
         self._rules.mkdir(parents=True)
         self._log = directory / "coredns.log"
-        self.port = _free_port()
-        corefile = directory / "Corefile"
-        corefile.write_text(
-            _COREFILE.format(
-                domain=DOMAIN, port=self.port, rules=self._rules, kubeconfig=kubeconfig
-            )
-        )
         self.take_over({"data": {RULES: ""}})
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [program, "-conf", corefile], stdout=log, stderr=log, cwd=directory
+        self._process = self._start(program, directory / "Corefile", kubeconfig)
+
+    def _start(self, program: Path, corefile: Path, kubeconfig: Path) -> subprocess.Popen[bytes]:
+        """Start it on a free port; on another one where somebody took that port meanwhile."""
+        for _ in range(_PORT_ATTEMPTS):
+            self.port = _free_port()
+            corefile.write_text(
+                _COREFILE.format(
+                    domain=DOMAIN, port=self.port, rules=self._rules, kubeconfig=kubeconfig
+                )
             )
+            with self._log.open("wb") as log:
+                process = subprocess.Popen(
+                    [program, "-conf", corefile], stdout=log, stderr=log, cwd=corefile.parent
+                )
+            try:
+                eventually(self._serves, process)
+            except BaseException:
+                process.kill()
+                process.wait()
+                raise
+            if process.poll() is None:
+                return process
+        raise AssertionError(f"CoreDNS does not start: {self.log()}")
+
+    def _serves(self, process: subprocess.Popen[bytes]) -> None:
+        """Pass once it serves, or has ended because its port was taken."""
+        if process.poll() is not None:
+            assert "address already in use" in self.log(), f"CoreDNS has ended: {self.log()}"
+        else:
+            assert "CoreDNS-" in self.log(), f"CoreDNS starts: {self.log()}"  # it says so then
 
     def take_over(self, config_map: Object) -> None:
         for name, content in config_map["data"].items():
