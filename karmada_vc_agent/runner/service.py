@@ -224,8 +224,8 @@ class Service:
                 await stopped
             self._tasks.clear()
             await self._finish(workers)
-            await self._parts.works.interpreting.scripts.close()
-            await self._parts.works.interpreting.rules.close()
+            await self._parts.works.scripts.close()
+            await self._parts.works.rules.close()
             for task in (*readers, *workers, synced):
                 task.cancel()
 
@@ -256,7 +256,7 @@ class Service:
         await wait_all_synced(stores.reflectors, timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
-                await self._parts.works.interpreting.rules.wait_answered()
+                await self._parts.works.rules.wait_answered()
         except TimeoutError:
             _log.warning("Serving without the interpreter rules: the hub has not sent them yet")
 

@@ -1,34 +1,69 @@
-"""What carries Works from the hub to the host and their status back."""
+"""What carries Works from the hub to the host and their status back, made and connected."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Concatenate, ParamSpec
 
+from karmada_vc_agent.cluster.node_groups import NodeGroups
+from karmada_vc_agent.cluster.virtual_clusters import former_names
+from karmada_vc_agent.config.presets import WARNINGS
+from karmada_vc_agent.interpretation.interpreter import Interpreter
+from karmada_vc_agent.interpretation.script_runner import ScriptRunner
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.informers import IDLE_S, InformerSet
+from karmada_vc_agent.kube.namespaced_watches import WatchScope
 from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.webhook_client import WebhookClient
 from karmada_vc_agent.kube.work_queue import WorkQueue
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model import tenancy
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.model.switches import WORK_STATUS
+from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
+from karmada_vc_agent.runner.clients import connection_shares
 from karmada_vc_agent.runner.common import Common
-from karmada_vc_agent.runner.interpreting import Interpreting
 from karmada_vc_agent.runner.queues import first
-from karmada_vc_agent.runner.work_readers import WorkReaders
-from karmada_vc_agent.runner.work_writers import WorkWriters
+from karmada_vc_agent.runner.stores import HOST_OBJECT_INDEXES
+from karmada_vc_agent.runner.translation_contexts import TranslationContexts
+from karmada_vc_agent.translation.host_wide_names import index_keys
+from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.work.affected_works import AffectedWorks
 from karmada_vc_agent.work.dependency_changes import DependencyChanges
-from karmada_vc_agent.work.reflection import owning_work
+from karmada_vc_agent.work.host_objects import HostObjects
+from karmada_vc_agent.work.hub_works import HubWorks
+from karmada_vc_agent.work.in_flight import InFlight
+from karmada_vc_agent.work.interpreter_rules import InterpreterRules
+from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.namespaces.default_objects import DefaultObjects
+from karmada_vc_agent.work.namespaces.namespace_rights import NamespaceRights
+from karmada_vc_agent.work.namespaces.namespace_writer import NAMESPACES, NamespaceWriter
+from karmada_vc_agent.work.noted_objects import NotedObjects
+from karmada_vc_agent.work.reflection import WorkStatus, owning_work
 from karmada_vc_agent.work.registered_clusters import RegisteredClusters
+from karmada_vc_agent.work.served_kinds import ServedKinds
+from karmada_vc_agent.work.shared_names import NAME_INDEX, NameHolders, SharedNames
+from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.work_bounds import WorkBounds
+from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.work_memory import WorkMemory
 from karmada_vc_agent.work.work_reports import WorkReports
-from karmada_vc_agent.work.works import WorkKey
+from karmada_vc_agent.work.work_watches import WorkWatches
+from karmada_vc_agent.work.works import WorkKey, binding_namespace, is_of_cluster
+
+P = ParamSpec("P")
 
 BUSY_WORKS = 16
 """Works that only a worker is missing for; events are held back while there are more."""
 
 
 class WorkParts:
-    """The path of a Work: readers, interpreter, writers, and who is told of what.
+    """The path of a Work: readers, interpreter, writers, and which signals they follow.
 
     queue: the Works that wait to be synced; events are held back while it is long. status_queue:
-    those whose status waits to be written, by reports. Below them is what controllers use of the
-    readers and writers.
+    those whose status waits to be written, by reports.
     """
 
     def __init__(self, common: Common) -> None:
@@ -46,44 +81,246 @@ class WorkParts:
             first, config.concurrent_work_syncs
         )
         self.memory = WorkMemory(common.scopes)
-        self._readers = readers = WorkReaders(common)
-        self.interpreting = Interpreting(common)
-        self._writers = writers = WorkWriters(
-            common, readers, self.interpreting.interpreter, lambda: self.queue.due() > BUSY_WORKS
-        )
+        self._read_works()
+        self._read_host()
+        self._interpret()
+        self._report()
+        self._write()
         self.reports = WorkReports(
             self.status_queue.add, common.clock.now, common.scopes, common.stores.kept.take_status
         )
-        self.bounds, self.watches, self.scope = readers.bounds, readers.watches, readers.scope
-        self.informers, self.group_informers = readers.informers, readers.group_informers
-        self.contexts, self.store_of = readers.contexts, readers.store_of
-        self.recorder, self.events = writers.recorder, writers.events
-        self.manifests, self.finalizer = writers.manifests, writers.finalizer
-        self.in_flight = writers.in_flight
-        self.hub_works, self.work_status = writers.hub_works, writers.work_status
-        self.shared_objects, self.shared_names = writers.shared_objects, writers.shared_names
-        self.shared_informers, self.host_objects = writers.shared_informers, writers.host_objects
-        self.namespace_writer = writers.namespace_writer
-        self.on_cluster = writers.on_cluster
-        self.kept, self.owned = writers.kept, writers.owned
-        self.host_went_back = writers.host_went_back
         self.registered = RegisteredClusters(
             common.virtual_clusters,
             common.stores.clusters,
             common.stores.membership,
-            readers.watches,
+            self.watches,
             common.scopes,
         )
         self.affected = AffectedWorks(
             common.virtual_clusters,
-            readers.watches.works,
+            self.watches.works,
             common.stores.clusters,
-            writers.manifests.depending_on_claims,
+            self.manifests.depending_on_claims,
         )
         self._follow()
 
+    # --- reading ------------------------------------------------------------------------
+
+    def _read_works(self) -> None:
+        common, signals = self._common, self._common.signals
+        kinds = common.settings.cluster_scoped_kinds
+        self.bounds = WorkBounds(
+            common.virtual_clusters,
+            lambda gvk: policy_for(gvk, namespaced=False, configured=kinds) is Policy.SHARE,
+            signals.work_due.emit,
+            signals.bound_met.emit,
+            common.stores.kept.take_status,
+        )
+        self.watches = WorkWatches(
+            common.clients.hub,
+            common.virtual_clusters,
+            signals.work.emit,
+            cluster_wide=common.config.works_cluster_wide,
+            bounds=self.bounds,
+            supervisor=common.supervisor,
+        )
+
+    def _read_host(self) -> None:
+        """Make what watches the objects that Works were made into, and what they depend on."""
+        common, signals, host = self._common, self._common.signals, self._common.clients.host
+        self.scope = WatchScope(host, self._claimed)
+        common.stores.namespaces.add_handler(lambda *_: self.scope.changed())
+        common.virtual_clusters.changed.subscribe(lambda *_: self.scope.changed())
+        self.informers = InformerSet(
+            host,
+            {"labelSelector": CLUSTER_LABEL},
+            signals.host_object.emit,
+            {**HOST_OBJECT_INDEXES, NAME_INDEX: index_keys},
+            common.supervisor,
+            self.scope,
+            IDLE_S,
+            are_ours=True,
+            codec=common.stores.host_codec,
+        )
+        self.group_informers = InformerSet(
+            host, {}, signals.node_group.emit, supervisor=common.supervisor
+        )
+        self.served_kinds = ServedKinds(host, common.discoveries.host, signals.served.emit)
+        works, clusters = self.watches.works, common.stores.clusters
+        self.contexts = TranslationContexts(
+            common.settings,
+            common.stores,
+            lambda cluster, work: is_of_cluster(works.by_id(work), clusters.ours(cluster)),
+            lambda work: binding_namespace(works.by_id(work)),
+            common.discoveries.host,
+            NodeGroups(
+                common.discoveries.known, self.group_informers.store, common.stores.membership
+            ),
+            signals.admin_rules.emit,
+            common.virtual_clusters,
+        )
+
+    def _claimed(self) -> list[str]:
+        """Return the host namespaces of all virtual clusters served."""
+        claims = self._common.stores.claims
+        return [str(n) for vc in self._common.virtual_clusters for n in claims.of(vc).values()]
+
+    def store_of(self, resource: Resource) -> Store[Object] | None:
+        """Return the store of our labelled objects of a resource."""
+        if resource.gvk == NAMESPACES.gvk:
+            return self._common.stores.namespaces
+        return self.informers.store(resource)
+
+    def _interpret(self) -> None:
+        common = self._common
+        self.scripts = ScriptRunner(
+            on_taken=common.metrics.interpreter_taken,
+            on_given_back=common.metrics.interpreter_given_back,
+        )
+        self.rules = InterpreterRules(
+            common.clients.hub,
+            self.scripts.run,
+            common.signals.meaning.emit,
+            common.supervisor,
+            WebhookClient(connection_shares().webhooks, common.virtual_clusters.are_several),
+        )
+        self.interpreter = Interpreter(self.rules.levels, common.clock.monotonic)
+
+    # --- writing ------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        common = self._common
+        self.recorder = EventRecorder(
+            common.clients.hub_events,
+            lambda: self.queue.due() > BUSY_WORKS,
+            only_warnings=common.config.hub_events == WARNINGS,
+        )
+        self.events = WorkEvents(self.recorder)
+        common.signals.bound_met.subscribe(self.on_cluster(self.events.bound_met))
+        common.stores.kept.over.subscribe(self.on_cluster(self.events.kept_less))
+        common.held.changed.subscribe(self.on_cluster(self.events.namespace_held))
+
+    def on_cluster(
+        self, report: Callable[Concatenate[Object, P], None]
+    ) -> Callable[Concatenate[str, P], None]:
+        """Return what reports on the Cluster of a virtual cluster, if it is there and ours."""
+
+        def reported(name: str, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            cluster = self._common.stores.clusters.ours(name)
+            if cluster is not None:
+                report(cluster, *args, **kwargs)
+
+        return reported
+
+    def _write(self) -> None:
+        common, clients = self._common, self._common.clients
+        former = partial(former_names, common.virtual_clusters)
+        self.kept, self.owned = NotedObjects(common.scopes), NotedObjects(common.scopes)
+        adoptions = common.hooks.placement_keeper(self.kept)
+        self.shared_objects = SharedObjects(
+            clients.host,
+            lambda resource: self.shared_informers.store(resource),  # noqa: PLW0108 - made below
+            common.signals.work_affected.emit,
+            self.interpreter,
+            former,
+            scopes=common.scopes,
+        )
+        self.shared_informers = InformerSet(
+            clients.host,
+            {"labelSelector": SHARED_LABEL},
+            self.shared_objects.follow,
+            supervisor=common.supervisor,
+        )
+        self.host_objects = HostObjects(
+            clients.host,
+            self.store_of,
+            self.interpreter,
+            is_strict=common.config.tenancy == STRICT,
+            former_names=former,
+            adoptions=adoptions,
+            scopes=common.scopes,
+        )
+        self.shared_names = SharedNames(
+            NameHolders(self.informers, common.discoveries.host),
+            common.signals.work_affected.emit,
+            self._refuses_shared_hosts,
+            former,
+            scopes=common.scopes,
+        )
+        self.namespace_writer = self._namespace_writer()
+        self.manifests = Manifests(
+            self.host_objects,
+            self.shared_objects,
+            self.namespace_writer,
+            common.discoveries,
+            self.contexts.context_for,
+            common.stores.membership.lost_node,
+            self.shared_names,
+            common.hooks.window_gate(self.host_objects, self.namespace_writer.may_hold),
+            self.owned,
+            common.scopes,
+        )
+        self.in_flight = InFlight(common.virtual_clusters.are_several)
+        self.finalizer = self._finalizer()
+        self.hub_works = HubWorks(clients.hub, self.watches.works, self.bounds, common.held_changes)
+        self.work_status = (
+            WorkStatus(self._object_changed, self.events, self.interpreter)
+            if WORK_STATUS in common.switches
+            else None
+        )
+
+    def _namespace_writer(self) -> NamespaceWriter:
+        common, host = self._common, self._common.clients.host
+        return NamespaceWriter(
+            host,
+            common.stores.claims,
+            self.host_objects,
+            common.settings,
+            DefaultObjects(host, self.store_of, common.settings, common.hooks.shares),
+            NamespaceRights(
+                host,
+                self.store_of,
+                common.config.agent_name,
+                follows_kinds=common.config.tenancy == SHARED,
+                clock=common.clock.monotonic,
+            ),
+            common.virtual_clusters,
+            common.scopes,
+        )
+
+    def _finalizer(self) -> WorkFinalizer:
+        common = self._common
+        return WorkFinalizer(
+            common.clients.hub,
+            common.clients.host,
+            common.stores.clusters,
+            self.watches.works,
+            self.manifests,
+            common.scopes,
+            common.signals.status_due.emit,
+            common.signals.work_affected.emit,
+            self.events.sync_failed,
+        )
+
+    def _refuses_shared_hosts(self, cluster: str) -> bool:
+        """Return whether a virtual cluster may not have a host that another one has."""
+        config, vc = self._common.config, self._common.virtual_clusters.get(cluster)
+        profile = STRICT if config.refuse_shared_hosts else config.tenancy
+        return vc is not None and tenancy.refuses(profile, vc.allow, Guard.SHARED_HOSTS)
+
+    def _object_changed(self, key: WorkKey, obj: Object | None) -> None:
+        if key[0] in self._common.virtual_clusters:
+            self._common.held_changes.changed(key, obj)
+
+    def host_went_back(self) -> None:
+        """Forget what was written to the host; none of it may be there."""
+        self.host_objects.forget_all()
+        self.namespace_writer.forget_all()
+
+    # --- following ----------------------------------------------------------------------
+
     def _follow(self) -> None:
-        """Connect what is told with who makes something of it; the controllers come later."""
+        """Subscribe to signals; the controllers subscribe later."""
         common, signals = self._common, self._common.signals
         changes = DependencyChanges(common.virtual_clusters, signals.dependencies.emit)
         for changed in (
@@ -113,14 +350,22 @@ class WorkParts:
             self.work_status.follow(old, new)
 
     def _at_home(self, obj: Object | None, named: Callable[[Object], str]) -> Object | None:
-        """Return an object that lies where the virtual cluster that it names may have it."""
+        """Return an object that is where the virtual cluster that it names may have it."""
         if obj is None or not self._common.stores.claims.may_speak_for(obj, named(obj)):
             return None
         return obj
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what reads and tells: name -> coroutine; nothing of it writes but events."""
-        return {**self._readers.runs(), **self._writers.runs(), **self.interpreting.runs()}
+        """Return what reads and notifies: name -> coroutine; none of it writes but events."""
+        return {
+            "informers": self.informers.run,
+            "informers of node groups": self.group_informers.run,
+            "work watches": self.watches.run,
+            "served kinds": self.served_kinds.run,
+            "informers of shared objects": self.shared_informers.run,
+            "events": self.recorder.run,
+            "interpreter rules": self.rules.run,
+        }
 
 
 def _labelled_cluster(obj: Object) -> str:

@@ -174,8 +174,8 @@ class World:
         self.find_resource, self.held_changes = common.discoveries.find, common.held_changes
         self.works, self.bounds = works.watches.works, works.bounds
         self.store_of, self.recorder = works.store_of, works.recorder
-        self.interpreter = works.interpreting.interpreter
-        self.levels = works.interpreting.rules.levels
+        self.interpreter = works.interpreter
+        self.levels = works.rules.levels
         self.context_for = works.contexts.context_for
         self.memory, self.finalizer, self.manifests = works.memory, works.finalizer, works.manifests
         self.host_objects, self.shared_objects = works.host_objects, works.shared_objects

@@ -33,7 +33,7 @@ class CheckpointParts:
     """writer: keeps it. offline: serves from what an earlier process kept."""
 
     def __init__(self, checkpoint: Checkpoint, common: Common, works: WorkParts) -> None:
-        clusters, rules = common.stores.clusters, works.interpreting.rules.stores
+        clusters, rules = common.stores.clusters, works.rules.stores
         hub = common.clients.hub_urgent
 
         def failing_s(name: str) -> float:
@@ -71,7 +71,7 @@ class CheckpointParts:
             failing_s=failing_s,
             clock=common.clock.monotonic,
         )
-        works.interpreting.rules.were_seen = bool(checkpoint.saved.rules())
+        works.rules.were_seen = bool(checkpoint.saved.rules())
         # It may have answered while the agent's state was read: nobody tells of that again.
         self.offline.hub_known(common.hub.uid)
         common.signals.work.subscribe(self.writer.work_changed)
