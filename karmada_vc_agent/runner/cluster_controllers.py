@@ -26,7 +26,7 @@ from karmada_vc_agent.kube.keys import itself, same
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.switches import CLUSTER_RESOURCE_MODELING, CLUSTER_STATUS
 from karmada_vc_agent.runner.clients import LEASE_LANES
-from karmada_vc_agent.runner.collector import HUB, StatusMeter
+from karmada_vc_agent.runner.collector import HUB
 from karmada_vc_agent.runner.conditions import ClusterConditions, Conditions
 from karmada_vc_agent.runner.leases import Reconcile
 from karmada_vc_agent.runner.parts import Parts
@@ -121,7 +121,7 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
             common.lead.may_report,
             parts.works.finalizer.why_terminating,
             parts.leases.start,
-            StatusMeter(common.metrics, parts.collector),
+            parts.collector,
         ),
         common.clock,
     )

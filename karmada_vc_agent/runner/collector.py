@@ -5,23 +5,22 @@ Only for virtual clusters whose Cluster is on the hub and ours; the series of ot
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
 from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX
-from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.membership import Membership
+from karmada_vc_agent.cluster.missing_rights import MissingRights
 from karmada_vc_agent.cluster.rules.cluster_numbers import cluster_numbers
-from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.telemetry.metrics import Metrics, Sample
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.work_parts import WorkParts
+from karmada_vc_agent.telemetry.metrics import Sample
+from karmada_vc_agent.work.orphaned_objects import OrphanedObjects
 from karmada_vc_agent.work.rules.work_status import applied_of, is_waiting
-from karmada_vc_agent.work.works import Works, is_suspended
+from karmada_vc_agent.work.works import is_suspended
 
 HUB, HOST = "hub", "host"
 WORK_STATES = ("applied", "failed", "pending", "waiting", "suspended", "deleting")
@@ -46,46 +45,28 @@ def controller_label(controller: Controller[Any]) -> str:
     return f"{controller.name}-controller"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What the collector reads.
-
-    host_objects: stores with CLUSTER_INDEX.
-    refused: (virtual cluster, code) of each refused manifest.
-    is_accepted: whether the hub accepts Lease and status of a virtual cluster.
-    orphans: virtual cluster -> its host objects without a Work, once they were counted.
-    not_served: source -> how much of what it found is not served.
-    missing_rights: virtual cluster -> the rights that are missing for it.
-    bounds_met: (virtual cluster, bound) of each bound that one exceeds.
-    """
-
-    clusters: HubClusters
-    works: Works
-    membership: Membership
-    host_objects: Callable[[], Iterable[Store[Object]]]
-    refused: Callable[[], Iterable[tuple[str, str]]]
-    controllers: Callable[[], Iterable[Controller[Any]]]
-    events_dropped: Callable[[], int]
-    is_accepted: Callable[[str], bool] = lambda _: True
-    orphans: Callable[[], Mapping[str, int]] = dict
-    not_served: Callable[[], Mapping[str, int]] = dict
-    missing_rights: Callable[[], Mapping[str, Collection[str]]] = dict
-    bounds_met: Callable[[], Iterable[tuple[str, str]]] = tuple
-
-
 class MetricsCollector:
-    """A source of metrics; also stores last contacts and computed statuses."""
+    """A source of metrics; also stores last contacts and computed statuses.
+
+    controllers: all that run.
+    """
 
     def __init__(
         self,
-        names: Collection[str],
-        scopes: Scopes,
-        counted: Sources,
+        common: Common,
+        works: WorkParts,
+        orphaned: OrphanedObjects,
+        missing_rights: MissingRights,
+        controllers: Iterable[Controller[Any]],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._names = names
-        self._c = counted
+        self._common = common
+        self._works = works
+        self._orphaned = orphaned
+        self._missing_rights = missing_rights
+        self._controllers = controllers
         self._wall_clock = wall_clock
+        scopes = common.scopes
         self._contacts: dict[tuple[str, str], float] = scopes.keep_by(itemgetter(0))
         self._numbers: dict[str, dict[str, float]] = scopes.keep()
         self._leases_ahead: dict[str, float] = scopes.keep()
@@ -95,9 +76,12 @@ class MetricsCollector:
         """Record that hub or host answered for a virtual cluster just now."""
         self._contacts[name, server] = self._wall_clock()
 
-    def status_computed(self, name: str, status: Object) -> None:
-        """Record the numbers of the status just computed."""
+    def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:
+        """Count a sync of a status, as a StatusInstrument (cluster/status.py)."""
+        self._common.metrics.status_synced(name, took_s)
         self._numbers[name] = cluster_numbers(status)
+        if http_status == 200:
+            self.contact(name, HOST)
 
     def endpoint_probed(self, name: str, answered: bool) -> None:  # noqa: FBT001 - a handler
         """Record whether the endpoint of a virtual cluster answered."""
@@ -109,23 +93,23 @@ class MetricsCollector:
 
     def samples(self) -> Iterator[Sample]:
         """Return all current samples."""
-        served = [name for name in self._names if self._c.clusters.ours(name) is not None]
+        common, works = self._common, self._works
+        clusters, orphans = common.stores.clusters, self._orphaned.counts()
+        missing = self._missing_rights.by_cluster()
+        served = [name for name in common.virtual_clusters if clusters.ours(name) is not None]
         for name in served:
             yield from self._of_cluster(name)
-        orphans = self._c.orphans()
-        for name in served:
             if name in orphans:
                 yield Sample("orphaned_objects", (name,), orphans[name])
-        missing = self._c.missing_rights()
-        for name in served:
             yield Sample("virtual_cluster_missing_rights", (name,), len(missing.get(name, ())))
-        yield from _by_code("virtual_cluster_refused_manifests", self._c.refused(), served)
-        yield from _by_code("virtual_cluster_bounds_met", self._c.bounds_met(), served)
-        for controller in self._c.controllers():
+        yield from _by_code("virtual_cluster_refused_manifests", works.memory.refusals(), served)
+        bounds = (*works.bounds.met(), *common.stores.kept.met())
+        yield from _by_code("virtual_cluster_bounds_met", bounds, served)
+        for controller in self._controllers:
             yield from _of_queue(controller, served)
-        for source, count in sorted(self._c.not_served().items()):
+        for source, count in sorted(common.origins.refused().items()):
             yield Sample("found_not_served", (source,), count)
-        yield Sample("events_dropped_total", (), self._c.events_dropped())
+        yield Sample("events_dropped_total", (), works.recorder.dropped)
 
     def _of_cluster(self, name: str) -> Iterator[Sample]:
         for family, number in self._numbers.get(name, {}).items():
@@ -133,13 +117,14 @@ class MetricsCollector:
         states = Counter(self._work_states(name))
         for state in WORK_STATES:
             yield Sample("virtual_cluster_works", (name, state), states[state])
-        membership = self._c.membership
-        yield Sample("virtual_cluster_nodes", (name,), len(membership.nodes_of(name)))
-        overlaps = len(membership.overlaps(name))
+        stores = self._common.stores
+        yield Sample("virtual_cluster_nodes", (name,), len(stores.membership.nodes_of(name)))
+        overlaps = len(stores.membership.overlaps(name))
         yield Sample("virtual_cluster_node_overlaps", (name,), overlaps)
-        objects = sum(len(store.by_index(CLUSTER_INDEX, name)) for store in self._c.host_objects())
+        on_host = (stores.namespaces, *self._works.informers.stores().values())
+        objects = sum(len(store.by_index(CLUSTER_INDEX, name)) for store in on_host)
         yield Sample("virtual_cluster_host_objects", (name,), objects)
-        is_accepted = self._c.is_accepted(name)
+        is_accepted = self._common.contact.is_accepted(name)
         yield Sample("virtual_cluster_reports_accepted", (name,), is_accepted)
         for server in (HUB, HOST):
             at = self._contacts.get((name, server))
@@ -152,24 +137,9 @@ class MetricsCollector:
 
     def _work_states(self, name: str) -> Iterator[str]:
         namespace = execution_namespace(name)
-        for work in self._c.works.store(name) or ():
+        for work in self._works.watches.works.store(name) or ():
             if work["metadata"].get("namespace") == namespace:
                 yield work_state(work)
-
-
-class StatusMeter:
-    """A StatusInstrument (cluster/status.py)."""
-
-    def __init__(self, metrics: Metrics, collector: MetricsCollector) -> None:
-        self._metrics = metrics
-        self._collector = collector
-
-    def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:
-        """Count a sync; the numbers of the Cluster are taken from its status."""
-        self._metrics.status_synced(name, took_s)
-        self._collector.status_computed(name, status)
-        if http_status == 200:
-            self._collector.contact(name, HOST)
 
 
 def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sample]:
@@ -192,9 +162,9 @@ def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sa
 
 
 def _by_code(
-    family: str, found: Iterable[tuple[str, str]], served: Container[str]
+    family: str, met: Iterable[tuple[str, str]], served: Container[str]
 ) -> Iterator[Sample]:
-    """Yield how often each code was found of each virtual cluster that is served."""
-    for (name, code), count in sorted(Counter(found).items()):
+    """Yield how often each code is met by each virtual cluster that is served."""
+    for (name, code), count in sorted(Counter(met).items()):
         if name in served:
             yield Sample(family, (name, code), count)

@@ -10,7 +10,7 @@ from karmada_vc_agent.cluster.rules.nodes_reachable import NODES_REACHABLE
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.runner.collector import MetricsCollector, Sources
+from karmada_vc_agent.runner.collector import MetricsCollector
 from karmada_vc_agent.runner.common import Common, Process
 from karmada_vc_agent.runner.leases import Leases
 from karmada_vc_agent.runner.offline import SavedHub
@@ -78,7 +78,9 @@ class Parts:
         self.keeps: dict[str, Runs] = {}
         self.ends: dict[str, Runs] = {}
         self.spared_rights: list[Callable[[Need], bool]] = []
-        self.collector = self._collector()
+        self.collector = MetricsCollector(
+            common, self.works, self.orphaned, self.missing_rights, self.controllers
+        )
         for feature in features:
             feature.connect(self)
 
@@ -97,25 +99,4 @@ class Parts:
             ),
             common.clock.monotonic,
             common.scopes,
-        )
-
-    def _collector(self) -> MetricsCollector:
-        common, works = self.common, self.works
-        return MetricsCollector(
-            common.virtual_clusters,
-            common.scopes,
-            Sources(
-                clusters=common.stores.clusters,
-                works=works.watches.works,
-                membership=common.stores.membership,
-                host_objects=lambda: (common.stores.namespaces, *works.informers.stores().values()),
-                refused=works.memory.refusals,
-                controllers=lambda: self.controllers,
-                events_dropped=lambda: works.recorder.dropped,
-                orphans=self.orphaned.counts,
-                is_accepted=common.contact.is_accepted,
-                not_served=common.origins.refused,
-                missing_rights=self.missing_rights.by_cluster,
-                bounds_met=lambda: (*works.bounds.met(), *common.stores.kept.met()),
-            ),
         )

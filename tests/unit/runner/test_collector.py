@@ -4,23 +4,13 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX, labelled_cluster
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import Controller, ControllerSpec
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.collector import (
-    MetricsCollector,
-    Sources,
-    StatusMeter,
-    work_state,
-)
+from karmada_vc_agent.runner.collector import MetricsCollector, work_state
 from karmada_vc_agent.telemetry.families import ASKED
-from karmada_vc_agent.telemetry.metrics import Metrics
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -29,7 +19,7 @@ Told = dict[tuple[str, ...], float]
 
 
 class Setting:
-    """A collector over the world, of one queue of Works, and of one store of host objects."""
+    """A collector over the world, of one queue of Works."""
 
     def __init__(self, world: World) -> None:
         self.time = 100.0
@@ -42,21 +32,15 @@ class Setting:
         by_node.add("branch-a")
         nodes = ControllerSpec("membership", by_node, _nothing, by_cluster=False)
         membership: Controller[Any] = Controller(nodes)
-        self.host_objects: Store[Object] = Store(RawCodec(), {CLUSTER_INDEX: labelled_cluster})
-        self.scopes = Scopes()
+        parts = world.parts
+        parts.orphaned.note("branch-a", ["a", "b", "c", "d"])
+        parts.works.recorder.dropped = 7
         self.collector = MetricsCollector(
-            world.virtual_clusters,
-            self.scopes,
-            Sources(
-                clusters=world.clusters,
-                works=world.works,
-                membership=world.membership,
-                host_objects=lambda: [self.host_objects],
-                refused=world.memory.refusals,
-                controllers=lambda: [execution, membership],
-                events_dropped=lambda: 7,
-                orphans=lambda: {"branch-a": 4},
-            ),
+            parts.common,
+            parts.works,
+            parts.orphaned,
+            parts.missing_rights,
+            [execution, membership],
             wall_clock=lambda: NOW,
         )
 
@@ -138,7 +122,7 @@ async def test_refused_manifests_are_counted_by_code_until_they_are_mended(
 async def test_nodes_and_host_objects_are_counted(world: World, setting: Setting) -> None:
     world.host.seed(objects.node("n1", {"branch": "a"}), objects.node("n2", {"branch": "b"}))
     world.look()
-    setting.host_objects.replace_all(
+    world.namespace_store.replace_all(
         [
             {"metadata": {"name": name, "uid": name, "labels": {CLUSTER_LABEL: cluster}}}
             for name, cluster in (("x", "branch-a"), ("y", "branch-a"), ("z", "branch-b"))
@@ -168,7 +152,8 @@ async def test_queue_tells_depth_and_oldest_of_each_virtual_cluster(setting: Set
 
 async def test_contacts_statuses_and_orphans_are_those_last_told(setting: Setting) -> None:
     setting.collector.contact("branch-a", "hub")
-    setting.collector.status_computed("branch-a", {"nodeSummary": {"totalNum": 3, "readyNum": 2}})
+    status = {"nodeSummary": {"totalNum": 3, "readyNum": 2}}
+    setting.collector.synced("branch-a", 0.1, status, None)
     contacts = setting.told("virtual_cluster_last_contact_timestamp_seconds")
     assert contacts == {("branch-a", "hub"): NOW}
     assert setting.told("orphaned_objects") == {("branch-a",): 4}
@@ -180,19 +165,19 @@ async def test_virtual_cluster_whose_cluster_is_gone_is_not_told_of(
     world: World, setting: Setting
 ) -> None:
     setting.collector.contact("branch-a", "host")
-    setting.collector.status_computed("branch-a", {})
+    setting.collector.synced("branch-a", 0.1, {}, None)
     world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
     world.look()
     assert not [s for s in setting.collector.samples() if "branch-a" in s.labels]
 
 
-async def test_forgotten_virtual_cluster_comes_back_without_its_past(setting: Setting) -> None:
-    metrics = Metrics()
-    setting.scopes.ended.subscribe(metrics.forget)
-    meter = StatusMeter(metrics, setting.collector)
-    meter.synced("branch-a", 0.1, {}, 200)
+async def test_forgotten_virtual_cluster_comes_back_without_its_past(
+    world: World, setting: Setting
+) -> None:
+    metrics = world.parts.common.metrics
+    setting.collector.synced("branch-a", 0.1, {}, 200)
     assert setting.told("cluster_ready_state") == {("branch-a",): 0}
-    setting.scopes.end("branch-a")
+    world.parts.common.scopes.end("branch-a")
     assert setting.told("cluster_ready_state") == {}
     assert setting.told("virtual_cluster_last_contact_timestamp_seconds") == {}
     name, labels = "cluster_sync_status_duration_seconds_count", {"member_cluster": "branch-a"}
@@ -203,7 +188,7 @@ async def test_forgotten_virtual_cluster_comes_back_without_its_past(setting: Se
 async def test_host_that_is_not_well_is_no_contact(
     setting: Setting, http_status: int | None
 ) -> None:
-    StatusMeter(Metrics(), setting.collector).synced("branch-a", 0.1, {}, http_status)
+    setting.collector.synced("branch-a", 0.1, {}, http_status)
     assert setting.told("virtual_cluster_last_contact_timestamp_seconds") == {}
 
 
