@@ -44,7 +44,7 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.api_servers import KUBE_SYSTEM_PATH
 from karmada_vc_agent.runner.clients import Clients, connect, warn_of_few_files
 from karmada_vc_agent.runner.collector import HOST, HUB
-from karmada_vc_agent.runner.common import Process
+from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.ending import until
 from karmada_vc_agent.runner.hub_certificate import HubCertificate
 from karmada_vc_agent.runner.hub_relief import hub_relief
@@ -342,7 +342,7 @@ class Agent:
                 self._waits_for = NEITHER
                 await asyncio.wait((checking,))
             looking = [*leading, self._supervisor.start(group, "rights", self._joined.run)]
-            service = Service(self._process(clients, state, host_uid), FEATURES)
+            service = Service(self._common(clients, state, host_uid), FEATURES)
             self._service = service
             start.on_known = service.hub_known
             if self._election is not None:
@@ -407,8 +407,8 @@ class Agent:
             await retry_until_done(start.reads, read)
         await self._hub_start.read(clients.host, state, self._election)
 
-    def _process(self, clients: Clients, state: AgentState, host_uid: str) -> Process:
-        return Process(
+    def _common(self, clients: Clients, state: AgentState, host_uid: str) -> Common:
+        return Common(
             config=self._config,
             live=self._live,
             clients=clients,

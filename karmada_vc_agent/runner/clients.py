@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypedDict
 
 from karmada_vc_agent.config.presets import THIN_LINK
 from karmada_vc_agent.config.settings import AgentConfig
@@ -20,20 +19,20 @@ from karmada_vc_agent.kube.watch_turns import WatchTurns
 _log = logging.getLogger(__name__)
 
 EVENTS_BURST = 100
-"""Events are told in the background: they must not take the API server from the Works."""
+"""Events are written in the background: they must not take the API server from the Works."""
 REVIEWS_QPS = 5.0
 REVIEWS_BURST = 10
-"""Whoever reaches /metrics can make the agent ask about tokens: so few that nobody feels it."""
+"""Each client of /metrics can make the agent review a token: too few to load the host."""
 URGENT = Timeouts(request_s=30.0)
-"""What is small and late is given up, and tried again with what is true then."""
+"""A small request that is late is given up, and tried again with what is true then."""
 THIN = Timeouts(connect_s=30.0, silence_s=120.0, request_s=900.0, list_s=3600.0)
 THIN_URGENT = Timeouts(connect_s=30.0, silence_s=60.0, request_s=90.0)
-"""Over a thin link what makes progress goes on: a page may take minutes, a connection seconds."""
+"""Over a thin link what makes progress continues: a page may take minutes, a connection seconds."""
 THIN_REQUESTS = 4
 """At once: enough for round trips of seconds, and so few that a Lease waits for kilobytes only."""
 OWNERS_QPS = 10.0
 OWNERS_BURST = 20
-"""Whose an object is that an event is about: tenants may make events without end."""
+"""For reading the owner of what an event is about: tenants may make events without end."""
 LEASE_LANES = 32
 """How many Leases are renewed at once: each is due every 10 s, however slow the hub."""
 
@@ -52,7 +51,7 @@ class Clients:
     host_events: ApiClient
 
     def __post_init__(self) -> None:
-        """Let all clients of a server share what is known of its time."""
+        """Let all clients of a server share its history."""
         for lanes in (self.of_hub(), self.of_host()):
             for client in lanes:
                 client.history = lanes[0].history
@@ -66,12 +65,12 @@ class Clients:
         return (self.host, self.host_urgent, self.host_reviews, self.host_events)
 
     def use_for_hub(self, credentials: Credentials) -> None:
-        """Be known to the hub by other credentials, from the next request on."""
+        """Use other credentials for the hub, from the next request on."""
         for client in self.of_hub():
             client.credentials = credentials
 
     def use_for_host(self, credentials: Credentials) -> None:
-        """Be known to the host by other credentials, from the next request on."""
+        """Use other credentials for the host, from the next request on."""
         for client in self.of_host():
             client.credentials = credentials
 
@@ -88,22 +87,13 @@ class Clients:
 
 
 def warn_of_few_files(clusters: int) -> None:
-    """Say that so many virtual clusters want more open files than the process may have."""
-    files, wanted = open_files.allow_most(), open_files.needed(clusters, LEASE_LANES)
-    if files < wanted:
+    """Warn if so many virtual clusters need more open files than the process may have."""
+    files, needed = open_files.allow_most(), open_files.needed(clusters, LEASE_LANES)
+    if files < needed:
         _log.warning(
-            "Few open files: connections are shared, watches take turns; raise RLIMIT_NOFILE",
-            extra={"limit": files, "needed": wanted},
+            "Few open files: connections and watch slots are shared; raise RLIMIT_NOFILE",
+            extra={"limit": files, "needed": needed},
         )
-
-
-class _Options(TypedDict):
-    """What all clients of one server have in common."""
-
-    credentials: Credentials
-    outage: Outage
-    fence: Callable[[], str]
-    is_shared: Callable[[], bool]
 
 
 def connection_shares() -> open_files.Shares:
@@ -126,51 +116,40 @@ def connect(
     """
     is_thin = config.link == THIN_LINK
     shares = connection_shares()
-    bulk = partial(
-        ApiClient,
-        connections=shares.requests,
-        list_connections=shares.lists,
-        turns=WatchTurns(shares.watches),
-        may_write=may_write,
+    turns = WatchTurns(shares.watches)
+    of_hub = partial(
+        ApiClient, "hub", credentials=hub, outage=Outage(), fence=hub_fence, is_shared=is_shared
     )
-    urgent = partial(ApiClient, timeouts=URGENT)
-    hub_bulk, hub_urgent, events_timeouts = bulk, urgent, Timeouts()
-    if is_thin:
-        few = min(THIN_REQUESTS, shares.requests)
-        hub_bulk = partial(bulk, connections=few, list_connections=1, timeouts=THIN)
-        hub_urgent = partial(ApiClient, timeouts=THIN_URGENT)
-        events_timeouts = THIN
-    to_hub: _Options = {
-        "credentials": hub,
-        "outage": Outage(),
-        "fence": hub_fence,
-        "is_shared": is_shared,
-    }
-    to_host: _Options = {**to_hub, "credentials": host, "outage": Outage(), "fence": lambda: ""}
-    hub_qps, hub_burst = config.kube_api_qps, config.kube_api_burst
-    host_qps, host_burst = config.cluster_api_qps, config.cluster_api_burst
+    of_host = partial(ApiClient, "host", credentials=host, outage=Outage(), is_shared=is_shared)
+    hub_urgent = partial(of_hub, timeouts=THIN_URGENT if is_thin else URGENT)
+    host_urgent = partial(of_host, timeouts=URGENT)
     return Clients(
-        hub=hub_bulk("hub", qps=hub_qps, burst=hub_burst, **to_hub),
-        hub_urgent=hub_urgent("hub", connections=shares.urgent, **to_hub),
-        hub_leases=hub_urgent("hub", connections=shares.leases, **to_hub),
-        hub_events=ApiClient(
-            "hub",
+        hub=of_hub(
+            qps=config.kube_api_qps,
+            burst=config.kube_api_burst,
+            connections=min(THIN_REQUESTS, shares.requests) if is_thin else shares.requests,
+            list_connections=1 if is_thin else shares.lists,
+            timeouts=THIN if is_thin else Timeouts(),
+            turns=turns,
+            may_write=may_write,
+        ),
+        hub_urgent=hub_urgent(connections=shares.urgent),
+        hub_leases=hub_urgent(connections=shares.leases),
+        hub_events=of_hub(
             qps=EVENTS_QPS,
             burst=EVENTS_BURST,
             connections=shares.events,
-            timeouts=events_timeouts,
-            **to_hub,
+            timeouts=THIN if is_thin else Timeouts(),
         ),
-        host=bulk("host", qps=host_qps, burst=host_burst, **to_host),
-        host_urgent=urgent("host", connections=shares.urgent, **to_host),
-        host_reviews=urgent(
-            "host",
-            qps=REVIEWS_QPS,
-            burst=REVIEWS_BURST,
-            connections=shares.reviews,
-            **to_host,
+        host=of_host(
+            qps=config.cluster_api_qps,
+            burst=config.cluster_api_burst,
+            connections=shares.requests,
+            list_connections=shares.lists,
+            turns=turns,
+            may_write=may_write,
         ),
-        host_events=urgent(
-            "host", qps=OWNERS_QPS, burst=OWNERS_BURST, connections=shares.owners, **to_host
-        ),
+        host_urgent=host_urgent(connections=shares.urgent),
+        host_reviews=host_urgent(qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=shares.reviews),
+        host_events=host_urgent(qps=OWNERS_QPS, burst=OWNERS_BURST, connections=shares.owners),
     )

@@ -50,7 +50,7 @@ class Discoveries:
     host: Discovery
 
     def known(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return where the host serves a kind, as far as is known; costs no request."""
+        """Return where the host serves a kind, as far as is cached; costs no request."""
         return self.host.served.by_kind.get(gvk)
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
@@ -62,22 +62,26 @@ class Discoveries:
         return await self.host.find_any(gvk)
 
     def doubt(self, gvk: GroupVersionKind) -> None:
-        """Have the host asked again for a kind that is not served where it said."""
+        """Request again what the host serves: a kind is not served where it said."""
         self.host.doubt(gvk)
 
     def tells(self, gvk: GroupVersionKind) -> bool:
-        """Whether the host would tell of a kind if it served it."""
+        """Return whether the host would list a kind if it served it."""
         return self.host.tells(gvk)
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """What one process is given to serve with.
+@dataclass(eq=False)
+class Common:
+    """Settings, stores and signals of one process, made of what it is given to serve with.
 
     live: those of the settings that change. host_uid: of the host's namespace kube-system.
     reregister: virtual clusters to register again although their Clusters were deleted. node: name
-    of the agent's own node, "" = not known. provided: what features read at the start. hub: which
-    one it is.
+    of the agent's own node, "" = none is recorded. provided: what features read at the start. hub:
+    which one it is.
+
+    switches: names of the enabled controllers of Karmada's. contact: what the hub accepts of what
+    judgements say, and of Leases. An emitter of changes of a store or of the registry is made
+    before its readers, so its handlers run first.
     """
 
     config: AgentConfig
@@ -94,25 +98,11 @@ class Process:
     hub: HubIdentity = field(default_factory=HubIdentity)
     clock: Clock = field(default_factory=Clock)
 
-
-class Common:
-    """Settings, stores and signals of one process.
-
-    switches: names of the enabled controllers of Karmada's. contact: what the hub accepts of what
-    judgements say, and of Leases. Who tells others of a change of a store or of the registry is
-    made before who reads them, so its handlers run first.
-    """
-
-    def __init__(self, process: Process) -> None:
-        config, clients = process.config, process.clients
-        self.config, self.clients, self.state = config, clients, process.state
-        self.lead, self.metrics, self.clock = process.lead, process.metrics, process.clock
-        self.virtual_clusters = process.virtual_clusters
-        self.node, self.live = process.node, process.live
-        self.hub = process.hub
+    def __post_init__(self) -> None:
+        config, clients, vcs = self.config, self.clients, self.virtual_clusters
         self.origins = Origins()
         self.hooks = Hooks()
-        self._provided: dict[type, Any] = {type(part): part for part in process.provided}
+        self._provided: dict[type, Any] = {type(part): part for part in self.provided}
         self.settings: TranslationSettings = translation_settings(config)
         self.switches: frozenset[str] = enabled_controllers(
             config.controllers, _also_enabled(config, clients)
@@ -124,16 +114,14 @@ class Common:
         self.judgements = Judgements(self.scopes)
         self.stores = Stores(
             config,
-            process.virtual_clusters,
+            vcs,
             clients,
-            process.host_uid,
+            self.host_uid,
             self.judgements if CLUSTER_STATUS in self.switches else None,
-            process.state.clusters,
+            self.state.clusters,
         )
-        self.queues = Queues(process.virtual_clusters, config.rate_limiter_base_delay)
-        self.registrations = Registrations(
-            process.state, self.stores.clusters, process.virtual_clusters, process.reregister
-        )
+        self.queues = Queues(vcs, config.rate_limiter_base_delay)
+        self.registrations = Registrations(self.state, self.stores.clusters, vcs, self.reregister)
         self.held_changes = HeldChanges(self.signals.work_due.emit)
         self.discoveries = Discoveries(
             hub=Discovery(clients.hub, self.clock.monotonic, UNKNOWN_ON_HUB_FOR_S),
@@ -143,7 +131,7 @@ class Common:
         self.held = HeldNamespaces(self.stores.claims)
         for client in clients.of_host():
             client.held = self.held.by_path
-        self.supervisor = Supervisor(process.metrics.part_restarted)
+        self.supervisor = Supervisor(self.metrics.part_restarted)
 
     def provide(self, part: object) -> None:
         """Share what a feature made with its controllers, by its type."""

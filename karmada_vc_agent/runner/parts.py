@@ -11,7 +11,7 @@ from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.runner.collector import MetricsCollector
-from karmada_vc_agent.runner.common import Common, Process
+from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.leases import Leases
 from karmada_vc_agent.runner.offline import SavedHub
 from karmada_vc_agent.runner.work_parts import WorkParts
@@ -54,8 +54,8 @@ class Parts:
     controllers: all that run; nobody reads them but metrics.
     """
 
-    def __init__(self, process: Process, features: tuple[Contribution, ...]) -> None:
-        self.common = common = Common(process)
+    def __init__(self, common: Common, features: tuple[Contribution, ...]) -> None:
+        self.common = common
         self.features = features
         for feature in features:
             feature.prepare(common)

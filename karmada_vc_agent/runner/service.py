@@ -15,7 +15,7 @@ from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import warn_of_few_files
 from karmada_vc_agent.runner.collector import HUB
-from karmada_vc_agent.runner.common import Process
+from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.controllers import all_controllers
 from karmada_vc_agent.runner.feature import Feature
 from karmada_vc_agent.runner.offline import Offline
@@ -39,9 +39,9 @@ _SHOWN = 5
 class Service:
     """Everything that runs while this process leads."""
 
-    def __init__(self, process: Process, features: tuple[Feature, ...]) -> None:
-        self._parts = parts = Parts(process, features)
-        self._common = common = parts.common
+    def __init__(self, common: Common, features: tuple[Feature, ...]) -> None:
+        self._parts = parts = Parts(common, features)
+        self._common = common
         self._tasks: list[asyncio.Task[None]] = []
         self._changed: dict[str, None] = {}
         self._controllers: list[Controller[Any]] = all_controllers(parts)

@@ -30,7 +30,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner import work_controllers
 from karmada_vc_agent.runner.clients import Clients
-from karmada_vc_agent.runner.common import Process
+from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.service import Service
 from karmada_vc_agent.telemetry.metrics import Metrics
@@ -130,7 +130,7 @@ class World:
             }
         )
         hub, host = self.hub_client, self.host_client
-        self.process = Process(
+        self.common = Common(
             config,
             LiveSettings(config),
             Clients(hub, hub, hub, hub, host, host, host, host),
@@ -142,11 +142,11 @@ class World:
             frozenset(reregister),
             clock=Clock(self.monotonic, lambda: self.now),
         )
-        self._use(Parts(self.process, FEATURES))
+        self._use(Parts(self.common, FEATURES))
 
     def serve(self) -> Service:
         """Return what a leader runs; the parts are its parts from now on."""
-        service = Service(self.process, FEATURES)
+        service = Service(replace(self.common), FEATURES)
         self._use(service._parts)
         return service
 

@@ -1,5 +1,7 @@
 """ClusterConditions: what is not normal is an event and a metric, too, for as long as it lasts."""
 
+from dataclasses import replace
+
 import pytest
 
 from generate.conditions_page import page
@@ -79,7 +81,7 @@ async def test_declared_condition_is_in_both_statuses_the_metric_the_sources_and
         lambda parts: ((parts.common.signals.status_due.subscribe, itself),),
     )
     features = (*FEATURES, Feature("toy", conditions=(spec,)))
-    parts = Parts(world.process, features)
+    parts = Parts(replace(world.common), features)
     conditions = ClusterConditions(parts)
     queue: WorkQueue[str] = WorkQueue(lambda name: name)
     for source in conditions.sources():

@@ -37,8 +37,8 @@ async def test_a_hub_that_answered_between_reading_and_serving_is_taken_note_of(
     saved = read([secret()], expected(hub=""))
     outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
     checkpoint = Checkpoint(secrets, saved, outdated, is_hub_away=True)
-    process = replace(world.process, provided=(checkpoint,), hub=HubIdentity("hub-2"))
-    parts = Parts(process, FEATURES)
+    common = replace(world.common, provided=(checkpoint,), hub=HubIdentity("hub-2"))
+    parts = Parts(common, FEATURES)
     assert parts.common.part(CheckpointParts).offline.refusals["a"].reason is Reason.HUB
 
 
@@ -89,7 +89,7 @@ async def test_who_was_deleted_on_the_hub_has_no_age(world: World) -> None:
     secrets = CheckpointSecrets(world.host_client, "agents", "agent")
     outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
     checkpoint = Checkpoint(secrets, read([], expected()), outdated)
-    parts = Parts(replace(world.process, provided=(checkpoint,)), FEATURES).common.part(
+    parts = Parts(replace(world.common, provided=(checkpoint,)), FEATURES).common.part(
         CheckpointParts
     )
     world.register("branch-a")
@@ -105,7 +105,7 @@ async def test_what_is_written_counts_as_kept_once_the_next_start_would_use_it(
     secrets = CheckpointSecrets(world.host_client, "agents", "agent")
     outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
     checkpoint = Checkpoint(secrets, read([], expected()), outdated)
-    parts = Parts(replace(world.process, provided=(checkpoint,)), FEATURES)
+    parts = Parts(replace(world.common, provided=(checkpoint,)), FEATURES)
     await outdated.note(EVERYTHING)
     assert checkpoint_kept(parts, world.vc()) is None, "the condition stays as it is"
     await outdated.clear(EVERYTHING)

@@ -169,7 +169,7 @@ async def test_held_deletions_are_reported(world: World) -> None:
     events = [message for _, reason, message in await world.events() if reason == "DeletionHeld"]
     assert len(events) == 5
     assert "5 of 10 objects" in events[0]
-    metrics = world.process.metrics.text().decode()
+    metrics = world.common.metrics.text().decode()
     assert f'virtual_cluster_deletions_held{{member_cluster="{A}"}} 5.0' in metrics
 
 

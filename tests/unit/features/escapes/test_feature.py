@@ -11,7 +11,7 @@ async def test_escaped_pods_are_counted(world: World) -> None:
     for number in range(3):
         escaped["bank-v-branch-a", f"pod-{number}"] = Escape("branch-a", f"uid-{number}", "n2")
     escaped["x-v-unserved", "pod"] = Escape("unserved", "uid", "n2")
-    lines = world.process.metrics.text().decode().splitlines()
+    lines = world.common.metrics.text().decode().splitlines()
     escapes = [
         line.split("{")[1] for line in lines if line.startswith("virtual_cluster_escaped_pods{")
     ]
