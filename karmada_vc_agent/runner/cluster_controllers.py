@@ -28,7 +28,6 @@ from karmada_vc_agent.model.switches import CLUSTER_RESOURCE_MODELING, CLUSTER_S
 from karmada_vc_agent.runner.clients import LEASE_LANES
 from karmada_vc_agent.runner.collector import HUB
 from karmada_vc_agent.runner.conditions import ClusterConditions, Conditions
-from karmada_vc_agent.runner.leases import Reconcile
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS
 
@@ -51,10 +50,23 @@ def cluster_lease(parts: Parts) -> ControllerSpec[str]:
         on_skew=parts.collector.lease_ahead,
         namespace=parts.lease_namespace,
     )
+
+    async def reconcile(name: str) -> Requeue | None:
+        """Renew a Lease; record the attempt, and why the hub does not take it."""
+        try:
+            outcome = await common.contact.track(name, LEASE, controller.reconcile(name))
+        finally:
+            parts.leases.progress.note(name)
+        if outcome is None or not common.lead.may_report():
+            common.contact.forget(name)
+        if outcome is None:
+            parts.leases.end(name)
+        return outcome
+
     return ControllerSpec(
         "cluster-lease",
         common.queues.by_name(RETRY_MAX_S),
-        parts.leases.tracked(_cluster_lease_in_contact(parts, controller.reconcile)),
+        reconcile,
         LEASE_LANES,
         switch=CLUSTER_STATUS,
         sources=(
@@ -62,19 +74,6 @@ def cluster_lease(parts: Parts) -> ControllerSpec[str]:
             Enqueues(common.signals.lead_regained.subscribe, parts.names),
         ),
     )
-
-
-def _cluster_lease_in_contact(parts: Parts, renew: Reconcile) -> Reconcile:
-    """Return `renew` such that it is noted why the hub does not take a Lease."""
-    contact, lead = parts.common.contact, parts.common.lead
-
-    async def noted(name: str) -> Requeue | None:
-        outcome = await contact.track(name, LEASE, renew(name))
-        if outcome is None or not lead.may_report():
-            contact.forget(name)
-        return outcome
-
-    return noted
 
 
 def registration(parts: Parts) -> ControllerSpec[str]:

@@ -1,17 +1,12 @@
 """Which Leases are renewed, and when each was last attempted."""
 
-from collections.abc import Awaitable, Callable
-
 from karmada_vc_agent.cluster.progress import Progress
 from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.signal import Signal
-
-Reconcile = Callable[[str], Awaitable[Requeue | None]]
 
 
 class Leases:
-    """Renewed from the first time a Cluster was Ready; its progress tells whether it is stuck.
+    """Renewed from the first time a Cluster was Ready; its progress shows whether it is stuck.
 
     due: a virtual cluster whose Lease is to be renewed from now on.
     """
@@ -29,17 +24,7 @@ class Leases:
             self.progress.note(name)
             self.due.emit(name)
 
-    def tracked(self, reconcile: Reconcile) -> Reconcile:
-        """Return `reconcile` such that its attempts count as progress, until it ends."""
-
-        async def noted(name: str) -> Requeue | None:
-            try:
-                outcome = await reconcile(name)
-            finally:
-                self.progress.note(name)
-            if outcome is None:
-                self._renewed.pop(name, None)
-                self.progress.forget(name)
-            return outcome
-
-        return noted
+    def end(self, name: str) -> None:
+        """Renew it no more, until it is started again."""
+        self._renewed.pop(name, None)
+        self.progress.forget(name)
