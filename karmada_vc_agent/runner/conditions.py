@@ -15,7 +15,8 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner import conditions_of_agent as agent
 from karmada_vc_agent.runner import conditions_of_nodes as nodes
 from karmada_vc_agent.runner.condition_spec import ConditionSpec
-from karmada_vc_agent.runner.parts import Contribution, Parts
+from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.telemetry.metrics import Sample
 
 _log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ OF_CLUSTER_STATUS: tuple[ConditionType, ...] = (READY, NODES_REACHABLE, COMPLETE
 """Types that the controller of Cluster status adds, since they are the state of that."""
 
 
-def declared(features: Iterable[Contribution]) -> tuple[ConditionSpec, ...]:
+def declared(features: Iterable[Feature]) -> tuple[ConditionSpec, ...]:
     """Return what core and features declare."""
     return (*OF_CORE, *(spec for feature in features for spec in feature.conditions))
 

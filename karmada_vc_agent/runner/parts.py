@@ -1,7 +1,7 @@
 """Everything that controllers are made from, put together once (docs/architecture.md)."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from karmada_vc_agent.cluster.agent_condition import AgentCondition
 from karmada_vc_agent.cluster.missing_rights import MissingRights
@@ -17,27 +17,10 @@ from karmada_vc_agent.runner.offline import SavedHub
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.work.orphaned_objects import OrphanedObjects
 
+if TYPE_CHECKING:
+    from karmada_vc_agent.runner.feature import Feature
+
 Runs = Callable[[], Awaitable[None]]
-
-
-class Contribution(Protocol):
-    """A feature, as parts see it (feature.py)."""
-
-    @property
-    def prepare(self) -> Callable[[Common], None]:
-        """Provides what controllers share and sets hooks, before the path of Works is built."""
-
-    @property
-    def connect(self) -> "Callable[[Parts], None]":
-        """Do the same once all parts exist."""
-
-    @property
-    def controllers(self) -> tuple[Any, ...]:
-        """Their setups."""
-
-    @property
-    def conditions(self) -> tuple[Any, ...]:
-        """Of Clusters and VirtualCluster objects."""
 
 
 class Parts:
@@ -45,16 +28,15 @@ class Parts:
 
     common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
     Leases are renewed. features: those of this agent. runs: what features run from the start on, by
-    name; keeps: what they run with the controllers, and nobody waits for; ends: what ends by
-    itself. spared_rights: which of
-    the rights the agent works without. reachable: what is judged of nodes. missing_rights: which
-    rights are missing, and for whom. checkpoint: what is saved of the hub. orphaned: host objects
-    without a Work. credential: whether the credential for the hub is renewed in time.
-    lease_namespace: whether the hub has the namespace of the Leases.
-    controllers: all that run; nobody reads them but metrics.
+    name; keeps: what they run with the controllers, and the end does not wait for; ends: what ends
+    by itself. spared_rights: which of the rights the agent works without. reachable: what is judged
+    of nodes. missing_rights: which rights are missing, and for whom. checkpoint: what is saved of
+    the hub. orphaned: host objects without a Work. credential: whether the credential for the hub
+    is renewed in time. lease_namespace: whether the hub has the namespace of the Leases.
+    controllers: all that run, for metrics.
     """
 
-    def __init__(self, common: Common, features: tuple[Contribution, ...]) -> None:
+    def __init__(self, common: Common, features: "tuple[Feature, ...]") -> None:
         self.common = common
         self.features = features
         for feature in features:
@@ -94,8 +76,8 @@ class Parts:
         return ReachableNodes(
             common.stores.membership,
             thresholds,
-            lambda cluster, found: self.works.events.condition_changed(
-                cluster, NODES_REACHABLE, found
+            lambda cluster, condition: self.works.events.condition_changed(
+                cluster, NODES_REACHABLE, condition
             ),
             common.clock.monotonic,
             common.scopes,
