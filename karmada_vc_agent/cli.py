@@ -321,7 +321,7 @@ async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
     if not config.metrics_secure and not is_local(config.metrics_bind_address):
         text = "Serving metrics to anyone who can reach their address; see --metrics-secure"
         _log.warning(text, extra={"address": config.metrics_bind_address})
-    health = health_routes(agent.liveness, agent.readiness)
+    health = health_routes(agent.checks.liveness, agent.checks.readiness)
     async with AsyncExitStack() as endpoints:
         if config.metrics_secure:
             readers = agent.metrics_readers.refusal

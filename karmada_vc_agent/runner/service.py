@@ -61,10 +61,31 @@ class Service:
 
     # --- what others ask ----------------------------------------------------------------
 
-    def unlisted(self) -> list[str]:
-        """Return the paths whose first list has not come yet."""
-        stores = self._common.stores
-        return unlisted(stores.of_host if self.is_offline() else stores.reflectors)
+    def checks(self) -> dict[str, str | None]:
+        """Return what /readyz says of what runs here, by part; None or a Remark where it passes."""
+        common, stores = self._common, self._common.stores
+        lists = unlisted(stores.of_host if self.is_offline() else stores.reflectors)
+        waiting = self._waiting_writes.reasons if self._waiting_writes is not None else {}
+        missing, checkpoint = self._parts.missing_rights, self._parts.checkpoint
+        return {
+            "lists": f"waiting for the first list of {', '.join(lists)}" if lists else None,
+            "agents": self._check_other_agents(),
+            "found": _remark(common.origins.refusals()),
+            "rights": missing.of_all() or _remark(missing.remarks()),
+            "checkpoint": checkpoint.remark() if checkpoint is not None else None,
+            "writes": _remark([f"{name}: {why}" for name, why in waiting.items()]),
+        }
+
+    def _check_other_agents(self) -> str | None:
+        """Return which virtual clusters other agents serve; one that has others is ready."""
+        vcs, clusters = self._common.virtual_clusters, self._common.stores.clusters
+        stepped_back = [
+            f"Cluster {name} is served by agent {other}"
+            for name in vcs
+            if (other := clusters.other_agent(name))
+        ]
+        text = "; ".join(stepped_back)
+        return (Remark(text) if len(stepped_back) < len(vcs) else text) or None
 
     def is_offline(self) -> bool:
         """Whether the hub has not told its Clusters yet, and they are those of the checkpoint."""
@@ -82,13 +103,6 @@ class Service:
     def serves_from_checkpoint(self) -> bool:
         """Whether any virtual cluster is served as the hub said before this process began."""
         return self._parts.checkpoint is not None and self._parts.checkpoint.is_served_from()
-
-    def writes_nothing(self) -> str | None:
-        """Return which virtual clusters nothing is written of, and why; a Remark."""
-        waiting = self._waiting_writes.reasons if self._waiting_writes is not None else {}
-        return (
-            Remark("; ".join(_first([f"{name}: {why}" for name, why in waiting.items()]))) or None
-        )
 
     def _waiting(self, parts: Parts) -> WaitingWrites | None:
         """Return what says why no Works are written, None where none are ever."""
@@ -110,23 +124,6 @@ class Service:
         if self._parts.checkpoint is not None:
             self._parts.checkpoint.offline.hub_known(hub)
 
-    def checkpoint_remark(self) -> str | None:
-        """Return what is served from the checkpoint, or why something of it is not used."""
-        return self._parts.checkpoint.remark() if self._parts.checkpoint is not None else None
-
-    def stepped_back(self) -> list[str]:
-        """Return which virtual clusters are not served here since another agent does."""
-        clusters = self._common.stores.clusters
-        return [
-            f"Cluster {name} is served by agent {other}"
-            for name in self._common.virtual_clusters
-            if (other := clusters.other_agent(name))
-        ]
-
-    def not_served(self) -> list[str]:
-        """Return why what was found on the host is not served, the first few of many."""
-        return _first(self._common.origins.refusals())
-
     def not_accepted(self) -> str | None:
         """Return what the hub has not accepted for as long as it waits for a Lease, or None.
 
@@ -138,11 +135,6 @@ class Service:
         problem = contact.problem() or self._parts.credential.problem
         accepts = not contact.problem() or contact.accepts_others()
         return Remark(problem) if problem and accepts else problem or None
-
-    def missing_rights(self) -> str | None:
-        """Return which rights are missing; a Remark where that is not for all, None = none."""
-        missing = self._parts.missing_rights
-        return missing.of_all() or Remark("; ".join(_first(missing.remarks()))) or None
 
     def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
         """Return the liveness checks of what runs here: name -> None or what is wrong.
@@ -324,10 +316,10 @@ class Service:
         await self._parts.works.recorder.drain(LAST_EVENTS_S)
 
 
-def _first(texts: list[str]) -> list[str]:
+def _remark(texts: list[str]) -> Remark | None:
     """Return the first few of many texts, and how many there are more."""
     more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
-    return [*texts[:_SHOWN], *more]
+    return Remark("; ".join([*texts[:_SHOWN], *more])) or None
 
 
 def stuck_after_s(config: AgentConfig) -> float:

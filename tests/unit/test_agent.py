@@ -6,13 +6,14 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from karmada_vc_agent.agent import NEITHER, SERVING, STANDING_BY, STARTING, Agent
+from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
 from karmada_vc_agent.features.checkpoint.hub_start import CheckpointStart
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, connect
+from karmada_vc_agent.runner.process_checks import NEITHER, SERVING, STANDING_BY, STARTING
 from karmada_vc_agent.runner.service import Service
 from karmada_vc_agent.telemetry.health import Remark
 
@@ -31,11 +32,11 @@ class Scene:
 
     def wrong(self) -> dict[str, str]:
         """Return the checks that do not pass."""
-        checks = self.agent.readiness().items()
+        checks = self.agent.checks.readiness().items()
         return {name: text for name, text in checks if text and not isinstance(text, Remark)}
 
     def remarks(self) -> dict[str, str]:
-        checks = self.agent.readiness().items()
+        checks = self.agent.checks.readiness().items()
         return {name: text for name, text in checks if isinstance(text, Remark)}
 
 
@@ -44,17 +45,14 @@ def scene() -> Scene:
     """Return an agent that serves: both servers answer, and nothing is wrong."""
     agent = Agent(AgentConfig(virtual_clusters=VIRTUAL_CLUSTERS), NOWHERE, NOWHERE)
     clients, service = MagicMock(spec=Clients), MagicMock(spec=Service)
-    service.missing_rights.return_value = service.not_accepted.return_value = None
-    service.checkpoint_remark.return_value = service.writes_nothing.return_value = None
+    service.not_accepted.return_value, service.checks.return_value = None, {}
     service.not_followed.return_value = None
     service.serves_from_checkpoint.return_value = False
     clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
-    service.unlisted.return_value = service.stepped_back.return_value = []
-    service.not_served.return_value = []
     servers: dict[str, Any] = {name: MagicMock(is_reachable=True) for name in ("hub", "host")}
-    agent._clients, agent._service, agent._phase = clients, service, SERVING
-    agent._hub_start = CheckpointStart(agent._config, clients.hub_urgent, clients.host_urgent)
-    agent._reachability = servers
+    agent.checks.clients, agent.checks.service, agent.checks.phase = clients, service, SERVING
+    agent.checks.hub_start = CheckpointStart(agent._config, clients.hub_urgent, clients.host_urgent)
+    agent.checks.reachability = servers
     return Scene(agent, clients, service, servers)
 
 
@@ -74,7 +72,7 @@ def test_host_that_does_not_answer_is_named(scene: Scene) -> None:
 
 @pytest.mark.parametrize("phase", [SERVING, STANDING_BY])
 def test_agent_with_a_checkpoint_is_ready_without_the_hub(scene: Scene, phase: str) -> None:
-    scene.agent._phase = phase
+    scene.agent.checks.phase = phase
     scene.servers["hub"].is_reachable = False
     assert scene.wrong() == {}
     assert scene.remarks() == {"hub": "the API server of the hub does not answer"}
@@ -84,15 +82,15 @@ def test_agent_with_a_checkpoint_is_ready_without_the_hub(scene: Scene, phase: s
 def test_agent_with_neither_hub_nor_checkpoint_is_not_ready(scene: Scene, *, enabled: bool) -> None:
     config = AgentConfig(checkpoint=CheckpointSettings(enabled=enabled))
     agent = scene.agent
-    agent._hub_start = CheckpointStart(config, MagicMock(), MagicMock())
-    agent._phase = STARTING if enabled else SERVING
+    agent.checks.hub_start = CheckpointStart(config, MagicMock(), MagicMock())
+    agent.checks.phase = STARTING if enabled else SERVING
     scene.servers["hub"].is_reachable = False
     assert scene.wrong()["hub"] == "the API server of the hub does not answer"
 
 
 def test_start_says_why_no_checkpoint_is_served(scene: Scene) -> None:
-    scene.agent._phase, scene.agent._waits_for = STARTING, NEITHER
-    scene.agent._hub_start = MagicMock(lack="a: its checksum differs")
+    scene.agent.checks.phase, scene.agent.checks.waits_for = STARTING, NEITHER
+    scene.agent.checks.hub_start = MagicMock(lack="a: its checksum differs")
     assert scene.wrong() == {"phase": f"{STARTING}: {NEITHER}: a: its checksum differs"}
 
 
@@ -111,10 +109,10 @@ def test_server_that_answers_and_does_not_list_is_named(scene: Scene, server: st
 
 
 def test_standby_says_that_the_hub_is_a_page(scene: Scene) -> None:
-    scene.agent._service, scene.agent._phase = None, STANDING_BY
-    scene.agent._hub_start = MagicMock()
-    scene.agent._hub_start.presence.refuses = None
-    scene.agent._hub_start.presence.away = "no list"
+    scene.agent.checks.service, scene.agent.checks.phase = None, STANDING_BY
+    scene.agent.checks.hub_start = MagicMock()
+    scene.agent.checks.hub_start.presence.refuses = None
+    scene.agent.checks.hub_start.presence.away = "no list"
     assert (scene.wrong(), scene.remarks()) == ({}, {"hub": "no list"})
 
 
@@ -124,11 +122,13 @@ def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
 
 
 def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
-    scene.agent._service, scene.agent._phase = None, STANDING_BY
-    scene.agent._hub_start = MagicMock()
-    scene.agent._hub_start.presence.refuses = scene.agent._hub_start.presence.away = None
+    scene.agent.checks.service, scene.agent.checks.phase = None, STANDING_BY
+    scene.agent.checks.hub_start = MagicMock()
+    scene.agent.checks.hub_start.presence.refuses = scene.agent.checks.hub_start.presence.away = (
+        None
+    )
     assert scene.wrong() == {}
-    scene.agent._hub_start.presence.refuses = "the hub refuses the agent: Unauthorized"
+    scene.agent.checks.hub_start.presence.refuses = "the hub refuses the agent: Unauthorized"
     assert scene.wrong() == {"hub": "the hub refuses the agent: Unauthorized"}
 
 
@@ -137,26 +137,6 @@ def test_server_that_went_back_in_time_is_a_remark(scene: Scene) -> None:
     assert scene.wrong() == {}
     text = "the API server of the host went back in time; resyncing everything"
     assert scene.remarks() == {"host": text}
-
-
-def test_agent_is_ready_while_it_has_others_to_serve(scene: Scene) -> None:
-    stepped_back = scene.service.stepped_back
-    stepped_back.return_value = ["Cluster a is served by agent x"]
-    assert (scene.wrong(), list(scene.remarks())) == ({}, ["agents"])
-    stepped_back.return_value *= 2
-    assert list(scene.wrong()) == ["agents"]
-
-
-def test_what_was_found_and_is_not_served_is_a_remark(scene: Scene) -> None:
-    refused = "cannot serve NodeGroup a.b as virtual cluster a.b"
-    scene.service.not_served.return_value = [refused, "more"]
-    assert scene.wrong() == {}
-    assert scene.remarks() == {"found": f"{refused}; more"}
-
-
-def test_lists_that_have_not_come_are_named(scene: Scene) -> None:
-    scene.service.unlisted.return_value = ["/api/v1/nodes", "/api/v1/pods"]
-    assert scene.wrong() == {"lists": "waiting for the first list of /api/v1/nodes, /api/v1/pods"}
 
 
 def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scene) -> None:
@@ -169,9 +149,9 @@ def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scen
 
 def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None:
     scene.agent._joined._told = {"b": 0.0}
-    scene.service.missing_rights.return_value = "hub: the agent lacks a rule"
+    scene.service.checks.return_value["rights"] = "hub: the agent lacks a rule"
     assert scene.wrong() == {"rights": "hub: the agent lacks a rule"}
-    scene.service.missing_rights.return_value = Remark("a: hub: the agent lacks a rule")
+    scene.service.checks.return_value["rights"] = Remark("a: hub: the agent lacks a rule")
     assert scene.wrong() == {}
     told = "waiting for rights on the hub: b; run karmada-vc-agent join"
     assert scene.remarks() == {"rights": f"{told}; a: hub: the agent lacks a rule"}

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.history import SECOND_LIST_S
 from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.telemetry.health import Remark
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.world import World
@@ -137,3 +140,35 @@ async def test_virtual_cluster_that_comes_is_looked_at_by_all(served: World) -> 
 async def test_metrics_tell_of_the_virtual_clusters_served(served: World) -> None:
     text = served.parts.common.metrics.text().decode()
     assert 'virtual_cluster_works{member_cluster="branch-a"' in text
+
+
+async def test_agent_is_ready_while_it_has_others_to_serve(world: World) -> None:
+    service = world.serve()
+    taken = {AGENT_ANNOTATION: "agents/another"}
+    world.register("branch-a", annotations=taken)
+    world.look()
+    text = service.checks()["agents"]
+    assert text == "Cluster branch-a is served by agent agents/another"
+    assert isinstance(text, Remark)
+    world.register("branch-b", annotations=taken)
+    world.look()
+    text = service.checks()["agents"]
+    assert text is not None
+    assert not isinstance(text, Remark)
+
+
+async def test_what_is_discovered_and_not_served_is_a_remark(world: World) -> None:
+    service = world.serve()
+    origins = world.parts.common.origins
+    for name in "abcdefg":
+        origins.refuse("nodeGroups", name, f"cannot serve {name}")
+    text = service.checks()["found"]
+    assert isinstance(text, Remark)
+    assert text == "; ".join([*(f"cannot serve {name}" for name in "abcde"), "and 2 more"])
+
+
+async def test_lists_that_have_not_arrived_are_named(world: World) -> None:
+    service = world.serve()
+    lists = "/api/v1/nodes, /api/v1/namespaces, /api/v1/pods"
+    assert service.checks()["lists"] == f"waiting for the first list of {CLUSTERS_PATH}, {lists}"
+    assert [name for name, text in service.checks().items() if text] == ["lists"]
