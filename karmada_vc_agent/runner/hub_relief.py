@@ -1,7 +1,7 @@
 """When a leader without the hub hands the lead over to a standby that reaches it.
 
-Both must have lasted, by the clock of each process alone, so that an uplink which comes and goes
-does not make the lead do so.
+Both must have lasted, by the clock of each process alone, so that an unstable uplink does not
+make the lead change.
 """
 
 import time
@@ -21,19 +21,17 @@ STEADY_S = 2 * ASK_S
 answered the leader, too, by then."""
 
 
-class HubAway:
-    """Whether the hub is away from the leader for long; looked at with each renewal."""
+class _HubAway:
+    """Determines with each renewal whether the hub is away from the leader for long."""
 
-    def __init__(
-        self, is_away: Callable[[], bool], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, is_away: Callable[[], bool], clock: Callable[[], float]) -> None:
         self._is_away = is_away
         self._clock = clock
         self._led_since: float | None = None
         self._since: float | None = None
 
     def lasts(self) -> bool:
-        """Whether it is time to hand the lead over."""
+        """Return whether it is time to hand the lead over."""
         now = self._clock()
         if self._led_since is None:
             self._led_since = now
@@ -45,11 +43,15 @@ class HubAway:
         return now - self._since >= AWAY_S and now - self._led_since >= LED_S
 
 
-def hub_relief(is_away: Callable[[], bool], presence: HubPresence) -> HandOver:
+def hub_relief(
+    is_away: Callable[[], bool],
+    presence: HubPresence,
+    clock: Callable[[], float] = time.monotonic,
+) -> HandOver:
     """Return how the lead is handed over. is_away: whether the hub is, from the leader."""
     return HandOver(
         LACKS_HUB_ANNOTATION,
         OFFERS_HUB_ANNOTATION,
-        HubAway(is_away).lasts,
+        _HubAway(is_away, clock).lasts,
         lambda: presence.answers_for_s() >= STEADY_S,
     )

@@ -1,7 +1,7 @@
 """A listening address that serves a bounded number of connections at once.
 
-Whoever reaches it may open connections, say nothing on them, and leave the agent without files
-for its own. So where there are too many, a new connection takes the place of the oldest one: an
+A client may open connections, say nothing on them, and leave the agent without files for its own.
+So where there are too many, a new connection takes the place of the oldest one: an
 answer takes some milliseconds.
 """
 

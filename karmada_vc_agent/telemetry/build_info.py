@@ -9,7 +9,7 @@ from karmada_vc_agent.telemetry.metrics import Sample
 
 
 def build_info() -> Iterator[Sample]:
-    """Tell version, Python and platform."""
+    """Yield version, Python and platform."""
     version = metadata.version("karmada-vc-agent")
     labels = (version, platform.python_version(), sysconfig.get_platform())
     yield Sample("karmada_vc_agent_build_info", labels, 1)

@@ -32,7 +32,7 @@ def health_routes(live: Checks, ready: Checks) -> Routes:
 
 
 def metrics_routes(text: Callable[[], bytes], admission: Admission | None = None) -> Routes:
-    """Return /metrics; text: returns its content. admission: who may read it; None = everybody."""
+    """Return /metrics; text: returns its content. admission: refuses a caller; None = no one."""
 
     async def metrics(request: web.Request) -> web.Response:
         if admission is not None:
@@ -47,7 +47,7 @@ def metrics_routes(text: Callable[[], bytes], admission: Admission | None = None
 
 
 def is_local(address: str) -> bool:
-    """Whether an address is reachable from this machine only, or disabled."""
+    """Return whether an address is reachable from this machine only, or disabled."""
     if address in NOWHERE:
         return True
     host = address.rpartition(":")[0].strip("[]")
@@ -58,7 +58,7 @@ def is_local(address: str) -> bool:
 
 
 def listen_failure(error: OSError | ValueError) -> str:
-    """Say why an address cannot be listened on."""
+    """Return why an address cannot be listened on."""
     if not isinstance(error, OSError):
         return str(error)
     if isinstance(error, socket.gaierror) or not error.errno:
@@ -83,7 +83,7 @@ def _checked(endpoint: str, checks: Checks) -> Handler:
 async def serve(
     address: str, routes: Routes, tls: ssl.SSLContext | None = None
 ) -> web.AppRunner | None:
-    """Answer at `host:port` or `:port`; "0" = nowhere, None. Who calls cleans the runner up.
+    """Answer at `host:port` or `:port`; "0" = nowhere, None. The caller cleans the runner up.
 
     tls: None = answer in the clear.
     Raises OSError where the address cannot be had, ValueError where it is none.

@@ -21,21 +21,13 @@ _RECONCILE_BUCKETS = (
 _REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 
 
-class Counted(NamedTuple):
-    """A family whose values are counted where things happen."""
+class Family(NamedTuple):
+    """A family that is filled where things happen: a counter, or a histogram of seconds."""
 
     name: str
     help: str
     labels: tuple[str, ...]
-
-
-class Timed(NamedTuple):
-    """A histogram of seconds, filled where things happen."""
-
-    name: str
-    help: str
-    labels: tuple[str, ...]
-    buckets: tuple[float, ...]
+    buckets: tuple[float, ...] = ()
 
 
 class Gauge(NamedTuple):
@@ -50,11 +42,11 @@ class Families(NamedTuple):
     """Families by name, or by the key of what fills them."""
 
     gauges: Mapping[str, Gauge] = {}
-    counters: Mapping[str, Counted] = {}
-    timers: Mapping[str, Timed] = {}
+    counters: Mapping[str, Family] = {}
+    timers: Mapping[str, Family] = {}
 
 
-ASKED: dict[str, Gauge] = {
+GAUGES: dict[str, Gauge] = {
     # Karmada's, from the status last computed (cluster/rules/cluster_numbers.py)
     "cluster_ready_state": Gauge("State of the cluster (1 if ready, 0 otherwise).", (CLUSTER,)),
     "cluster_node_number": Gauge("Number of nodes in the cluster.", (CLUSTER,)),
@@ -156,82 +148,82 @@ ASKED: dict[str, Gauge] = {
         "Always 1; the labels hold the version.", ("version", "python_version", "platform")
     ),
 }
-COUNTED: dict[str, Counted] = {
+COUNTERS: dict[str, Family] = {
     # Karmada's
-    "pool_get": Counted("pool_get_operation_total", "Interpreters taken.", ("name", "from")),
-    "pool_put": Counted("pool_put_operation_total", "Interpreters given back.", ("name", "to")),
+    "pool_get": Family("pool_get_operation_total", "Interpreters taken.", ("name", "from")),
+    "pool_put": Family("pool_put_operation_total", "Interpreters given back.", ("name", "to")),
     # the frameworks'
-    "reconciles": Counted(
+    "reconciles": Family(
         "controller_runtime_reconcile_total",
         "Number of reconciles by result.",
         ("controller", "result"),
     ),
-    "reconcile_errors": Counted(
+    "reconcile_errors": Family(
         "controller_runtime_reconcile_errors_total", "Number of failed reconciles.", ("controller",)
     ),
-    "reconcile_panics": Counted(
+    "reconcile_panics": Family(
         "controller_runtime_reconcile_panics_total",
         "Number of reconciles that failed by a bug.",
         ("controller",),
     ),
-    "queue_adds": Counted("workqueue_adds_total", "Number of keys added to a queue.", _QUEUE),
-    "queue_retries": Counted("workqueue_retries_total", "Number of retries of keys.", _QUEUE),
-    "requests": Counted(
+    "queue_adds": Family("workqueue_adds_total", "Number of keys added to a queue.", _QUEUE),
+    "queue_retries": Family("workqueue_retries_total", "Number of retries of keys.", _QUEUE),
+    "requests": Family(
         "rest_client_requests_total", "Number of HTTP requests.", ("code", "method", "host")
     ),
     # for the agent
-    "watch_lists": Counted("watch_lists_total", "Number of full lists.", ("server", "resource")),
-    "watch_starts": Counted(
+    "watch_lists": Family("watch_lists_total", "Number of full lists.", ("server", "resource")),
+    "watch_starts": Family(
         "watch_starts_total", "Number of watches opened.", ("server", "resource")
     ),
-    "faults": Counted(
+    "faults": Family(
         "object_faults_total",
         "Number of bugs met while handling a watched object.",
         ("server", "resource", "part"),
     ),
-    "restarts": Counted(
+    "restarts": Family(
         "part_restarts_total", "Number of restarts of failed parts of the agent.", ("part",)
     ),
 }
-TIMED: dict[str, Timed] = {
+TIMERS: dict[str, Family] = {
     # Karmada's
-    "cluster_sync": Timed(
+    "cluster_sync": Family(
         "cluster_sync_status_duration_seconds",
         "Duration in seconds for syncing the status of the cluster once.",
         (CLUSTER,),
         _SYNC_BUCKETS,
     ),
-    "workload_sync": Timed(
+    "workload_sync": Family(
         "work_sync_workload_duration_seconds",
         "Duration in seconds to sync the workload to a target cluster.",
         ("result",),
         _WORKLOAD_BUCKETS,
     ),
     # the frameworks'
-    "reconcile_time": Timed(
+    "reconcile_time": Family(
         "controller_runtime_reconcile_time_seconds",
         "Duration of a reconcile in seconds.",
         ("controller",),
         _RECONCILE_BUCKETS,
     ),
-    "queue_time": Timed(
+    "queue_time": Family(
         "workqueue_queue_duration_seconds",
         "Seconds that a key waited for a worker.",
         _QUEUE,
         _QUEUE_BUCKETS,
     ),
-    "work_time": Timed(
+    "work_time": Family(
         "workqueue_work_duration_seconds",
         "Seconds that a key was processed.",
         _QUEUE,
         _QUEUE_BUCKETS,
     ),
-    "request_time": Timed(
+    "request_time": Family(
         "rest_client_request_duration_seconds",
         "Seconds until the response; for a watch, until it started.",
         ("verb", "host"),
         _REQUEST_BUCKETS,
     ),
 }
-OF_CORE = Families(ASKED, COUNTED, TIMED)
+OF_CORE = Families(GAUGES, COUNTERS, TIMERS)
 NO_FAMILIES = Families()

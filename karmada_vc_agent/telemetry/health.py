@@ -29,18 +29,18 @@ def answer(
     only: a single check, as in /healthz/ping. Reasons of failures are always shown, so that readers
     know which part failed.
     """
-    known = {PING: None, **checks}
+    named = {PING: None, **checks}
     if only:
-        if only not in known:
-            return 404, f"unknown check {only}; must be one of {', '.join(known)}\n"
-        known = {only: known[only]}
-    left = {name: reason for name, reason in known.items() if name not in exclude}
+        if only not in named:
+            return 404, f"unknown check {only}; must be one of {', '.join(named)}\n"
+        named = {only: named[only]}
+    left = {name: reason for name, reason in named.items() if name not in exclude}
     is_well = not any(_is_failed(reason) for reason in left.values())
     if is_well and not verbose:
         return 200, "ok"
     lines = [
         f"[+]{name} excluded: ok" if name not in left else _line(name, reason)
-        for name, reason in known.items()
+        for name, reason in named.items()
     ]
     lines.append(f"{endpoint} check {'passed' if is_well else 'failed'}")
     return (200 if is_well else 500), "\n".join(lines) + "\n"

@@ -85,9 +85,8 @@ class ClientMeter:
 
     def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
         """Record the objects that a reflector cannot read now."""
-        self._metrics.note_unreadable(
-            self._server, source, self._metrics.resource_label(path), found
-        )
+        resource = self._metrics.resource_label(path)
+        self._metrics.note_unreadable(self._server, source, resource, found)
 
     def listed(self, path: str) -> None:
         """Count a list that starts."""

@@ -37,7 +37,7 @@ OTHER = "other"
 
 
 class Sample(NamedTuple):
-    """A sample from a source: a family of ASKED, its label values in order, and the value."""
+    """A sample from a source: a family of GAUGES, its label values in order, and the value."""
 
     family: str
     labels: tuple[str, ...]
@@ -62,12 +62,12 @@ class _Readings(Collector):
         families = self._families()
         for source in self._sources:
             try:
-                told = list(source())
+                samples = list(source())
             except Exception as error:  # noqa: BLE001 - a failing source must not affect the others
                 name = getattr(source, "__qualname__", repr(source))
                 self._once.bug("Failed to collect metrics", error, about=name, source=name)
                 continue
-            for name, labels, value in told:
+            for name, labels, value in samples:
                 families[name].add_metric(labels, value)
         yield from families.values()
 
@@ -94,9 +94,9 @@ class Metrics:
         self.gauges = {name: each for table in tables for name, each in table.gauges.items()}
         registry.register(_Readings(self._sources, self.gauges))
         self.counters = {
-            key: Counter(*counted, registry=registry)
+            key: Counter(each.name, each.help, each.labels, registry=registry)
             for table in tables
-            for key, counted in table.counters.items()
+            for key, each in table.counters.items()
         }
         self.timers = {
             key: Histogram(
@@ -136,27 +136,27 @@ class Metrics:
         self.counters["faults"].labels(server, resource, part).inc()
 
     def note_unreadable(
-        self, server: str, source: str, resource: str, found: Mapping[str, str]
+        self, server: str, source: str, resource: str, reasons: Mapping[str, str]
     ) -> None:
         """Record the objects that a reflector cannot read now; source: the reflector."""
         self._unreadable.pop((server, source), None)
-        if found:
-            self._unreadable[server, source] = (resource, found)
+        if reasons:
+            self._unreadable[server, source] = (resource, reasons)
 
     def unreadable(self) -> list[str]:
         """Return a line for each unreadable object: where and why; NAMED at most."""
         lines = [
             f"{resource} {name} of the {server} ({reason})"
-            for (server, _), (resource, found) in self._unreadable.items()
-            for name, reason in itertools.islice(found.items(), NAMED)
+            for (server, _), (resource, reasons) in self._unreadable.items()
+            for name, reason in itertools.islice(reasons.items(), NAMED)
         ]
-        left = sum(len(found) for _, found in self._unreadable.values()) - len(lines[:NAMED])
+        left = sum(len(reasons) for _, reasons in self._unreadable.values()) - len(lines[:NAMED])
         return [*lines[:NAMED], *([f"and {left} more"] if left else [])]
 
     def _count_unreadable(self) -> Iterator[Sample]:
         counts: collections.Counter[tuple[str, str]] = collections.Counter()
-        for (server, _), (resource, found) in self._unreadable.items():
-            counts[server, resource] += len(found)
+        for (server, _), (resource, reasons) in self._unreadable.items():
+            counts[server, resource] += len(reasons)
         for labels, count in sorted(counts.items()):
             yield Sample("unreadable_objects", labels, count)
 

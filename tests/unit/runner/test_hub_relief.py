@@ -1,6 +1,7 @@
 """When a leader hands over: what lasts, and never an uplink that comes and goes."""
 
 import asyncio
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -8,7 +9,7 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.absence import never
 from karmada_vc_agent.runner.hub_identity import HubIdentity
 from karmada_vc_agent.runner.hub_presence import ASK_S, HubPresence
-from karmada_vc_agent.runner.hub_relief import AWAY_S, LED_S, STEADY_S, HubAway
+from karmada_vc_agent.runner.hub_relief import AWAY_S, LED_S, STEADY_S, hub_relief
 from tests.fakes.world import World
 
 
@@ -18,12 +19,13 @@ class Leader:
     def __init__(self) -> None:
         self.now = 0.0
         self.is_away = False
-        self.hub = HubAway(lambda: self.is_away, lambda: self.now)
-        self.hub.lasts()
+        presence = MagicMock(spec=HubPresence)
+        self.relief = hub_relief(lambda: self.is_away, presence, lambda: self.now)
+        self.relief.is_lacking()
 
     def after(self, seconds: float) -> bool:
         self.now += seconds
-        return self.hub.lasts()
+        return self.relief.is_lacking()
 
 
 @pytest.fixture
