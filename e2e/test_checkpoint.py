@@ -156,7 +156,7 @@ def test_what_an_old_checkpoint_brings_back_is_reported_and_pruned(
 
     agent.kill()
     agent.start()
-    within(BACKED_OFF_S, _says, agent, "Found host objects whose Work is gone")
+    within(BACKED_OFF_S, _says, agent, "Host objects have no Work on the hub")
     assert lab.host.get(lab.host_path(old, group)), "the agent removes none"
     pruned = leave(lab, "--prune", group.name, "--yes")
     assert pruned.returncode == 0, pruned.stderr

@@ -228,7 +228,7 @@ def test_orphans_are_reported_and_only_prune_removes_them(lab: Lab) -> None:
     lab.hub.delete(work)
     wait_gone(lab.hub, work)
     agent.start()
-    within(GONE_S, lambda: _assert_says(agent, "Found host objects whose Work is gone"))
+    within(GONE_S, lambda: _assert_says(agent, "Host objects have no Work on the hub"))
     assert f"ConfigMap {group.host_namespace(namespace)}/lost" in agent.log()
     assert lab.host.get(lab.host_path(lost, group)), "the agent removes none"
 

@@ -43,7 +43,7 @@ def test_two_tenants_that_fill_all_bounds_at_once_leave_a_fifth_of_the_memory(la
     agent.restart()  # all of it is listed at once
     lab.wait_serving(agent)
     took_s.append(_apply(lab, neighbour, namespace, "anew"))
-    within(BACKED_OFF_S, _assert_looked, agent.log, "Found host objects whose Work is gone")
+    within(BACKED_OFF_S, _assert_looked, agent.log, "Host objects have no Work on the hub")
     took_s.append(_apply(lab, neighbour, namespace, "at-the-end"))
     peaks = (first, peak_bytes(agent.process_id))
     assert max(peaks) < ENOUGH_BYTES, [f"{peak >> 20} MiB" for peak in peaks]

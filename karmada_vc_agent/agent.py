@@ -68,7 +68,7 @@ from karmada_vc_agent.translation.names import NamespaceTemplate
 _log = logging.getLogger(__name__)
 
 RELEASE_S = 0.8
-"""What giving back the lead may take; a host that does not answer must not hold up the end."""
+"""Limit for the release of the lead; a host that does not answer must not hold up the end."""
 
 
 class Agent:
@@ -196,7 +196,7 @@ class Agent:
     def _hub_fence(self) -> str:
         """Return why no lane may write to the hub now, "" if each of them may."""
         if self.checks.service is not None and self.checks.service.is_offline():
-            return "the hub has not told its Clusters yet"
+            return "the hub has not listed its Clusters yet"
         if self._election is not None and not self._election.is_in_touch():
             return "not the leader"
         return ""

@@ -35,7 +35,7 @@ async def check_karmada(hub: ApiClient, *, pause_s: float = PAUSE_S) -> None:
 async def check_apart(hub: ApiClient, host_uid: str) -> str:
     """Reject one API server as both hub and host. Raises ConfigError, KubeError.
 
-    host_uid: UID of the host's kube-system. Returns that of the hub, "" where it does not tell.
+    host_uid: UID of the host's kube-system. Returns that of the hub, "" where it is not readable.
     """
     try:
         kube_system = await hub.get(KUBE_SYSTEM_PATH)

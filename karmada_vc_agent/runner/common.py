@@ -1,4 +1,4 @@
-"""What all parts of the service are made from."""
+"""Settings, stores and signals, of which all parts of the service are made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ UNKNOWN_ON_HUB_FOR_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Discoveries:
-    """What both API servers serve."""
+    """Discovery of both API servers."""
 
     hub: Discovery
     host: Discovery

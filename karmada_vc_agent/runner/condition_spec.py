@@ -1,4 +1,4 @@
-"""What a module declares of a condition of virtual clusters."""
+"""The declaration of a condition of virtual clusters."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.parts import Parts
 
 Trigger = tuple[Subscribe, Callable[..., Iterable[str]]]
-"""What reports a change, and a function from the change to names of virtual clusters."""
+"""A signal, and a function from its change to names of virtual clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionSpec:
     """A condition and how it is evaluated.
 
-    evaluate: returns the condition as it is now; None = nothing is known. It makes no request.
+    evaluate: returns the condition as it is now; None = undetermined. It makes no request.
     triggers: what requeues the status of a virtual cluster; without them the condition is as old as
     the interval of the status.
     """

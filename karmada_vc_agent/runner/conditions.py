@@ -47,7 +47,7 @@ class Conditions:
 
     def of(self, vc: VirtualCluster, live: Object) -> list[Condition]:
         """Return the conditions of a virtual cluster. live: the status to compare with."""
-        found = []
+        conditions = []
         for spec, shown in self._shown.items():
             condition = spec.evaluate(self._parts, vc)
             if condition is None:
@@ -55,9 +55,9 @@ class Conditions:
             before = spec.type.find(live.get("conditions"))
             is_idle = shown is Shown.UNLESS_IDLE and condition["reason"] == spec.type.idle
             if not is_idle or before is not None:
-                found.append(condition)
+                conditions.append(condition)
             self._evaluated(spec.type, vc.name, before, condition)
-        return found
+        return conditions
 
     def sources(self, after_s: float = 0.0) -> tuple[Enqueues[str], ...]:
         """Return what enqueues a virtual cluster whose conditions changed."""

@@ -39,7 +39,7 @@ OBJECTS_ORPHANED = ConditionType(
     normal="False",
     idle="WorksExist",
     has_event=True,
-    warning="Found host objects whose Work is gone; karmada-vc-agent leave --prune lists them",
+    warning="Host objects have no Work on the hub; karmada-vc-agent leave --prune lists them",
 )
 
 

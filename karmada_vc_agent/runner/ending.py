@@ -1,4 +1,4 @@
-"""Runs the work of a process until it is told to stop, and gives it time to end well."""
+"""Runs the work of a process until a signal stops it, and gives it time to end well."""
 
 import asyncio
 import signal

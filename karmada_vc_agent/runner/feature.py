@@ -1,4 +1,4 @@
-"""What a feature declares: all that core knows of it."""
+"""The declaration of a feature: all that core depends on."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ async def _nothing(*_: object) -> None:
 
 
 class Start(Protocol):
-    """What a feature reads on the host before this process serves; a part of it afterwards.
+    """Read by a feature on the host before this process serves; provided to its parts afterwards.
 
     reads: what that is, for the log.
     """
@@ -45,7 +45,7 @@ class Start(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the host describes of virtual clusters that are not in the settings file, for `join`.
+    """Virtual clusters that the host describes besides the settings file, for `join`.
 
     group_labels: keys of labels of nodes that select groups. virtual_clusters: one of each name,
     the one that is served. objects: those that VirtualCluster objects describe.

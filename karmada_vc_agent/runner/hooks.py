@@ -1,4 +1,4 @@
-"""Where features take part in what core does; without them each does nothing."""
+"""Hooks by which features take part in what core does; by default each does nothing."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from karmada_vc_agent.work.noted_objects import NotedObjects
 from karmada_vc_agent.work.window_gate import AlwaysOpen, WindowGate
 
 MayHold = Callable[[str], Awaitable[bool]]
-"""Whether a host namespace may hold objects."""
+"""Returns whether a host namespace may hold objects."""
 
 
 async def _no_fields(_: VirtualCluster) -> Object:
@@ -35,6 +35,6 @@ class Hooks:
     writes_ready: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
     async def wait_ready(self) -> None:
-        """Wait for all that comes before the first Work."""
+        """Wait for all that precedes the first Work."""
         for ready in self.writes_ready:
             await ready()

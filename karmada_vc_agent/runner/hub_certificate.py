@@ -1,4 +1,4 @@
-"""The client certificate for the hub: whose it is, when it expires, and who is told."""
+"""The client certificate for the hub: its owner, its end, and a warning before that."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ REPEAT_S = 24 * 3600.0
 
 
 def is_agents_own(chain: bytes | None, agent: str) -> bool:
-    """Whether a certificate is the one that `join` gets for this agent.
+    """Return whether a certificate is the one that `join` gets for this agent.
 
     The hub renews it: same user, same group. Another one may be a person's.
     """
@@ -33,7 +33,7 @@ def is_agents_own(chain: bytes | None, agent: str) -> bool:
 
 
 class HubCertificate:
-    """Says when the certificate in use expires, and logs it in time.
+    """Reads when the certificate in use expires, and warns in time.
 
     credentials: those in use for the hub.
     """
@@ -45,7 +45,7 @@ class HubCertificate:
     ) -> None:
         self._credentials = credentials
         self._now = now
-        self._known: tuple[bytes | None, Certificate | None] = (None, None)
+        self._cached: tuple[bytes | None, Certificate | None] = (None, None)
 
     def expires(self) -> float | None:
         """Return when it expires, in Unix time; None without a certificate."""
@@ -55,10 +55,10 @@ class HubCertificate:
     async def watch(self) -> None:
         """Log once a day that it expires soon, or has expired."""
         while True:
-            has_said = self._tell()
-            await asyncio.sleep(REPEAT_S if has_said else CHECK_S)
+            has_warned = self._warn()
+            await asyncio.sleep(REPEAT_S if has_warned else CHECK_S)
 
-    def _tell(self) -> bool:
+    def _warn(self) -> bool:
         certificate = self._certificate()
         if certificate is None or certificate.remaining(self._now()) > WARN_BELOW:
             return False
@@ -75,9 +75,9 @@ class HubCertificate:
 
     def _certificate(self) -> "Certificate | None":
         chain = self._credentials().certificate
-        if self._known[0] is not chain:
-            self._known = (chain, _read(chain))
-        return self._known[1]
+        if self._cached[0] is not chain:
+            self._cached = (chain, _read(chain))
+        return self._cached[1]
 
 
 def _read(chain: bytes | None) -> "Certificate | None":

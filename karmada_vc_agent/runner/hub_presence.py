@@ -1,4 +1,4 @@
-"""Whether the hub is what the agent needs, and whether it answers now."""
+"""Checks that the hub is what the agent needs, and that it answers now."""
 
 import asyncio
 import time
@@ -15,14 +15,14 @@ from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 from karmada_vc_agent.runner.hub_identity import HubIdentity
 
 ASK_S = 10.0
-"""How often a standby, who has nothing else to say to the hub, asks whether it is there."""
+"""Interval of requests by which a standby, which makes no others, checks the hub."""
 PATIENCE_S = 1.0
 """How long a hub may take for a small answer before it counts as away: a round trip by satellite
-takes 0.6 s. Who is slower is served from the checkpoint, and from the hub once it answers."""
+takes 0.6 s. A slower one is replaced by the checkpoint until it answers."""
 
 
 class HubPresence:
-    """Asks the hub.
+    """Checks the hub.
 
     was_seen: whether there is evidence on the host that it served Clusters before; may raise
     KubeError. refuses: why it would not accept this process, None if it would. away: why what
@@ -40,7 +40,7 @@ class HubPresence:
         self._was_seen = was_seen
         self._identity = identity
         self._clock = clock
-        self._asked_at: float | None = None
+        self._requested_at: float | None = None
         self._answers_since: float | None = None
         self.is_checked = False
         self.refuses: str | None = None
@@ -73,7 +73,7 @@ class HubPresence:
                 if self._answers_since is None:
                     self._answers_since = self._clock()
             except UnreachableError:
-                self._answers_since = None  # told by Reachability
+                self._answers_since = None  # reported by Reachability
             except (PageError, UnreadableError) as error:
                 self._answers_since = None
                 self.away = not_listed(CLUSTERS_PATH, str(error))
@@ -83,7 +83,7 @@ class HubPresence:
             await asyncio.sleep(ASK_S)
 
     async def is_there(self) -> bool:
-        """Whether it lists Clusters now; False at once where a response is overdue."""
+        """Return whether it lists Clusters now; False at once where a response is overdue."""
         if self._is_overdue():
             return False
         try:
@@ -100,15 +100,15 @@ class HubPresence:
         return self._clock() - self._answers_since
 
     def _is_overdue(self) -> bool:
-        return self._asked_at is not None and self._clock() - self._asked_at > PATIENCE_S
+        return self._requested_at is not None and self._clock() - self._requested_at > PATIENCE_S
 
     async def _ask(self) -> None:
-        self._asked_at = self._clock()
+        self._requested_at = self._clock()
         try:
             await self._look()
         finally:
-            self._asked_at = None
+            self._requested_at = None
 
     async def _look(self) -> None:
-        """Ask for next to nothing. Raises KubeError."""
+        """Make the smallest list. Raises KubeError."""
         await check_listed(self._hub, CLUSTERS_PATH)

@@ -1,4 +1,4 @@
-"""When a leader without the hub hands the lead over to a standby that reaches it.
+"""Hands the lead over from a leader without the hub to a standby that reaches it.
 
 Both must have lasted, by the clock of each process alone, so that an unstable uplink does not
 make the lead change.
@@ -12,8 +12,8 @@ from karmada_vc_agent.model.domain import LACKS_HUB_ANNOTATION, OFFERS_HUB_ANNOT
 from karmada_vc_agent.runner.hub_presence import ASK_S, HubPresence
 
 AWAY_S = 10.0
-"""How long the leader lacks the hub before it says so: less than the 40 s after which Karmada takes
-the Clusters for lost."""
+"""How long the leader lacks the hub before it reports that: less than the 40 s after which Karmada
+takes the Clusters for lost."""
 LED_S = 60.0
 """How long a process leads at least before it hands over."""
 STEADY_S = 2 * ASK_S

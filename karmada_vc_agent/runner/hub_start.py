@@ -1,4 +1,4 @@
-"""What a start needs of the hub: that it is the right one."""
+"""Checks at the start that the hub is the right one."""
 
 import asyncio
 from collections.abc import Callable

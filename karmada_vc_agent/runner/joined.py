@@ -1,7 +1,7 @@
-"""Which virtual clusters of the settings file may be served: those that `join` gave rights for.
+"""Admits virtual clusters of the settings file once `join` gave rights for them.
 
 One without rights would be registered half, and every request for it would fail. It waits, and is
-served soon after `join`. One that was registered before is not asked about: the hub may be away.
+served soon after `join`. One that was registered before is admitted: the hub may be away.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 _log = logging.getLogger(__name__)
 
 LOOK_S = 10.0
-"""How often the hub is asked about those that wait; nobody tells of rights."""
-TOLD_AGAIN_S = 3600.0
+"""Interval of reviews for those that wait; rights cannot be watched."""
+WARN_AGAIN_S = 3600.0
 
 Ask = Callable[[str], Awaitable[bool]]
 
 
 async def has_rights(hub: ApiClient, name: str) -> bool:
-    """Whether the agent has its rights for a Cluster. Raises KubeError."""
+    """Return whether the agent has its rights for a Cluster. Raises KubeError."""
     return await may(hub, Need("patch", "cluster.karmada.io", "clusters/status", name=name))
 
 
@@ -42,40 +42,40 @@ class JoinedClusters:
     ) -> None:
         self._use = use
         self._clock = clock
-        self._wanted: tuple[VirtualCluster, ...] = ()
+        self._declared: tuple[VirtualCluster, ...] = ()
         self._admitted: set[str] = set()
-        self._told: dict[str, float] = {}
+        self._warned_at: dict[str, float] = {}
         self._ask: Ask | None = None
-        self._is_known: Callable[[str], bool] = lambda _: False
+        self._is_registered: Callable[[str], bool] = lambda _: False
 
     @property
     def waiting(self) -> list[str]:
         """Return the names that wait for `join`."""
-        return list(self._told)
+        return list(self._warned_at)
 
     def take(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Have these served; before start() all of them, for nothing is done with them yet."""
-        self._wanted = tuple(virtual_clusters)
-        names = {vc.name for vc in self._wanted}
+        self._declared = tuple(virtual_clusters)
+        names = {vc.name for vc in self._declared}
         self._admitted &= names
-        self._told = {name: at for name, at in self._told.items() if name in names}
+        self._warned_at = {name: at for name, at in self._warned_at.items() if name in names}
         self._pass_on()
 
-    async def start(self, ask: Ask, is_known: Callable[[str], bool]) -> None:
-        """Ask about all there are.
+    async def start(self, ask: Ask, is_registered: Callable[[str], bool]) -> None:
+        """Review all there are.
 
-        ask: whether there are rights for a name; raises KubeError. is_known: whether a virtual
+        ask: whether there are rights for a name; raises KubeError. is_registered: whether a virtual
         cluster was registered before.
         """
-        self._ask, self._is_known = ask, is_known
-        await self.look(self._wanted)
+        self._ask, self._is_registered = ask, is_registered
+        await self.look(self._declared)
         self._pass_on()
 
     async def look(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
-        """Find out which of these may be served.
+        """Determine which of these may be served.
 
-        While the hub does not answer they wait. Where it may not be asked they are served: what
-        they lack is told where it is tried.
+        While the hub does not answer they wait. Where it refuses the review they are served: what
+        they lack is reported where it is tried.
         """
         if self._ask is None:
             return
@@ -84,34 +84,34 @@ class JoinedClusters:
 
     async def _look_at(self, name: str, ask: Ask) -> None:
         try:
-            if not self._is_known(name) and not await ask(name):
-                self._tell(name)
+            if not self._is_registered(name) and not await ask(name):
+                self._warn(name)
                 return
         except ForbiddenError as error:
-            _log.debug("Serving without knowing the rights", extra={"reason": str(error)})
+            _log.debug("Serving without a review of the rights", extra={"reason": str(error)})
         except KubeError:
             return
         self._admitted.add(name)
-        self._told.pop(name, None)
+        self._warned_at.pop(name, None)
 
     async def run(self) -> None:
-        """Look now and then, until cancelled."""
+        """Review at intervals, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            await self.look(self._wanted)
+            await self.look(self._declared)
             self._pass_on()
 
     def _pass_on(self) -> None:
         if self._ask is None:
-            self._use(self._wanted)
+            self._use(self._declared)
         else:
-            self._use(vc for vc in self._wanted if vc.name in self._admitted)
+            self._use(vc for vc in self._declared if vc.name in self._admitted)
 
-    def _tell(self, name: str) -> None:
+    def _warn(self, name: str) -> None:
         """Log that one waits, and again after long."""
-        at = self._told.get(name)
-        if at is None or self._clock() - at >= TOLD_AGAIN_S:
-            self._told[name] = self._clock()
+        at = self._warned_at.get(name)
+        if at is None or self._clock() - at >= WARN_AGAIN_S:
+            self._warned_at[name] = self._clock()
             _log.warning(
                 "Waiting for rights on the hub; run karmada-vc-agent join",
                 extra={"virtual_cluster": name},

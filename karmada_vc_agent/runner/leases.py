@@ -1,4 +1,4 @@
-"""Which Leases are renewed, and when each was last attempted."""
+"""The Leases that are renewed, and when each was last attempted."""
 
 from karmada_vc_agent.cluster.progress import Progress
 from karmada_vc_agent.cluster.scopes import Scopes

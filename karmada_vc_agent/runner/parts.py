@@ -24,7 +24,7 @@ Runs = Callable[[], Awaitable[None]]
 
 
 class Parts:
-    """What `setup(parts)` of a controller may use.
+    """The input of `setup(parts)` of a controller.
 
     common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
     Leases are renewed. features: those of this agent. runs: what features run from the start on, by

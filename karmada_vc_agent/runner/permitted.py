@@ -1,4 +1,4 @@
-"""Whether hub and host let the agent serve a virtual cluster that was not known at `join`."""
+"""Checks that hub and host let the agent serve a virtual cluster that is newer than `join`."""
 
 from karmada_vc_agent.cluster.agent_node import check_apart_from_tenants
 from karmada_vc_agent.config.config_error import ConfigError

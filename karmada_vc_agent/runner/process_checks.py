@@ -1,4 +1,4 @@
-"""What /readyz and /livez say of this process."""
+"""The checks of /readyz and /livez for this process."""
 
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.client import ApiClient

@@ -1,4 +1,4 @@
-"""Makes the queues of controllers: whose turn a key is, how it backs off, what is fair."""
+"""Makes the queues of controllers: fair among virtual clusters, with back-off."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ FEW_WORKERS = 4
 
 
 class Queues:
-    """Where there are several virtual clusters, none has more than half of the workers."""
+    """Makes queues; of several virtual clusters none has more than half of the workers."""
 
     def __init__(self, virtual_clusters: VirtualClusters, base_delay_s: float) -> None:
         self._virtual_clusters = virtual_clusters
@@ -37,7 +37,7 @@ class Queues:
         new_retries: Callable[[], TokenBucket] | None = None,
         base_delay_s: float | None = None,
     ) -> WorkQueue[K]:
-        """Return a queue in which virtual clusters take turns; each has several keys.
+        """Return a queue that is fair among virtual clusters; each has several keys.
 
         base_delay_s: the first pause of a key that fails; None = that of the settings.
         """

@@ -1,4 +1,4 @@
-"""What runs while this process leads, in one task group."""
+"""All that runs while this process leads, in one task group."""
 
 import asyncio
 import logging
@@ -27,12 +27,12 @@ from karmada_vc_agent.telemetry.health import Remark
 _log = logging.getLogger(__name__)
 
 FINISH_S = 3.0
-"""What is being done may end within this time when the agent is told to stop."""
+"""Time for reconciles in progress to end when the agent stops."""
 LAST_EVENTS_S = 0.5
 FOLLOW_PATIENCE_S = 3.0
-"""How long a list may fail before /readyz says so: a load balancer may switch over."""
+"""How long a list may fail before /readyz reports it: a load balancer may switch over."""
 END_S = FINISH_S + LAST_EVENTS_S + 0.5
-"""What it may take in all to end."""
+"""Time for the whole end."""
 _SHOWN = 5
 
 
@@ -59,7 +59,7 @@ class Service:
         common.metrics.add_source(parts.collector.samples)
         common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)
 
-    # --- what others ask ----------------------------------------------------------------
+    # --- checks -------------------------------------------------------------------------
 
     def checks(self) -> dict[str, str | None]:
         """Return what /readyz says of what runs here, by part; None or a Remark where it passes."""
@@ -88,7 +88,7 @@ class Service:
         return (Remark(text) if len(stepped_back) < len(vcs) else text) or None
 
     def is_offline(self) -> bool:
-        """Whether the hub has not told its Clusters yet, and they are those of the checkpoint."""
+        """Return whether the Clusters are those of the checkpoint until the hub lists its own."""
         return self._parts.checkpoint is not None and self._parts.checkpoint.offline.is_fencing
 
     def not_followed(self, server: str) -> str | None:
@@ -101,7 +101,7 @@ class Service:
         return None
 
     def serves_from_checkpoint(self) -> bool:
-        """Whether any virtual cluster is served as the hub said before this process began."""
+        """Return whether any virtual cluster is served from the checkpoint."""
         return self._parts.checkpoint is not None and self._parts.checkpoint.is_served_from()
 
     def _waiting(self, parts: Parts) -> WaitingWrites | None:
@@ -120,7 +120,7 @@ class Service:
         return None
 
     def hub_known(self, hub: str) -> None:
-        """Take which hub it is that answers. hub: uid of its kube-system, "" = it does not tell."""
+        """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
         if self._parts.checkpoint is not None:
             self._parts.checkpoint.offline.hub_known(hub)
 
@@ -164,7 +164,7 @@ class Service:
         self._common.signals.lead_regained.emit()
 
     def _resync(self) -> None:
-        """Enqueue all there is: an API server went back in time, and nothing is as it was told."""
+        """Enqueue all there is: an API server was reset to an earlier state."""
         self._enqueue_all_of(self._common.virtual_clusters)
 
     def _enqueue_all_of(self, virtual_clusters: Iterable[str]) -> None:
@@ -174,7 +174,7 @@ class Service:
     def _virtual_cluster_changed(
         self, old: VirtualCluster | None, new: VirtualCluster | None
     ) -> None:
-        """Have every controller do what there is to do for one that came, changed or went."""
+        """Enqueue a virtual cluster that was added, changed or removed for every controller."""
         name = name_of_change(old, new)
         if old is None:
             _log.info("Serving another virtual cluster", extra={"virtual_cluster": name})
@@ -186,7 +186,7 @@ class Service:
         else:
             _log.info("Using changed settings", extra={"virtual_cluster": name})
         if not self._changed:
-            # Once for all of a change: what is looked through is looked through once.
+            # Once for all of a change.
             asyncio.get_running_loop().call_soon(self._enqueue_changed)
         self._changed[name] = None
 
@@ -222,7 +222,7 @@ class Service:
                 task.cancel()
 
     def _start_reading(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Start what reads and what tells; nothing here changes hub or host but events."""
+        """Start what reads and notifies; none of it changes hub or host but by events."""
         works, stores, state = self._parts.works, self._common.stores, self._common.state
         running = {
             **works.runs(),
@@ -242,7 +242,7 @@ class Service:
         timeout_s = self._common.config.cluster_cache_sync_timeout
         stores, checkpoint = self._common.stores, self._parts.checkpoint
         if checkpoint is not None:
-            await self._wait_told_or_offline(checkpoint.offline)
+            await self._wait_listed_or_offline(checkpoint.offline)
         if self.is_offline():
             return
         await wait_all_synced(stores.reflectors, timeout_s)
@@ -252,17 +252,17 @@ class Service:
         except TimeoutError:
             _log.warning("Serving without the interpreter rules: the hub has not sent them yet")
 
-    async def _wait_told_or_offline(self, offline: Offline) -> None:
+    async def _wait_listed_or_offline(self, offline: Offline) -> None:
         """Wait for all first lists; for those of the host only if the hub's are served offline."""
         stores, timeout_s = self._common.stores, self._common.config.cluster_cache_sync_timeout
-        told = asyncio.ensure_future(wait_all_synced(stores.reflectors, timeout_s))
+        listed = asyncio.ensure_future(wait_all_synced(stores.reflectors, timeout_s))
         begun = asyncio.ensure_future(offline.has_begun.wait())
         try:
-            await asyncio.wait((told, begun), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((listed, begun), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            listed.cancel()
             begun.cancel()
-            await asyncio.gather(told, begun, return_exceptions=True)
+            await asyncio.gather(listed, begun, return_exceptions=True)
         await wait_all_synced(stores.of_host, timeout_s)
 
     def _start_controllers(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:

@@ -17,7 +17,7 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 _log = logging.getLogger(__name__)
 
 CHECK_S = 2.0
-"""How often the file is compared: a person who saved it waits for what comes of it."""
+"""Interval of comparisons of the file: a person who saved it waits for the result."""
 SETTLES_S = 0.2
 """An editor may write a file in several parts."""
 
@@ -26,7 +26,7 @@ Use = Callable[[Reloaded], None]
 
 
 class SettingsFollower:
-    """Has the settings of the file used that a running agent takes.
+    """Follows the settings of the file that a running agent takes.
 
     digest: of the file, from before the settings in use were read: what changed since is seen.
     read: reads and checks all settings; raises ConfigError. check: checks the virtual clusters by
@@ -37,7 +37,7 @@ class SettingsFollower:
         self._path = path
         self._read = read
         self._seen = self._used = digest
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self.problem: str | None = None
         """Why the settings in use are not those of the file, None where they are."""
         self._once = LogOnce(_log)
@@ -46,37 +46,37 @@ class SettingsFollower:
         """Read the file now, changed or not."""
         self._seen = b""
         self._once.ended()
-        self._asked.set()
+        self._requested.set()
 
     async def run(self, check: Check, use: Use) -> None:
-        """Compare the file now and then, until cancelled."""
+        """Compare the file at intervals, until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_S):
-                    await self._asked.wait()
-            self._asked.clear()
-            found = digest_of(self._path)
-            if found == self._used == self._seen:
+                    await self._requested.wait()
+            self._requested.clear()
+            current = digest_of(self._path)
+            if current == self._used == self._seen:
                 self._well()  # it is again what is in use, though another was not taken
-            if found != self._seen:
+            if current != self._seen:
                 await asyncio.sleep(SETTLES_S)
-                if found == digest_of(self._path):
-                    await self._take(found, check, use)
+                if current == digest_of(self._path):
+                    await self._take(current, check, use)
 
-    async def _take(self, found: bytes, check: Check, use: Use) -> None:
+    async def _take(self, digest: bytes, check: Check, use: Use) -> None:
         try:
             reloaded = self._read()
-            if found != digest_of(self._path):
+            if digest != digest_of(self._path):
                 return  # it changed under the reader, and is read again
             await check(reloaded.virtual_clusters)
         except ConfigError as error:
-            self._seen = found
+            self._seen = digest
             self._complain(str(error))
             return
         except KubeError as error:
             self._complain(f"cannot check the virtual clusters: {error}")
             return
-        self._seen, self._used = found, found
+        self._seen, self._used = digest, digest
         self._well()
         _log.info(
             "Using the settings file", extra={"virtual_clusters": len(reloaded.virtual_clusters)}
@@ -99,7 +99,7 @@ class SettingsFollower:
 
 
 def digest_of(path: Path) -> bytes:
-    """Return what tells one content of a file from another, or why it has none now."""
+    """Return a digest of the content of a file, or why it has none now."""
     try:
         return hashlib.sha256(read_small(path)).digest()
     except OSError as error:

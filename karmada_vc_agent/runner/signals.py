@@ -1,4 +1,4 @@
-"""What parts of the service tell, and controllers may listen to; made before either of them."""
+"""The signals that parts of the service emit, and controllers subscribe to."""
 
 from dataclasses import dataclass, field
 
@@ -26,9 +26,9 @@ class Signals:
     meaning: Signal[[Concerns]] = field(default_factory=Signal)
     """what the interpreter says otherwise now"""
     host_object: Change = field(default_factory=Signal)
-    """an object with our label, wherever it lies"""
+    """an object with our label, in any namespace"""
     own_object: Change = field(default_factory=Signal)
-    """an object that lies where its virtual cluster may have it; the others are None"""
+    """an object that is where its virtual cluster may have it; the others are None"""
     node_group: Change = field(default_factory=Signal)
     """a NodeGroup of the host"""
     served: Signal[[ServedApis]] = field(default_factory=Signal)
@@ -40,7 +40,7 @@ class Signals:
     bound_met: Signal[[str, str]] = field(default_factory=Signal)
     """a virtual cluster that has more than it may have, and what"""
     status_due: Signal[[str]] = field(default_factory=Signal)
-    """a virtual cluster whose status is to be computed anew"""
+    """a virtual cluster whose status is due"""
     admin_rules: Signal[[]] = field(default_factory=Signal)
     """the host serves other kinds, which roles have to list"""
     lead_regained: Signal[[]] = field(default_factory=Signal)

@@ -1,4 +1,4 @@
-"""What is listed and watched from the start on: Clusters, nodes, pods and namespaces."""
+"""The stores that are filled from the start on: Clusters, nodes, pods, namespaces."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ from karmada_vc_agent.runner.clients import Clients
 from karmada_vc_agent.work.kept_objects import HostCodec, KeptObjects
 
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
-"""Where a pod finds the address of the Service `kubernetes`."""
+"""The variable that has the address of the Service `kubernetes` in a pod."""
 HOST_OBJECT_INDEXES = {CLUSTER_INDEX: labelled_cluster}
 
 

@@ -1,4 +1,4 @@
-"""The facts of this moment that a translation rests on."""
+"""Makes the input of translations from the current state of the host."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -51,7 +51,7 @@ def translation_settings(config: AgentConfig) -> TranslationSettings:
 
 
 class HostViews(Protocol):
-    """What is known of the host; of the agent these are Stores, of the gateway its HostState."""
+    """Views of the host; in the agent these are Stores, in the gateway its HostState."""
 
     membership: Membership
     taints: NodeTaints
@@ -129,7 +129,7 @@ class TranslationContexts:
         return resource.namespaced if resource is not None else None
 
     def _most_rules(self) -> tuple[Object, ...]:
-        """Return what RBAC rules may grant at most; made anew when the host serves others."""
+        """Return what RBAC rules may grant at most; computed again when the host serves others."""
         served = self._discovery.served
         if self._admin_rules[0] is not served:
             self._admin_rules = (

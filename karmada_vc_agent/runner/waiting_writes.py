@@ -1,7 +1,7 @@
-"""Says why the leader writes no Works of a virtual cluster: between `Serving` and the first write.
+"""Reports why the leader writes no Works of a virtual cluster after `Serving`.
 
-What it waits for is a state of somebody else (the lead, the host, workers), which logs nothing by
-itself. Looked at now and then; logged once for as long as it stays, and shown by /readyz?verbose.
+Nothing else logs these states (of the lead, the host, workers). Checked at intervals; logged once
+for as long as it stays, and shown by /readyz?verbose.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from karmada_vc_agent.work.works import WorkKey, Works
 _log = logging.getLogger(__name__)
 
 LOOK_S = 5.0
-"""What stays from one look to the next one is said."""
+"""A reason is logged if two checks in a row have it."""
 LATE_S = 30.0
-"""How long a key may wait for a worker before that is said: as long as one request may take."""
+"""How long a key may wait for a worker before that is a reason: as long as one request may take."""
 ALL = "*"
-"""Stands for all virtual clusters; no Cluster has such a name."""
+"""In place of all virtual clusters; no Cluster has such a name."""
 
 
 class WaitingWrites:
-    """Knows what the Works of each virtual cluster wait for.
+    """Determines what the Works of each virtual cluster wait for.
 
     is_leading: whether the lead is certain. execution: the controller of Works.
     """
@@ -53,13 +53,13 @@ class WaitingWrites:
         self._synced = 0
 
     async def run(self) -> None:
-        """Look now and then, until cancelled."""
+        """Check at intervals, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """Log what has stayed since the look before, and what has ended."""
+        """Log what has stayed since the check before, and what has ended."""
         now = dict(self._now())
         lasting = {name: why for name, why in now.items() if name in self._before}
         for name, why in lasting.items():

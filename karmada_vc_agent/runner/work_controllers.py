@@ -34,7 +34,7 @@ from karmada_vc_agent.work.works import WorkKey
 
 
 def execution(parts: Parts) -> ControllerSpec[WorkKey]:
-    """Declare the controller; no workload comes before what keeps its pods in place."""
+    """Declare the controller; no workload is written before what keeps its pods in place."""
     common, works = parts.common, parts.works
     controller = ExecutionController(
         common.virtual_clusters,
@@ -90,7 +90,7 @@ def _of_other_works(parts: Parts) -> tuple[Source[WorkKey], ...]:
 
 
 def work_status(parts: Parts) -> ControllerSpec[WorkKey]:
-    """Declare the controller; its queue is filled by what execution tells."""
+    """Declare the controller; execution fills its queue."""
     works = parts.works
     controller = WorkStatusController(
         works.reports, works.watches.works, works.hub_works, parts.common.held_changes

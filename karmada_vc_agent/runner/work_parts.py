@@ -1,4 +1,4 @@
-"""What carries Works from the hub to the host and their status back, made and connected."""
+"""Makes and connects all that carries Works to the host, and their status back."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Which program this is, as a metric."""
+"""The version of this program as a metric."""
 
 import platform
 import sysconfig

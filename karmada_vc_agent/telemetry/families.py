@@ -121,7 +121,7 @@ GAUGES: dict[str, Gauge] = {
     "virtual_cluster_endpoint_up": Gauge(
         "Whether its endpoint answered when it was last tried (1) or not (0).", (CLUSTER,)
     ),
-    "orphaned_objects": Gauge("Number of its host objects whose Work is gone.", (CLUSTER,)),
+    "orphaned_objects": Gauge("Number of its host objects whose Work is missing.", (CLUSTER,)),
     # for the agent
     "found_not_served": Gauge(
         "Number of NodeGroups, or of values of the node label, that are not served.", ("source",)

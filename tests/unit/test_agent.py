@@ -140,7 +140,7 @@ def test_server_that_went_back_in_time_is_a_remark(scene: Scene) -> None:
 
 
 def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scene) -> None:
-    scene.agent._joined._told = {"b": 0.0}
+    scene.agent._joined._warned_at = {"b": 0.0}
     text = "waiting for rights on the hub: b; run karmada-vc-agent join"
     assert (scene.wrong(), scene.remarks()) == ({}, {"rights": text})
     scene.agent._virtual_clusters.replace_all(())
@@ -148,7 +148,7 @@ def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scen
 
 
 def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None:
-    scene.agent._joined._told = {"b": 0.0}
+    scene.agent._joined._warned_at = {"b": 0.0}
     scene.service.checks.return_value["rights"] = "hub: the agent lacks a rule"
     assert scene.wrong() == {"rights": "hub: the agent lacks a rule"}
     scene.service.checks.return_value["rights"] = Remark("a: hub: the agent lacks a rule")
@@ -161,7 +161,7 @@ def test_nothing_is_written_to_a_hub_that_has_told_nothing(scene: Scene) -> None
     scene.service.is_offline.return_value = False
     assert scene.agent._hub_fence() == ""
     scene.service.is_offline.return_value = True
-    assert scene.agent._hub_fence() == "the hub has not told its Clusters yet"
+    assert scene.agent._hub_fence() == "the hub has not listed its Clusters yet"
 
 
 def test_who_does_not_know_that_it_leads_writes_nothing_to_the_hub(scene: Scene) -> None:

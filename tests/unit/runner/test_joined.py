@@ -15,7 +15,7 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.joined import LOOK_S, TOLD_AGAIN_S, JoinedClusters
+from karmada_vc_agent.runner.joined import LOOK_S, WARN_AGAIN_S, JoinedClusters
 
 SOON_S = LOOK_S + 0.1
 
@@ -135,7 +135,7 @@ async def test_one_that_waits_is_told_once_and_again_after_long(
     scene.joined.take(vcs("a"))
     await scene.start()
     async with running(scene):
-        await asyncio.sleep(TOLD_AGAIN_S / 2)
+        await asyncio.sleep(WARN_AGAIN_S / 2)
         assert [record.__dict__["virtual_cluster"] for record in caplog.records] == ["a"]
-        await asyncio.sleep(TOLD_AGAIN_S)
+        await asyncio.sleep(WARN_AGAIN_S)
     assert len(caplog.records) == 2

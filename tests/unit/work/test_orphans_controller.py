@@ -106,7 +106,7 @@ async def test_works_of_the_checkpoint_that_the_hub_does_not_list_are_reported(
     orphaned = Reported(world, "ObjectsOrphaned")
     for _ in range(2):
         (found,) = orphaned.condition(world.virtual_clusters["branch-a"], {})
-    logged = [record for record in caplog.records if "whose Work is gone" in record.message]
+    logged = [record for record in caplog.records if "have no Work on the hub" in record.message]
     assert [record.__dict__["text"] for record in logged] == [found["message"]]
     assert (found["type"], found["status"]) == ("ObjectsOrphaned", "True")
     assert f"ConfigMap {NAMESPACE}/lost" in found["message"]
