@@ -1,8 +1,4 @@
-"""Hands the lead over from a leader without the hub to a standby that reaches it.
-
-Both must have lasted, by the clock of each process alone, so that an unstable uplink does not
-make the lead change.
-"""
+"""Hands the lead over from a leader without the hub to a standby that reaches it."""
 
 import time
 from collections.abc import Callable
@@ -48,7 +44,11 @@ def hub_relief(
     presence: HubPresence,
     clock: Callable[[], float] = time.monotonic,
 ) -> HandOver:
-    """Return how the lead is handed over. is_away: whether the hub is, from the leader."""
+    """Return how the lead is handed over. is_away: whether the hub is, from the leader.
+
+    Both must have lasted, by the clock of each process alone, so that an unstable uplink does not
+    make the lead change.
+    """
     return HandOver(
         LACKS_HUB_ANNOTATION,
         OFFERS_HUB_ANNOTATION,

@@ -1,8 +1,4 @@
-"""Admits virtual clusters of the settings file once `join` gave rights for them.
-
-One without rights would be registered half, and every request for it would fail. It waits, and is
-served soon after `join`. One that was registered before is admitted: the hub may be away.
-"""
+"""Admits virtual clusters of the settings file once `join` gave rights for them."""
 
 import asyncio
 import logging
@@ -31,6 +27,9 @@ async def has_rights(hub: ApiClient, name: str) -> bool:
 
 class JoinedClusters:
     """Passes on the virtual clusters of the file that may be served.
+
+    One without rights would be registered half, and every request for it would fail. It waits, and
+    is served soon after `join`. One that was registered before is admitted: the hub may be away.
 
     use: takes them. clock: monotonic seconds.
     """

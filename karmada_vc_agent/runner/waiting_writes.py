@@ -1,8 +1,4 @@
-"""Reports why the leader writes no Works of a virtual cluster after `Serving`.
-
-Nothing else logs these states (of the lead, the host, workers). Checked at intervals; logged once
-for as long as it stays, and shown by /readyz?verbose.
-"""
+"""Reports why the leader writes no Works of a virtual cluster after `Serving`."""
 
 import asyncio
 import logging
@@ -26,7 +22,10 @@ ALL = "*"
 
 
 class WaitingWrites:
-    """Determines what the Works of each virtual cluster wait for.
+    """Determines why the leader writes no Works of a virtual cluster.
+
+    Nothing else logs these states (of the lead, the host, workers). Logged once for as long as one
+    stays, and shown by /readyz?verbose.
 
     is_leading: whether the lead is certain. execution: the controller of Works.
     """

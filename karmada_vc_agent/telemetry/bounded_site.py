@@ -1,9 +1,4 @@
-"""A listening address that serves a bounded number of connections at once.
-
-A client may open connections, say nothing on them, and leave the agent without files for its own.
-So where there are too many, a new connection takes the place of the oldest one: an
-answer takes some milliseconds.
-"""
+"""A listening address that serves a bounded number of connections at once."""
 
 import asyncio
 import ssl
@@ -21,7 +16,11 @@ HANDSHAKE_S = 10.0
 
 
 class BoundedSite(web.BaseSite):
-    """As `web.TCPSite`, but of so many connections. tls: None = in the clear."""
+    """As `web.TCPSite`, but of so many connections. tls: None = in the clear.
+
+    A client may open connections, send nothing on them, and leave the agent without files for its
+    own. So a new connection above the bound replaces the oldest one: an answer takes milliseconds.
+    """
 
     def __init__(
         self,

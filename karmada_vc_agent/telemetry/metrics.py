@@ -1,9 +1,4 @@
-"""The metrics of one agent in a registry of their own; families.py lists those of core.
-
-Counters and histograms are updated where things happen, through instruments (meters.py) with label
-values bound once. Gauges are computed at each scrape by sources, so the series of a virtual cluster
-end with it, and nothing is computed between scrapes.
-"""
+"""The metrics of one agent in a registry of their own; families.py lists those of core."""
 
 import collections
 import itertools
@@ -81,7 +76,11 @@ class _Readings(Collector):
 
 
 class Metrics:
-    """All families, in a separate registry. more: those of features."""
+    """All families, in a separate registry. more: those of features.
+
+    Counters and histograms are updated where things happen, with label values bound once. Gauges
+    are computed at each scrape by sources, so the series of a virtual cluster end with it.
+    """
 
     def __init__(self, more: Iterable[Families] = ()) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # not annotated
