@@ -262,7 +262,7 @@ class Agent:
         self._election = election
         self.checks.phase = STANDING_BY
         start = self.checks.hub_start
-        asking = self._supervisor.start(group, "ask the hub", start.presence.keep_asking)
+        asking = self._supervisor.start(group, "ask the hub", start.presence.keep_checking)
         await election.acquire()
         await start.look()
         asking.cancel()

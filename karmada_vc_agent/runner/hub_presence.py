@@ -14,7 +14,7 @@ from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 from karmada_vc_agent.runner.hub_identity import HubIdentity
 
-ASK_S = 10.0
+CHECK_S = 10.0
 """Interval of requests by which a standby, which makes no others, checks the hub."""
 PATIENCE_S = 1.0
 """How long a hub may take for a small answer before it counts as away: a round trip by satellite
@@ -64,11 +64,11 @@ class HubPresence:
             text = f"{self._hub.credentials.server} does not list Clusters now, and did before"
             raise UnreadableError(text) from error
 
-    async def keep_asking(self) -> None:
+    async def keep_checking(self) -> None:
         """Notice while standing by that the hub is away, or would refuse this process."""
         while True:
             try:
-                await self._ask()
+                await self._check_once()
                 self.refuses = self.away = None
                 if self._answers_since is None:
                     self._answers_since = self._clock()
@@ -80,7 +80,7 @@ class HubPresence:
             except KubeError as error:
                 self._answers_since = None
                 self.refuses = f"the hub refuses the agent: {error}"
-            await asyncio.sleep(ASK_S)
+            await asyncio.sleep(CHECK_S)
 
     async def is_there(self) -> bool:
         """Return whether it lists Clusters now; False at once where a response is overdue."""
@@ -102,7 +102,7 @@ class HubPresence:
     def _is_overdue(self) -> bool:
         return self._requested_at is not None and self._clock() - self._requested_at > PATIENCE_S
 
-    async def _ask(self) -> None:
+    async def _check_once(self) -> None:
         self._requested_at = self._clock()
         try:
             await self._look()

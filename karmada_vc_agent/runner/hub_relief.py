@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 from karmada_vc_agent.kube.hand_over import HandOver
 from karmada_vc_agent.model.domain import LACKS_HUB_ANNOTATION, OFFERS_HUB_ANNOTATION
-from karmada_vc_agent.runner.hub_presence import ASK_S, HubPresence
+from karmada_vc_agent.runner.hub_presence import CHECK_S, HubPresence
 
 AWAY_S = 10.0
 """How long the leader lacks the hub before it reports that: less than the 40 s after which Karmada
 takes the Clusters for lost."""
 LED_S = 60.0
 """How long a process leads at least before it hands over."""
-STEADY_S = 2 * ASK_S
+STEADY_S = 2 * CHECK_S
 """For how long a standby has had good answers only: three in a row. A hub that is just back has
 answered the leader, too, by then."""
 

@@ -8,7 +8,7 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.absence import never
 from karmada_vc_agent.runner.hub_identity import HubIdentity
-from karmada_vc_agent.runner.hub_presence import ASK_S, HubPresence
+from karmada_vc_agent.runner.hub_presence import CHECK_S, HubPresence
 from karmada_vc_agent.runner.hub_relief import AWAY_S, LED_S, STEADY_S, hub_relief
 from tests.fakes.world import World
 
@@ -68,12 +68,12 @@ async def test_standby_counts_good_answers_in_a_row(world: World) -> None:
     clock = asyncio.get_running_loop().time
     presence = HubPresence(world.hub_client, HubIdentity(), never, clock)
     assert presence.answers_for_s() == 0.0
-    task = asyncio.ensure_future(presence.keep_asking())
+    task = asyncio.ensure_future(presence.keep_checking())
     await asyncio.sleep(STEADY_S + 1.0)
     assert presence.answers_for_s() >= STEADY_S
     world.hub.fail(503, "ServiceUnavailable", method="GET", path=CLUSTERS_PATH, times=1)
-    await asyncio.sleep(ASK_S)
+    await asyncio.sleep(CHECK_S)
     assert presence.answers_for_s() == 0.0
-    await asyncio.sleep(ASK_S)
+    await asyncio.sleep(CHECK_S)
     assert presence.answers_for_s() < STEADY_S
     task.cancel()

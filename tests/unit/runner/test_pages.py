@@ -213,7 +213,7 @@ async def test_standby_that_takes_over_while_the_hub_is_a_page_serves_at_once(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """As in a black hole: it does not wait as long as first lists of a large hub may take."""
-    monkeypatch.setattr(hub_presence, "ASK_S", 0.1)
+    monkeypatch.setattr(hub_presence, "CHECK_S", 0.1)
     async with field() as before:
         await until_kept(before)
         await until_trusted(before)
