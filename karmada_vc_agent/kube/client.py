@@ -20,7 +20,7 @@ from yarl import URL
 
 from karmada_vc_agent.kube import answers
 from karmada_vc_agent.kube.answers import Answer
-from karmada_vc_agent.kube.connections import Lane, Timeouts
+from karmada_vc_agent.kube.connections import ClientInstrument, Lane, Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import (
     ApiError,
@@ -41,7 +41,6 @@ from karmada_vc_agent.kube.errors import (
     error_from_answer,
 )
 from karmada_vc_agent.kube.history import History
-from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
 from karmada_vc_agent.kube.rate_limit import FairRate
@@ -147,7 +146,7 @@ class ApiClient:
         self._is_away = False
         self.answered_at: float | None = None
         self.lost_at: float | None = None
-        self.instrument: ClientInstrument = NOBODY
+        self.instrument = ClientInstrument()
         self.history = History(name)
         self.held: Callable[[str], tuple[str, str] | None] = lambda _path: None
         self.denials = Denials(time.monotonic)

@@ -2,7 +2,7 @@
 
 import socket
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,25 @@ class Timeouts:
     list_s: float = 600.0
     watch_silence_s: float = 150.0
     patience_s: float = 30.0
+
+
+class ClientInstrument:
+    """Hooks for the metrics of the requests to one API server; these do nothing."""
+
+    def answered(self, method: str, code: str, took_s: float) -> None:
+        """Count a request; code: HTTP status, or `<error>` without one."""
+
+    def listed(self, path: str) -> None:
+        """Count a list that starts."""
+
+    def watched(self, path: str) -> None:
+        """Count a watch that is opened."""
+
+    def failed(self, path: str, part: str) -> None:
+        """Count a bug at one object; part: watch, index, handler."""
+
+    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+        """Record the objects of one reflector that cannot be read now, and why."""
 
 
 def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:

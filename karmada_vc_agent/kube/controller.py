@@ -11,11 +11,10 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
-from karmada_vc_agent.kube.instruments import NOBODY, ControllerInstrument
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.sources import Source
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
-from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
+from karmada_vc_agent.kube.work_queue import ControllerInstrument, QueueClosedError, WorkQueue
 
 _log = logging.getLogger(__name__)
 
@@ -136,7 +135,7 @@ class Controller(Generic[K]):
         self.queue = spec.queue
         self._reconcile = spec.reconcile
         self.workers = spec.workers
-        self.instrument: ControllerInstrument = NOBODY
+        self.instrument = ControllerInstrument()
         self.supervisor: Supervisor = ALONE
         self._logged = LogOnce(_log, KEYS_REMEMBERED)
         self.succeeded = 0

@@ -20,7 +20,6 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.kube.instruments import NOBODY, QueueInstrument
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.shared_back_off import SharedBackOff
 
@@ -35,6 +34,25 @@ GROUPS_REMEMBERED = 1024
 
 class QueueClosedError(Exception):
     """The queue is closed."""
+
+
+class ControllerInstrument:
+    """Hooks for the metrics of a queue and of the reconciles of its keys; these do nothing."""
+
+    def added(self) -> None:
+        """Count a key added."""
+
+    def retried(self) -> None:
+        """Count a retry of a key."""
+
+    def taken(self, waited_s: float) -> None:
+        """Record how long a key waited."""
+
+    def done(self, worked_s: float) -> None:
+        """Record how long a key was processed."""
+
+    def ended(self, result: str, took_s: float) -> None:
+        """Count a reconcile; result: success, requeue_after, error, panic."""
 
 
 class WorkQueue(Generic[K]):
@@ -81,7 +99,7 @@ class WorkQueue(Generic[K]):
         self._timer: asyncio.Handle | None = None
         self._timer_due = 0.0
         self._closed = False
-        self.instrument: QueueInstrument = NOBODY
+        self.instrument = ControllerInstrument()
 
     @property
     def is_closed(self) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from karmada_vc_agent.kube import client as client_module
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.connections import Timeouts
+from karmada_vc_agent.kube.connections import ClientInstrument, Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -537,8 +537,8 @@ async def test_token_that_cannot_be_read_makes_the_server_unreachable(
         await client.get(NAMESPACES)
 
 
-class Listener:
-    """A ClientInstrument that writes down what it hears."""
+class Listener(ClientInstrument):
+    """An instrument that writes down what it hears."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, ...]] = []

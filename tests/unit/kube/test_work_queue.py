@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.kube.rate_limit import TokenBucket
-from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
+from karmada_vc_agent.kube.work_queue import (
+    ControllerInstrument,
+    QueueClosedError,
+    WorkQueue,
+)
 from tests.fakes.virtual_time import VirtualTimeLoop, let_others_run
 
 
@@ -397,8 +401,8 @@ def test_no_key_is_lost_or_worked_on_twice_at_once(steps: list[tuple[Any, ...]])
         runner.run(play())
 
 
-class Listener:
-    """A QueueInstrument that writes down what it hears."""
+class Listener(ControllerInstrument):
+    """An instrument that writes down what it hears."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
