@@ -35,7 +35,7 @@ from karmada_vc_agent.kube.leader_election import (
     LeaderElection,
     LeadLostError,
 )
-from karmada_vc_agent.kube.reachability import Reachability
+from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.model.objects import Object
@@ -110,7 +110,7 @@ class Agent:
         self._has_handed_over = False
         self._service: Service | None = None
         self.metrics = metrics or Metrics(each.metrics for each in FEATURES)
-        self._reachability: dict[str, Reachability] = {}
+        self._reachability: dict[str, Outage] = {}
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self.metrics.add_source(self._samples)
         self.metrics_readers = BearerReview(self._ask_host_about, METRICS_PATH)
@@ -302,7 +302,7 @@ class Agent:
             meter = ClientMeter(self.metrics, server, address)
             for client in lanes:
                 client.instrument = meter
-            self._reachability[server] = Reachability(lanes)
+            self._reachability[server] = lanes[0].outage
 
     def _is_leading(self) -> bool:
         return self._election is None or self._election.is_leading()

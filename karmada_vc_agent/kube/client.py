@@ -27,7 +27,6 @@ from karmada_vc_agent.kube.errors import (
     ConflictError,
     CutOffError,
     ForbiddenError,
-    HeldError,
     InvalidError,
     NotFoundError,
     PageError,
@@ -100,8 +99,8 @@ class ApiClient:
     process that may have lost its lead cannot change anything.
     credentials: may be replaced at any time; counts from the next request on, and watches are
     opened anew. outage: shared with other clients of this server, so that it is told of once.
-    history: shared by all clients of one server. held: returns namespace and reason where an
-    administrator stopped all writes to a path. turns: shared by all who watch. is_shared: whether
+    history: shared by all clients of one server. refusal: returns the error to raise instead of a
+    write to a path. turns: shared by all who watch. is_shared: whether
     there are several virtual clusters.
     """
 
@@ -142,13 +141,13 @@ class ApiClient:
         self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
         self._turns = turns or WatchTurns(MANY_WATCHES)
-        self._outage = outage or Outage()
+        self.outage = outage or Outage()
         self._is_away = False
         self.answered_at: float | None = None
         self.lost_at: float | None = None
         self.instrument = ClientInstrument()
         self.history = History(name)
-        self.held: Callable[[str], tuple[str, str] | None] = lambda _path: None
+        self.refusal: Callable[[str], ForbiddenError | None] = lambda _path: None
         self.denials = Denials(time.monotonic)
         self._recovery_listeners: list[Callable[[], None]] = []
         self._unknown_listeners: list[Callable[[], None]] = []
@@ -171,7 +170,7 @@ class ApiClient:
 
     async def pause(self, seconds: float) -> None:
         """Wait for so long, or until any client of the server is answered again."""
-        await self._outage.pause(seconds)
+        await self.outage.pause(seconds)
 
     def on_recovery(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server answers again after an outage."""
@@ -179,7 +178,7 @@ class ApiClient:
 
     def on_return(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever any client of the server is answered after an outage."""
-        self._outage.on_end(listener)
+        self.outage.on_end(listener)
 
     def on_unknown(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server rejects the credential (401)."""
@@ -432,8 +431,8 @@ class ApiClient:
                 raise UnreachableError(f"{self.name}: not the leader, write refused")
             if request.method != "GET" and (reason := self._fence()):
                 raise UnreachableError(f"{self.name}: {reason}, write refused")
-            if request.method != "GET" and (held := self.held(request.path)) is not None:
-                raise HeldError(*held)
+            if request.method != "GET" and (refusal := self.refusal(request.path)) is not None:
+                raise refusal
             return await self._exchange(request)
 
     async def _exchange(self, request: _Request[T]) -> T:
@@ -561,7 +560,7 @@ class ApiClient:
         if not is_answering and not (is_begun and may_break):
             self.lost_at = time.monotonic()
             self._is_away = True
-            self._outage.begin(self.name, self.credentials.server, cause)
+            self.outage.begin(self.name, self.credentials.server, cause)
         return kind_of(error, is_begun=is_begun)(f"{self.name} {self.credentials.server}: {cause}")
 
     def _explained(self, error: ApiError, path: str, need: Need | None) -> ApiError:
@@ -582,9 +581,10 @@ class ApiClient:
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()
-        self._outage.end(self.name)
+        self.outage.end(self.name)
         if self._is_away:
             self._is_away = False
+            self.outage.recovered()
             for listener in self._recovery_listeners:
                 listener()
 

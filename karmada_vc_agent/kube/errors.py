@@ -11,7 +11,6 @@ KubeError
     ├── ConflictError           409, anything else
     ├── ExpiredError            410
     ├── ForbiddenError          403: the server knows us, and denies it
-    │   └── HeldError           no answer: an administrator holds the namespace
     ├── UnauthorizedError       401: the credential is not accepted, nothing else is said
     ├── PageError               any code without a Status: not the word of an API server
     │   └── NotServedError      404 that does not name what is requested: nothing is served now
@@ -112,12 +111,13 @@ class ForbiddenError(ApiError):
     """The credential lacks the permission.
 
     need: the rule that would have allowed the request, if RBAC denied it; `str()` includes it.
-    server: which one refused, for messages to administrators.
+    server: which one refused, for messages to administrators. is_intended: whether an
+    administrator stopped such writes, so that nothing is wrong.
     """
 
     server: str = ""
-
     need: Need | None = None
+    is_intended: bool = False
 
     def missing(self, need: Need | None) -> "ForbiddenError":
         """Return this error with the missing rule, if it is a denial of RBAC."""
@@ -137,18 +137,6 @@ class UnauthorizedError(ApiError):
     """
 
     asked: str = ""
-
-
-class HeldError(ForbiddenError):
-    """An administrator stopped the agent in this namespace; nothing was sent.
-
-    namespace: its name on the server. hold: why, as the administrator says.
-    """
-
-    def __init__(self, namespace: str, hold: str) -> None:
-        super().__init__(403, "Held", f"an administrator holds the namespace: {hold}")
-        self.namespace = namespace
-        self.hold = hold
 
 
 class InvalidError(ApiError):

@@ -142,7 +142,7 @@ class Common:
         self.contact = HubContact(config.cluster_lease_duration, self.scopes)
         self.held = HeldNamespaces(self.stores.claims)
         for client in clients.of_host():
-            client.held = self.held.by_path
+            client.refusal = self.held.refusal
         self.supervisor = Supervisor(process.metrics.part_restarted)
 
     def provide(self, part: object) -> None:
