@@ -36,15 +36,15 @@ from karmada_vc_agent.kube.errors import (
     UnreachableError,
     UnreadableError,
     UnwritableError,
-    cause_of,
     error_from_answer,
+    reason_of,
 )
 from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
 from karmada_vc_agent.kube.rate_limit import FairRate
 from karmada_vc_agent.kube.resolver import Resolver
-from karmada_vc_agent.kube.watch_turns import Turn, WatchTurns
+from karmada_vc_agent.kube.watch_slots import WatchSlot, WatchSlots
 from karmada_vc_agent.model.objects import Object
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ API servers decode a quoted slash before they split a path: `pods/web%2Flog` is 
 """
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 ONE_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""The answer to a write whose content is known."""
+"""The answer to a write whose content the caller has."""
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 Query = Mapping[str, str]
@@ -77,7 +77,7 @@ Query = Mapping[str, str]
 class _Request(Generic[T]):
     """What to send, in which lane, and how to read the response.
 
-    is_ours: whether we want it; what others want may need rights that we are not to have.
+    is_ours: whether it is for ourselves; what others name may need rights that we are not to have.
     most_bytes: of the response.
     """
 
@@ -95,12 +95,12 @@ class _Request(Generic[T]):
 class ApiClient:
     """A client of one API server with its own pool, rate limit and fence.
 
-    may_write: asked before every write; while it is False, writes fail as unreachable. So a
+    may_write: called before every write; while it is False, writes fail as unreachable. So a
     process that may have lost its lead cannot change anything.
     credentials: may be replaced at any time; counts from the next request on, and watches are
-    opened anew. outage: shared with other clients of this server, so that it is told of once.
+    opened again. outage: shared with other clients of this server, so that it is logged once.
     history: shared by all clients of one server. refusal: returns the error to raise instead of a
-    write to a path. turns: shared by all who watch. is_shared: whether
+    write to a path. watch_slots: shared by all who watch. is_shared: whether
     there are several virtual clusters.
     """
 
@@ -118,7 +118,7 @@ class ApiClient:
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
         outage: Outage | None = None,
         list_connections: int = LIST_CONNECTIONS,
-        turns: WatchTurns | None = None,
+        watch_slots: WatchSlots | None = None,
         is_shared: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
@@ -140,7 +140,7 @@ class ApiClient:
         self._lists = lane(list_connections, silence_s, timeouts.list_s)
         self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
-        self._turns = turns or WatchTurns(MANY_WATCHES)
+        self._watch_slots = watch_slots or WatchSlots(MANY_WATCHES)
         self.outage = outage or Outage()
         self._is_away = False
         self.answered_at: float | None = None
@@ -199,18 +199,18 @@ class ApiClient:
         self, path: str, query: Query | None = None, most_bytes: int = answers.ANSWER_BYTES
     ) -> Object:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
-        return await self._ask(
+        return await self._call(
             "GET", path, query=query, decode=answers.decoder_of(path), most_bytes=most_bytes
         )
 
     async def look_up(self, path: str) -> Object | None:
-        """GET what somebody else named; None where there is no such object, or we may not see it.
+        """GET what another party named; None where there is no such object, or we may not see it.
 
         A name may be none, and a denial is not a right that we lack. Raises ApiError,
         UnreachableError.
         """
         try:
-            return await self._ask("GET", path, decode=answers.decoder_of(path), is_ours=False)
+            return await self._call("GET", path, decode=answers.decoder_of(path), is_ours=False)
         except (NotFoundError, ForbiddenError, UnwritableError):
             return None
 
@@ -221,7 +221,7 @@ class ApiClient:
 
         Raises UnreadableError for a page in place of the object, as all that writes.
         """
-        return await self._ask(
+        return await self._call(
             "POST",
             path,
             query=query,
@@ -234,19 +234,19 @@ class ApiClient:
         self, path: str, obj: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
         """PUT and decode; as_user: see request()."""
-        return await self._ask(
+        return await self._call(
             "PUT", path, query=query, body=obj, as_user=as_user, decode=answers.decoder_of(path)
         )
 
     async def replace_tersely(self, path: str, obj: Any) -> Object:
         """PUT and return the new metadata, in an object that may have more."""
-        return await self._ask(
+        return await self._call(
             "PUT", path, body=obj, accept=ONE_METADATA_ONLY, decode=answers.decoder_of(path)
         )
 
     async def patch_tersely(self, path: str, patch: Any) -> Object:
         """PATCH with a JSON merge patch, and return what `replace_tersely` does."""
-        return await self._ask(
+        return await self._call(
             "PATCH",
             path,
             body=patch,
@@ -259,7 +259,7 @@ class ApiClient:
         self, path: str, patch: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
         """PATCH with a JSON merge patch and decode; as_user: see request()."""
-        return await self._ask(
+        return await self._call(
             "PATCH",
             path,
             query=query,
@@ -279,7 +279,7 @@ class ApiClient:
         query = {"fieldManager": manager, "force": "true" if is_forced else "false"}
         if is_dry:
             query["dryRun"] = "All"
-        return await self._ask(
+        return await self._call(
             "PATCH",
             path,
             query=query,
@@ -294,7 +294,7 @@ class ApiClient:
         Raises UnreadableError for a page, which deletes nothing.
         """
         decode = answers.decoder_of(path, or_status=True)
-        await self._ask("DELETE", path, body=options, as_user=as_user, decode=decode)
+        await self._call("DELETE", path, body=options, as_user=as_user, decode=decode)
 
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
@@ -302,7 +302,7 @@ class ApiClient:
         """DELETE an object in the background if its uid is unchanged.
 
         is_unchanged: and only if its resourceVersion is unchanged, too. Raises NotFoundError if it
-        is gone, ConflictError if another one has its name.
+        does not exist, ConflictError if another one has its name.
         """
         marks = ("uid", "resourceVersion") if is_unchanged else ("uid",)
         options = {
@@ -316,7 +316,7 @@ class ApiClient:
     async def patch_same(self, path: str, live: Object, patch: Object, as_user: str = "") -> Object:
         """PATCH the metadata of an object with a JSON merge patch if its uid is unchanged.
 
-        Raises NotFoundError if it is gone, ConflictError if another one has its name.
+        Raises NotFoundError if it does not exist, ConflictError if another one has its name.
         """
         uid = {"uid": live["metadata"]["uid"]}
         try:
@@ -344,7 +344,7 @@ class ApiClient:
         as_user: the user to impersonate; the server adds the groups of a ServiceAccount itself, so
         the right to impersonate this one name is enough. Raises ApiError, UnreachableError.
         """
-        return await self._ask(
+        return await self._call(
             method,
             path,
             query=query,
@@ -367,7 +367,7 @@ class ApiClient:
 
         Raises ApiError, UnreachableError; after a CutOffError a smaller page may succeed.
         """
-        return await self._ask(
+        return await self._call(
             "GET",
             path,
             query=query,
@@ -388,7 +388,7 @@ class ApiClient:
             _Request("GET", path, answers.unless_unchanged, self._requests, headers=headers)
         )
 
-    async def _ask(
+    async def _call(
         self,
         method: str,
         path: str,
@@ -476,16 +476,19 @@ class ApiClient:
         return request.lane is self._lists
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
-        """Yield the lines of a watch until the server ends it, or its turn is over.
+        """Yield the lines of a watch until the server ends it, or its slot ends.
 
         Raises ApiError, UnreachableError.
         """
         _check(path)
-        async with self._turns.take() as turn, aclosing(self._watch(path, query, turn)) as lines:
+        async with (
+            self._watch_slots.take() as slot,
+            aclosing(self._watch(path, query, slot)) as lines,
+        ):
             async for line in lines:
                 yield line
 
-    async def _watch(self, path: str, query: Query, turn: Turn) -> AsyncGenerator[bytes, None]:
+    async def _watch(self, path: str, query: Query, slot: WatchSlot) -> AsyncGenerator[bytes, None]:
         started, code = time.monotonic(), "<error>"
         has_begun = False
         self.instrument.watched(path)
@@ -498,7 +501,7 @@ class ApiClient:
                 self._answered()
                 has_begun = True
                 self._watched.add(response)
-                turn.opened(response.close)
+                slot.opened(response.close)
                 try:
                     async with aclosing(answers.lines(response)) as lines:
                         async for line in lines:
@@ -508,7 +511,7 @@ class ApiClient:
         except (ApiError, UnreadableError):
             raise
         except Exception as error:
-            if turn.is_over and has_begun:
+            if slot.is_over and has_begun:
                 return
             if code == "<error>":
                 self.instrument.answered("GET", code, time.monotonic() - started)
@@ -554,21 +557,21 @@ class ApiClient:
 
         may_break: whether a broken response says nothing about the server.
         """
-        cause = cause_of(error)
+        reason = reason_of(error)
         # Another request was answered meanwhile: the problem is in this request.
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):
             self.lost_at = time.monotonic()
             self._is_away = True
-            self.outage.begin(self.name, self.credentials.server, cause)
-        return kind_of(error, is_begun=is_begun)(f"{self.name} {self.credentials.server}: {cause}")
+            self.outage.begin(self.name, self.credentials.server, reason)
+        return kind_of(error, is_begun=is_begun)(f"{self.name} {self.credentials.server}: {reason}")
 
     def _explained(self, error: ApiError, path: str, need: Need | None) -> ApiError:
         """Add the missing RBAC rule to a 403, and remember it for a while."""
         if isinstance(error, PageError):
-            error.asked = f"{self.name} {self.credentials.server}{path}"
+            error.target = f"{self.name} {self.credentials.server}{path}"
         if isinstance(error, UnauthorizedError):
-            error.asked = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
+            error.target = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
             for listener in self._unknown_listeners:
                 listener()
         if not isinstance(error, ForbiddenError):

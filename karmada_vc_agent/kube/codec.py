@@ -360,20 +360,14 @@ def _read(content: bytes) -> tuple[Any, str]:
     return value, _CUT if is_cut else ""
 
 
-def _items_of(answer: Any) -> list[Any]:
-    items = dig(answer, "items") or []
-    if not isinstance(answer, dict) or not isinstance(items, list):
-        raise UnreadableError("the response is not a list")
-    return items
-
-
 def _frame(content: bytes) -> Object:
     try:
         answer = orjson.loads(content)
     except ValueError as error:
         raise UnreadableError(f"the response is not a list: {error}") from error
-    _items_of(answer)
-    return dict(answer)
+    if not isinstance(answer, dict) or not isinstance(dig(answer, "items") or [], list):
+        raise UnreadableError("the response is not a list")
+    return answer
 
 
 def _place_in_list(answer: Object) -> tuple[str, str]:

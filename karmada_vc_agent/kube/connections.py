@@ -66,30 +66,8 @@ def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
     SSLProtocol.max_size = size
 
 
-def new_session(
-    connections: int,
-    timeout: aiohttp.ClientTimeout,
-    headers: dict[str, str],
-    resolver: Resolver,
-) -> aiohttp.ClientSession:
-    """Return a connection pool; connections = 0: unlimited."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=connections,
-            resolver=resolver,
-            keepalive_timeout=KEPT_OPEN_S,
-            socket_factory=keepalive_socket,
-            enable_cleanup_closed=False,
-        ),
-        timeout=timeout,
-        headers=headers,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        raise_for_status=False,
-    )
-
-
 class Lane:
-    """A connection pool that flows share."""
+    """A connection pool that flows share; connections = 0: unlimited."""
 
     def __init__(
         self,
@@ -101,10 +79,19 @@ class Lane:
         resolver: Resolver,
         is_shared: Callable[[], bool],
     ) -> None:
-        timeout = aiohttp.ClientTimeout(
-            total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=connections,
+                resolver=resolver,
+                keepalive_timeout=KEPT_OPEN_S,
+                socket_factory=keepalive_socket,
+            ),
+            timeout=aiohttp.ClientTimeout(
+                total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
+            ),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
         )
-        self.session = new_session(connections, timeout, headers, resolver)
         self.slots = FairSlots(connections, is_shared, connections // PART_OF_OWN)
 
 

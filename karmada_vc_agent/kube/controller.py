@@ -80,14 +80,6 @@ async def _at_once() -> None:
     return
 
 
-def _none() -> tuple[()]:
-    return ()
-
-
-def _nothing_of(_groups: Iterable[str]) -> tuple[()]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class ControllerSpec(Generic[K]):
     """All that there is to say of a controller, in one place.
@@ -110,11 +102,11 @@ class ControllerSpec(Generic[K]):
     workers: int = 1
     switch: str | None = None
     by_cluster: bool = True
-    initial_keys: Callable[[], Iterable[K]] = _none
+    initial_keys: Callable[[], Iterable[K]] = tuple
     initial_delay_s: float = 0.0
     settles_s: float = 0.0
     sources: tuple[Source[K], ...] = ()
-    resync_keys: Callable[[Iterable[str]], Iterable[K]] = _nothing_of
+    resync_keys: Callable[[Iterable[str]], Iterable[K]] = lambda _groups: ()
     ready: Callable[[], Awaitable[None]] = _at_once
     runs: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
 

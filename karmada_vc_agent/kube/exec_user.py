@@ -53,8 +53,8 @@ class ExecUser:
         is_rejected = self._is_suspect and now - self._taken_at >= CHECK_S
         return is_rejected or now >= self._certificate_renewed_after
 
-    def _renewed(self, anew: bool) -> str | None:  # noqa: FBT001 - for PluginToken
-        if not anew and self._now() < self._token_renewed_after:
+    def _renewed(self, force: bool) -> str | None:  # noqa: FBT001 - for PluginToken
+        if not force and self._now() < self._token_renewed_after:
             return None
         given = self._plugin.run()
         self._token_renewed_after = self._soon(given.expires)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from karmada_vc_agent.kube.errors import ForbiddenError, UnreachableError
+from karmada_vc_agent.kube.errors import UnreachableError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,9 +25,5 @@ async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> lis
         except Exception as error:  # noqa: BLE001 - raised below
             errors.append(error)
     if errors:
-        raise min(errors, key=_is_intended)
+        raise min(errors, key=lambda error: getattr(error, "is_intended", False))
     return results
-
-
-def _is_intended(error: Exception) -> bool:
-    return isinstance(error, ForbiddenError) and error.is_intended

@@ -16,7 +16,7 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.namespaced_watches import NamespacedWatches, WatchScope
 from karmada_vc_agent.kube.permissions import FORBIDDEN_S
 from karmada_vc_agent.kube.reflector import Reflector
-from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.store import Store, is_echo
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.model.objects import Object
 
@@ -91,11 +91,8 @@ class InformerSet:
         return dict(self._stores)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        if old is not None and new is not None:
-            before, after = old["metadata"], new["metadata"]
-            if before.get("resourceVersion") == after.get("resourceVersion"):
-                return
-        self._on_change(old, new)
+        if not is_echo(old, new):
+            self._on_change(old, new)
 
     async def run(self) -> None:
         """Run the reflectors of requested resources until cancelled."""

@@ -76,7 +76,7 @@ def _is_in_pod() -> bool:
 
 
 def _is_in_cluster() -> bool:
-    """Whether the Pod's account is mounted, and the host's address is known.
+    """Whether the Pod's account is mounted, and the host's address is set.
 
     "Is it set" is the wrong test: an edge node sets the variable to nothing (kubeedge 10).
     """
@@ -141,11 +141,11 @@ def load_kubeconfig(text: bytes, path: Path) -> dict[str, Any]:
         raise KubeconfigError(f"{path}: {error}") from error
     if problem := _kind_problem(content):
         raise KubeconfigError(f"{path}: {problem}; {_EXPECTED}")
-    found: dict[str, Any] = content
-    return found
+    mapping: dict[str, Any] = content
+    return mapping
 
 
-_EXPECTED = "want a file of kind Config, with clusters, contexts and users"
+_EXPECTED = "expected a file of kind Config, with clusters, contexts and users"
 
 
 def _kind_problem(content: Any) -> str | None:
@@ -255,11 +255,11 @@ def server_credentials(cluster: dict[str, Any], user: dict[str, Any], source: st
 def _named(path: Path, content: dict[str, Any], section: str, kind: str, name: str) -> Any:
     entries = _entries(content, section)
     for entry in entries:
-        found = entry.get(kind) or {}
-        if entry.get("name") == name and isinstance(found, dict):
-            return found
-    known = ", ".join(str(entry.get("name")) for entry in entries) or "none"
-    raise KubeconfigError(f'{path}: {section} has no "{name}" (there are: {known})')
+        section_entry = entry.get(kind) or {}
+        if entry.get("name") == name and isinstance(section_entry, dict):
+            return section_entry
+    names = ", ".join(str(entry.get("name")) for entry in entries) or "none"
+    raise KubeconfigError(f'{path}: {section} has no "{name}" (there are: {names})')
 
 
 def _entries(content: dict[str, Any], section: str) -> list[dict[str, Any]]:

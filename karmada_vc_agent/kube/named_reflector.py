@@ -13,10 +13,9 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec
-from karmada_vc_agent.kube.first_lists import Trouble
-from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.reflector import Reflector, Trouble
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.versions import is_at_most, is_lower
+from karmada_vc_agent.kube.versions import is_lower
 from karmada_vc_agent.model.well_known import NAME_FIELD
 
 T = TypeVar("T")
@@ -136,12 +135,10 @@ class NamedReflector(Generic[T]):
         if found is not None and is_back:
             self.store.put_back(found)
         if found is None and known is not None and not part.unreadable:
-            self._forget_if_older(known, part.listed_version, is_back=is_back)
-
-    def _forget_if_older(self, obj: T, version: str, *, is_back: bool) -> None:
-        """Forget what was written before a list without it: no watch reports its deletion."""
-        if is_back or is_at_most(self._codec.resource_version(obj), version):
-            self.store.remove(obj)
+            if is_back:
+                self.store.remove(known)
+            else:
+                self.store.remove_unlisted(known, part.listed_version)
 
     def _name_of(self, obj: T) -> str:
         return self._codec.key(obj)[1]

@@ -21,7 +21,6 @@ from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.retries import retry_every
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
-from karmada_vc_agent.kube.versions import is_at_most
 from karmada_vc_agent.model.objects import Object
 
 ASK_AGAIN_S = 1.0
@@ -165,13 +164,8 @@ class NamespacedWatches:
                 self._store.put_back(obj)
         for obj in _in_namespace(self._store.unreported(), namespace):
             if part.get(namespace, obj["metadata"]["name"]) is None:
-                self._forget_if_older(obj, part.listed_version)
+                self._store.remove_unlisted(obj, part.listed_version)
         self._update_synced()
-
-    def _forget_if_older(self, obj: Object, version: str) -> None:
-        """Forget what was written before a list without it: no watch reports its deletion."""
-        if is_at_most(obj["metadata"].get("resourceVersion") or "", version):
-            self._store.remove(obj)
 
     def _take_over(self, old: Object | None, new: Object | None) -> None:
         if new is not None:

@@ -15,13 +15,13 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 import orjson
 
-from karmada_vc_agent.kube import absence, aggregated
+from karmada_vc_agent.kube.absence import never
 from karmada_vc_agent.kube.answers import check_version
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
@@ -35,7 +35,6 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
     watch_error,
 )
-from karmada_vc_agent.kube.first_lists import Trouble
 from karmada_vc_agent.kube.listing import Listing, PageSize, read_page
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.store import Store
@@ -49,6 +48,18 @@ T = TypeVar("T")
 WATCH_S = (300, 600)
 """Each watch ends after a random time in this range, as client-go's do."""
 BACKOFF_S = (0.2, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a resource is not watched, and since when, in seconds of the loop."""
+
+    reason: str
+    since: float
+
+    def lasts_s(self) -> float:
+        """Return for how long."""
+        return asyncio.get_running_loop().time() - self.since
 
 
 class Reflector(Generic[T]):
@@ -70,9 +81,9 @@ class Reflector(Generic[T]):
         codec: Codec[T],
         store: Store[T],
         query: Mapping[str, str] | None = None,
-        is_aggregated: Callable[[], Awaitable[bool]] = aggregated.never,
+        is_aggregated: Callable[[], Awaitable[bool]] = never,
         forbidden_s: float = BACKOFF_S[1],
-        is_absent: Callable[[], Awaitable[bool]] = absence.never,
+        is_absent: Callable[[], Awaitable[bool]] = never,
         *,
         rests: bool = False,
         is_short: bool = False,
@@ -136,7 +147,8 @@ class Reflector(Generic[T]):
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
                 self._version = None
                 self._client.instrument.failed(self.path, "watch")
-                self._log_bug(error)
+                text = "Failed to watch; listing again"
+                self._once.bug(text, error, server=self._client.name, path=self.path)
             # A failure, or a watch that ended without any event.
             if longest_s > longest_before_s:
                 failures = 0  # what failed before, failed for something else
@@ -183,8 +195,10 @@ class Reflector(Generic[T]):
             self._answered.set()
         if isinstance(error, (ExpiredError, NotServedError, UnreadableError)):
             self._version = None  # start over with a list
-        if not isinstance(error, ExpiredError):
-            self._log_once(error)
+        if not isinstance(error, (ExpiredError, UnreachableError)):
+            # The client logs outages, once for all of its users.
+            name = self._client.name
+            self._once.warning("Waiting to watch", server=name, path=self.path, reason=str(error))
 
     async def _is_of_another_server(self) -> bool:
         try:
@@ -205,18 +219,6 @@ class Reflector(Generic[T]):
         """Wait for the first complete list or for a denial; return whether it is synced."""
         await self._answered.wait()
         return self._synced.is_set()
-
-    def _log_once(self, error: KubeError) -> None:
-        """Log a denial once; the client logs outages, once for all of its users."""
-        if not isinstance(error, UnreachableError):
-            self._once.warning(
-                "Waiting to watch", server=self._client.name, path=self.path, reason=str(error)
-            )
-
-    def _log_bug(self, error: Exception) -> None:
-        """Log a bug once, with its traceback."""
-        text = "Failed to watch; listing again"
-        self._once.bug(text, error, server=self._client.name, path=self.path)
 
     async def _ask_where_the_server_is(self) -> None:
         """Detect a server that went back in time; costs one small request."""
@@ -275,16 +277,14 @@ class Reflector(Generic[T]):
 
     async def _read_page(self, token: str) -> Page[T]:
         query = {**self._query, **({"continue": token} if token else {})}
-        content = await self._read_content(query)
+        if self._is_short:
+            content = await self._client.request("GET", self.path, query=query)
+        else:
+            content = await read_page(self._client, self.path, query, self._page_size)
         page = await self._decode(content)
         check_version(page.resource_version)
         self._page_size.received(len(page.items) + len(page.unreadable), len(content))
         return page
-
-    async def _read_content(self, query: Mapping[str, str]) -> bytes:
-        if self._is_short:
-            return await self._client.request("GET", self.path, query=query)
-        return await read_page(self._client, self.path, query, self._page_size)
 
     async def _decode(self, content: bytes) -> Page[T]:
         try:

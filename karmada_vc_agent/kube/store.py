@@ -152,6 +152,14 @@ class Store(Generic[T]):
         """Remove an object whose deletion the watch reported."""
         self._remove(self.codec.key(obj), self.codec.uid(obj))
 
+    def remove_unlisted(self, obj: T, version: str) -> None:
+        """Remove an object that a list lacks, unless it is newer than the list, at `version`.
+
+        For objects from answers: no watch reports the deletion of what was never listed.
+        """
+        if is_at_most(self._version(obj), version):
+            self.remove(obj)
+
     def remove_unreadable(self, found: Unreadable) -> None:
         """Remove an unreadable object whose deletion the watch reported."""
         if found.key is not None:

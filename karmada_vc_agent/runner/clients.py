@@ -15,7 +15,7 @@ from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.events import EVENTS_QPS
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.kube.watch_turns import WatchTurns
+from karmada_vc_agent.kube.watch_slots import WatchSlots
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ def connect(
         ApiClient,
         connections=shares.requests,
         list_connections=shares.lists,
-        turns=WatchTurns(shares.watches),
+        watch_slots=WatchSlots(shares.watches),
         may_write=may_write,
     )
     urgent = partial(ApiClient, timeouts=URGENT)

@@ -12,8 +12,7 @@ from karmada_vc_agent.cluster.shapes import WorkShape
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.first_lists import Trouble
-from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.reflector import Reflector, Trouble
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, execution_namespace

@@ -27,8 +27,8 @@ from karmada_vc_agent.kube.errors import (
     UnauthorizedError,
     UnreachableError,
     UnwritableError,
-    cause_of,
     error_from_answer,
+    reason_of,
 )
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import LASTS_S, Denials
@@ -115,11 +115,11 @@ def test_answer_without_a_body_still_has_a_message() -> None:
 @pytest.mark.parametrize("tls", ["default", "True", "<ssl.SSLContext object at 0x7faeb85409e0>"])
 def test_cause_of_a_failure_does_not_show_the_tls_of_the_client(tls: str) -> None:
     error = OSError(f"Cannot connect to host 127.0.0.1:9 ssl:{tls} [Connect call failed]")
-    assert cause_of(error) == "cannot connect to 127.0.0.1:9 [Connect call failed]"
+    assert reason_of(error) == "cannot connect to 127.0.0.1:9 [Connect call failed]"
 
 
 def test_cause_of_a_failure_without_words_is_its_kind() -> None:
-    assert cause_of(TimeoutError()) == "TimeoutError"
+    assert reason_of(TimeoutError()) == "TimeoutError"
 
 
 def test_refusal_that_is_no_text_is_an_error_all_the_same() -> None:

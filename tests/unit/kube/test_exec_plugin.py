@@ -139,7 +139,7 @@ def test_plugin_that_gives_nothing_says_why(program: Program, text: str, problem
         ({"command": "/nowhere/plugin"}, "cannot be run: .*No such file"),
         ({"command": ""}, "exec.command is not set"),
         ({"apiVersion": "v1alpha1"}, 'exec.apiVersion is "v1alpha1", must be'),
-        ({"interactiveMode": "Always"}, "there is no terminal"),
+        ({"interactiveMode": "Always"}, "needs a terminal"),
     ],
 )
 def test_plugin_that_cannot_be_run_says_why(
