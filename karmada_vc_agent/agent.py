@@ -451,6 +451,6 @@ class Agent:
             config.agent_name,
             self._identity,
             times,
-            line=self._hub_start.line,
+            lineage=self._hub_start.line,
             hand_over=hub_relief(self._is_hub_away, self._hub_start.presence),
         )

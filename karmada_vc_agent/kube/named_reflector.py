@@ -2,8 +2,8 @@
 
 For a resource of which only a few objects are of interest, and whose others change often: nothing
 of these is sent. Each name has a Reflector of its own, so one that fails costs no other; all feed
-one Store. The names may change at any time; one that is no longer wanted is followed until its
-object is gone, so that a deletion is a deletion.
+one Store. The names may change at any time; one that is no longer required is followed until its
+object is deleted, so that a deletion is a deletion.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class NamedReflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path` by these names.
 
     names: returns them. For resources without namespaces. The store is synced once all names that
-    are wanted at the start are; of others see `has_told`.
+    are required at the start are; of others see `has_told`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class NamedReflector(Generic[T]):
         self._has_changed = asyncio.Event()
 
     def names_changed(self) -> None:
-        """Follow what is wanted now."""
+        """Follow the names that are required now."""
         self._has_changed.set()
 
     def has_told(self, name: str) -> bool:
@@ -58,14 +58,14 @@ class NamedReflector(Generic[T]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether all names that were wanted at the start are listed."""
+        """Whether all names that were required at the start are listed."""
         return self._synced.is_set()
 
     @property
     def trouble(self) -> Trouble | None:
         """Why the last response was no good list or watch of a name, None if all were."""
-        found = (self._reflectors[name].trouble for name in self._parts)
-        return next((each for each in found if each is not None), None)
+        troubles = (self._reflectors[name].trouble for name in self._parts)
+        return next((each for each in troubles if each is not None), None)
 
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
@@ -85,12 +85,12 @@ class NamedReflector(Generic[T]):
                 await self._has_changed.wait()
 
     def _follow(self, group: asyncio.TaskGroup) -> None:
-        """Begin and end reflectors as names came and went."""
-        wanted = {*self._names(), *(self._name_of(obj) for obj in self.store)}
-        for name in self._parts.keys() - wanted:
+        """Start and stop reflectors as names were added and removed."""
+        required = {*self._names(), *(self._name_of(obj) for obj in self.store)}
+        for name in self._parts.keys() - required:
             self._tasks.pop(name).cancel()
             del self._parts[name], self._reflectors[name]
-        for name in sorted(wanted - self._parts.keys()):
+        for name in sorted(required - self._parts.keys()):
             part = self._parts[name] = Store(self._codec)
             part.add_handler(partial(self._take_over, name, part))
             part.on_replaced = partial(self._replaced, name, part)
@@ -102,7 +102,7 @@ class NamedReflector(Generic[T]):
             )
 
     def _observed(self, obj: T) -> None:
-        """Follow what was just written under a name that nobody follows."""
+        """Follow what was just written under a name that is not followed."""
         if self._name_of(obj) not in self._parts:
             self.names_changed()
 
@@ -111,9 +111,9 @@ class NamedReflector(Generic[T]):
         if self.is_synced or not all(part.is_synced for part in self._parts.values()):
             return
         versions = [part.listed_version for part in self._parts.values()]
-        found = [obj for part in self._parts.values() for obj in part]
+        listed = [obj for part in self._parts.values() for obj in part]
         self._synced.set()
-        self.store.replace_all(found, _lowest(versions))
+        self.store.replace_all(listed, _lowest(versions))
 
     def _is_followed(self, name: str, part: Store[T]) -> bool:
         return self.is_synced and self._parts.get(name) is part
@@ -131,14 +131,14 @@ class NamedReflector(Generic[T]):
         if not self._is_followed(name, part):
             self._update_synced()
             return
-        known, found = self.store.get("", name), part.get("", name)
-        if found is not None and is_back:
-            self.store.put_back(found)
-        if found is None and known is not None and not part.unreadable:
+        cached, listed = self.store.get("", name), part.get("", name)
+        if listed is not None and is_back:
+            self.store.put_back(listed)
+        if listed is None and cached is not None and not part.unreadable:
             if is_back:
-                self.store.remove(known)
+                self.store.remove(cached)
             else:
-                self.store.remove_unlisted(known, part.listed_version)
+                self.store.remove_unlisted(cached, part.listed_version)
 
     def _name_of(self, obj: T) -> str:
         return self._codec.key(obj)[1]

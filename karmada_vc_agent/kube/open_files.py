@@ -86,5 +86,5 @@ def endpoint_connections(files: int) -> int:
     return _between(2, files // 32, ENDPOINT_CONNECTIONS)
 
 
-def _between(least: int, wanted: int, most: int) -> int:
-    return max(least, min(wanted, most))
+def _between(least: int, number: int, most: int) -> int:
+    return max(least, min(number, most))

@@ -25,7 +25,7 @@ class Outage:
         self._listeners: list[Callable[[], None]] = []
 
     def on_end(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever any client is answered again, whichever met the outage."""
+        """Call `listener` whenever any client is answered after an outage."""
         self._listeners.append(listener)
 
     @property
@@ -61,7 +61,7 @@ class Outage:
                 listener()
 
     async def pause(self, seconds: float) -> None:
-        """Wait for so long, or until an outage ends: whoever is answered first wakes the others."""
+        """Wait for so long, or until an outage ends: the first client with an answer wakes all."""
         ended = self._ended
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

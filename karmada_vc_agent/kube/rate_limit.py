@@ -7,7 +7,7 @@ from karmada_vc_agent.kube.flows import FairSlots
 
 
 class TokenBucket:
-    """Lets callers pass in the order they came; qps <= 0 means no limit."""
+    """Lets callers pass in order; qps <= 0 means no limit."""
 
     def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
         self._qps = qps
@@ -52,7 +52,7 @@ class TokenBucket:
 
 
 class FairRate:
-    """A token bucket that flows share: those that wait get its tokens in turns."""
+    """A token bucket that flows share: waiters of each get its tokens in rotation."""
 
     def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
         self._bucket = TokenBucket(qps, burst, clock) if qps > 0 else None

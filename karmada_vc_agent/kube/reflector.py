@@ -1,14 +1,14 @@
-"""List and watch one resource into a Store, and go on after every fault.
+"""List and watch one resource into a Store, and continue after every fault.
 
-The list comes in pages (listing.py) and goes on after an outage with the page it was at. The
-watch resumes where it was after a lost connection and
-starts over with a list only where the server has forgotten that version (410), or where its time
-went back (history.py). Watches from a version that is yet to come are silent, so after a watch
-that told nothing, and after a lost connection, one small request asks where the server is. What a
-server behind the API server has (aggregated.py) is listed again for itself: it counts by itself.
+The list is read in pages (listing.py) and resumes after an outage with the page it was at. The
+watch resumes where it was after a lost connection, and starts over with a list only where the
+server no longer has that version (410), or where its time was reset (history.py). Watches from a
+future version are silent, so after a watch without events, and after a lost connection, one small
+request reads the version of the server. What an aggregated API server has (aggregated.py) is listed
+again by itself: its versions are its own.
 
-An object that cannot be read is named and costs its neighbours nothing; what was known of
-it stays. A fault of our own is logged, and the resource listed again after a pause.
+An object that cannot be read is named and does not affect its neighbours; its cached state stays.
+A fault of our own is logged, and the resource listed again after a pause.
 """
 
 import asyncio
@@ -70,8 +70,8 @@ class Reflector(Generic[T]):
     that there are no objects; a 404 alone says nothing of them.
     forbidden_s: the longest pause while the server forbids it. rests: whether no watch is open
     while there is nothing; then it is listed again as often as a watch would be opened, or by
-    `look`. For objects that nobody else makes. is_short: whether lists are short, and need not wait
-    for long ones.
+    `check`. For objects that only we make. is_short: whether lists are short, and need not wait for
+    long ones.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Reflector(Generic[T]):
         self._is_absent = is_absent
         self._rests = rests
         self._is_short = is_short
-        self._is_looked_for = asyncio.Event()
+        self._is_check_due = asyncio.Event()
         self._version: str | None = None
         self._seen = ""
         self._is_back = False
@@ -130,7 +130,7 @@ class Reflector(Generic[T]):
             longest_before_s, longest_s = longest_s, BACKOFF_S[1]
             try:
                 if failures and self._version is not None and not self._is_outdated:
-                    await self._ask_where_the_server_is()
+                    await self._check_server_version()
                 if self._version is None or self._is_outdated:
                     await self._list()
                 if self._rests and not len(self.store) and not self.store.unreadable:
@@ -158,12 +158,12 @@ class Reflector(Generic[T]):
 
     def check(self) -> None:
         """List again soon what is not watched, as there was nothing."""
-        self._is_looked_for.set()
+        self._is_check_due.set()
 
     async def _rest(self) -> None:
         """Wait until it is time to list again."""
         waits = (
-            asyncio.ensure_future(self._is_looked_for.wait()),
+            asyncio.ensure_future(self._is_check_due.wait()),
             asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch)),
         )
         pause_s = random.randint(*WATCH_S)  # noqa: S311 - spread, no secret
@@ -177,7 +177,7 @@ class Reflector(Generic[T]):
 
     @property
     def _is_outdated(self) -> bool:
-        """Whether the server went back in time since the last list."""
+        """Return whether the time of the server was reset since the last list."""
         return self._epoch != self._client.history.epoch
 
     async def _refused(self, error: KubeError) -> None:
@@ -220,25 +220,27 @@ class Reflector(Generic[T]):
         await self._answered.wait()
         return self._synced.is_set()
 
-    async def _ask_where_the_server_is(self) -> None:
-        """Detect a server that went back in time; costs one small request."""
+    async def _check_server_version(self) -> None:
+        """Detect a server whose time was reset, by one small request."""
         query = {**self._query, "limit": "1"}
         answer = await self._client.read_page(self.path, query, METADATA_ONLY)
         try:
-            found = str(dig(orjson.loads(answer), "metadata", "resourceVersion") or "")
+            version = str(dig(orjson.loads(answer), "metadata", "resourceVersion") or "")
         except orjson.JSONDecodeError:
-            found = ""
-        if not is_of_storage(found):
+            version = ""
+        if not is_of_storage(version):
             self._version = None  # a list takes what can be read of it
             return
         self.trouble = None
-        if is_lower(found, self._version or ""):
-            await self._went_back(f"{self.path} was at version {self._version} and is at {found}")
+        if is_lower(version, self._version or ""):
+            await self._report_reset(
+                f"{self.path} was at version {self._version} and is at {version}"
+            )
             self._is_back = True
             self._version = None  # a list returns the current state
 
-    async def _went_back(self, evidence: str) -> None:
-        """Report that time went back, if it is that of the API server. Raises KubeError."""
+    async def _report_reset(self, evidence: str) -> None:
+        """Report that time was reset, if it is that of the API server. Raises KubeError."""
         try:
             is_its_own = not await self._is_aggregated()
         except UnauthorizedError:
@@ -251,7 +253,7 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """List everything; after an outage continue from the last page."""
         epoch = self._client.history.epoch
-        self._is_looked_for.clear()
+        self._is_check_due.clear()
         listing = self._listing
         if listing is None or listing.epoch != epoch:
             self._client.instrument.listed(self.path)
@@ -302,7 +304,7 @@ class Reflector(Generic[T]):
         if not is_back and epoch == history.epoch:
             evidence = self._evidence(objects, page.resource_version)
             if evidence:
-                await self._went_back(evidence)
+                await self._report_reset(evidence)
                 is_back = True
                 epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
         self.store.replace_all(objects, page.resource_version, unreadable, is_back=is_back)
@@ -317,10 +319,10 @@ class Reflector(Generic[T]):
         self._answered.set()
 
     def _evidence(self, objects: list[T], version: str) -> str:
-        """Return the evidence that a list is from before what is known; "" if none."""
-        known = self._seen or self.store.listed_version
-        if is_lower(version, known):
-            return f"{self.path} was at version {known} and is at {version}"
+        """Return the evidence that a list is older than the cached state; "" if none."""
+        cached = self._seen or self.store.listed_version
+        if is_lower(version, cached):
+            return f"{self.path} was at version {cached} and is at {version}"
         is_ahead = self.store.is_ahead_of(objects, version)
         return f"{self.path} has objects at older versions" if is_ahead else ""
 
@@ -341,7 +343,7 @@ class Reflector(Generic[T]):
 
     async def _watch(self) -> bool:
         """Watch until it ends; return whether any event arrived, bookmarks included."""
-        has_told = False
+        has_events = False
         query = {
             **self._query,
             "resourceVersion": self._version or "",
@@ -350,7 +352,7 @@ class Reflector(Generic[T]):
         }
         async for line in self._client.watch(self.path, query):
             event = self._codec.event(line)
-            has_told = has_told or event.type != "ERROR"
+            has_events = has_events or event.type != "ERROR"
             if event.type == "ERROR":
                 raise watch_error(event.error)
             if is_lower(event.resource_version, self._version or ""):
@@ -359,7 +361,7 @@ class Reflector(Generic[T]):
             self._take(event)
             if event.resource_version:
                 self._version = self._seen = event.resource_version
-        return has_told
+        return has_events
 
     def _take(self, event: WatchEvent[T]) -> None:
         """Apply one event to the store; report what cannot be read."""
@@ -377,15 +379,15 @@ class Reflector(Generic[T]):
 
     def _name_unreadable(self) -> None:
         """Report which objects cannot be read now; log each once."""
-        found = {
+        unreadable = {
             "/".join(part for part in key or () if part) or "without a name": reason
             for key, reason in self.store.unreadable.items()
         }
-        if found == self._named:
+        if unreadable == self._named:
             return
-        for name, reason in found.items():
+        for name, reason in unreadable.items():
             if self._named.get(name) != reason:
                 extra = {"server": self._client.name, "path": self.path, "object": name}
                 _log.warning("Cannot read an object", extra={**extra, "reason": reason})
-        self._named = found
-        self._client.instrument.unreadable(self._source, self.path, found)
+        self._named = unreadable
+        self._client.instrument.unreadable(self._source, self.path, unreadable)

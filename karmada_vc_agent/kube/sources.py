@@ -1,6 +1,6 @@
 """Event sources of a controller: a store or signal, and a function from changes to keys.
 
-The function reads what is known; it makes no request and enqueues nothing by itself.
+The function reads cached state; it makes no request and enqueues nothing by itself.
 """
 
 import asyncio

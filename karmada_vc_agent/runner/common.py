@@ -67,7 +67,7 @@ class Discoveries:
 
     def tells(self, gvk: GroupVersionKind) -> bool:
         """Whether the host would tell of a kind if it served it."""
-        return self.host.tells(gvk)
+        return self.host.covers(gvk)
 
 
 @dataclass(frozen=True, slots=True)
