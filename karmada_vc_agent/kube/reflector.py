@@ -51,7 +51,7 @@ BACKOFF_S = (0.2, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class WatchFailure:
     """Why a resource is not watched, and since when, in seconds of the loop."""
 
     reason: str
@@ -110,7 +110,7 @@ class Reflector(Generic[T]):
         self._epoch = 0
         self._page_size = PageSize()
         self._listing: Listing[T] | None = None
-        self.trouble: Trouble | None = None
+        self.failure: WatchFailure | None = None
         """Why the last response was no good list or watch, None if it was one."""
 
     async def run(self) -> None:
@@ -183,8 +183,8 @@ class Reflector(Generic[T]):
     async def _refused(self, error: KubeError) -> None:
         """Handle an error of the server."""
         history = self._client.history
-        since = self.trouble.since if self.trouble else asyncio.get_running_loop().time()
-        self.trouble = Trouble(str(error), since)
+        since = self.failure.since if self.failure else asyncio.get_running_loop().time()
+        self.failure = WatchFailure(str(error), since)
         is_forbidden = isinstance(error, ForbiddenError)
         if (is_forbidden and not len(self.store)) or (
             history.is_in_doubt and await self._is_of_another_server()
@@ -231,7 +231,7 @@ class Reflector(Generic[T]):
         if not is_of_storage(version):
             self._version = None  # a list takes what can be read of it
             return
-        self.trouble = None
+        self.failure = None
         if is_lower(version, self._version or ""):
             await self._report_reset(
                 f"{self.path} was at version {self._version} and is at {version}"
@@ -313,7 +313,7 @@ class Reflector(Generic[T]):
         self._name_unreadable()
         self._is_back = False
         self._version = self._seen = page.resource_version
-        self.trouble = None
+        self.failure = None
         self._once.ended()
         self._synced.set()
         self._answered.set()

@@ -74,7 +74,7 @@ class Service:
         """Return what of hub or host is not listed for a while, and why, None if nothing is."""
         stores = self._common.stores
         for lists in (stores.of_hub,) if server == HUB else stores.of_host:
-            trouble = lists.trouble
+            trouble = lists.failure
             if trouble is not None and trouble.lasts_s() >= FOLLOW_PATIENCE_S:
                 return not_listed(lists.path, trouble.reason)
         return None

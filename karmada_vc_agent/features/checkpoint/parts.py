@@ -38,7 +38,7 @@ class CheckpointParts:
 
         def failing_s(name: str) -> float:
             of_hub = common.stores.of_hub
-            trouble = works.watches.trouble(name) if name else of_hub.trouble
+            trouble = works.watches.trouble(name) if name else of_hub.failure
             return trouble.lasts_s() if trouble is not None else 0.0
 
         self._names, self._clusters = common.virtual_clusters, clusters
