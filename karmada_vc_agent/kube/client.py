@@ -42,7 +42,7 @@ from karmada_vc_agent.kube.errors import (
 from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
-from karmada_vc_agent.kube.rate_limit import FairRate
+from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.resolver import Resolver
 from karmada_vc_agent.kube.watch_slots import WatchSlot, WatchSlots
 from karmada_vc_agent.model.objects import Object
@@ -123,7 +123,7 @@ class ApiClient:
     ) -> None:
         self.name = name
         self._credentials = credentials
-        self._limit = FairRate(qps, burst, time.monotonic)
+        self._limit = TokenBucket(qps, burst, time.monotonic)
         self._may_write = may_write
         self._fence = fence
         headers = {"User-Agent": user_agent}

@@ -19,8 +19,7 @@ KubeError
 
 Nothing may be concluded from a page of a proxy or load balancer, whatever its code. An API server
 and the default backend of an ingress answer NotServedError in the same words, and a proxy of
-clusters writes a Status that names its cluster; that a kind is absent is for discovery to say
-(absence.py).
+clusters writes a Status that names its cluster; that a kind is absent is for discovery to say.
 """
 
 import math

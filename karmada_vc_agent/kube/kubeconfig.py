@@ -1,7 +1,7 @@
 """Find and read a kubeconfig, or the account mounted into a Pod.
 
-Certificates, tokens and the in-cluster account are read here; exec plugins are run by
-`exec_user.py`, and OIDC is left to `plugin_user.py`.
+Certificates, tokens and the in-cluster account are read here; exec plugins and OIDC are left to
+exec_credentials.py.
 """
 
 import base64
@@ -9,6 +9,7 @@ import os
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from karmada_vc_agent.kube.credentials import (
     decode_base64,
     make_ssl_context,
 )
-from karmada_vc_agent.kube.exec_plugin import ExecPlugin, PluginError
+from karmada_vc_agent.kube.exec_plugin import PluginError, run_plugin
 from karmada_vc_agent.kube.exec_user import ExecUser
 from karmada_vc_agent.kube.plugin_user import PluginUser
 from karmada_vc_agent.model import yaml_text
@@ -369,7 +370,7 @@ def _with_exec_plugin(path: Path, content: dict[str, Any], context: str, spec: A
     if not isinstance(spec, dict):
         raise KubeconfigError(f"{who}: exec is not a mapping")
     try:
-        user = ExecUser(ExecPlugin(spec, cluster, path.parent))
+        user = ExecUser(partial(run_plugin, spec, cluster, path.parent))
     except PluginError as error:
         raise KubeconfigError(f"{who}: {error}") from error
     try:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec
-from karmada_vc_agent.kube.reflector import Reflector, WatchFailure
+from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.versions import is_lower
 from karmada_vc_agent.model.well_known import NAME_FIELD
@@ -62,10 +62,15 @@ class NamedReflector(Generic[T]):
         return self._synced.is_set()
 
     @property
-    def failure(self) -> WatchFailure | None:
-        """Why the last response was no good list or watch of a name, None if all were."""
-        failures = (self._reflectors[name].failure for name in self._parts)
-        return next((each for each in failures if each is not None), None)
+    def failure(self) -> str:
+        """Why the last response was no good list or watch of a name, "" if all were."""
+        return next((each.failure for each in self._reflectors.values() if each.failure), "")
+
+    @property
+    def failing_s(self) -> float:
+        """Return for how long there is a failure, in seconds."""
+        failing = (each.failing_s for each in self._reflectors.values() if each.failure)
+        return next(failing, 0.0)
 
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""

@@ -1,7 +1,7 @@
 """The limit of open files, and how connections share it.
 
 Each watch and each pooled connection is an open file. If there are few, every lane gets fewer
-connections, and watches share slots (watch_slots.py), so that writes always have theirs.
+connections, and watches share slots, so that writes always have theirs.
 """
 
 import resource

@@ -1,6 +1,6 @@
 """The user of a kubeconfig that a server vouches for: OIDC (`auth-provider`).
 
-Left to the `kubernetes` package, which is imported only here (17 MB and 0.1 s).
+OIDC is left to the `kubernetes` package, which is imported only here (17 MB and 0.1 s).
 """
 
 import ssl

@@ -1,10 +1,10 @@
 """List and watch one resource into a Store, and continue after every fault.
 
-The list is read in pages (listing.py) and resumes after an outage with the page it was at. The
+The list is read in pages and resumes after an outage with the page it was at. The
 watch resumes where it was after a lost connection, and starts over with a list only where the
-server no longer has that version (410), or where its time was reset (history.py). Watches from a
+server no longer has that version (410), or where its time was reset. Watches from a
 future version are silent, so after a watch without events, and after a lost connection, one small
-request reads the version of the server. What an aggregated API server has (aggregated.py) is listed
+request reads the version of the server. What an aggregated API server has is listed
 again by itself: its versions are its own.
 
 An object that cannot be read is named and does not affect its neighbours; its cached state stays.
@@ -15,7 +15,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -50,23 +50,11 @@ WATCH_S = (300, 600)
 BACKOFF_S = (0.2, 10.0)
 
 
-@dataclass(frozen=True, slots=True)
-class WatchFailure:
-    """Why a resource is not watched, and since when, in seconds of the loop."""
-
-    reason: str
-    since: float
-
-    def lasts_s(self) -> float:
-        """Return for how long."""
-        return asyncio.get_running_loop().time() - self.since
-
-
 class Reflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path`.
 
     is_aggregated: whether that is of a server behind the API server; may raise KubeError.
-    is_absent: whether the API server says that it does not serve the resource (absence.py), so
+    is_absent: whether the API server says that it does not serve the resource, so
     that there are no objects; a 404 alone says nothing of them.
     forbidden_s: the longest pause while the server forbids it. rests: whether no watch is open
     while there is nothing; then it is listed again as often as a watch would be opened, or by
@@ -110,8 +98,9 @@ class Reflector(Generic[T]):
         self._epoch = 0
         self._page_size = PageSize()
         self._listing: Listing[T] | None = None
-        self.failure: WatchFailure | None = None
-        """Why the last response was no good list or watch, None if it was one."""
+        self.failure = ""
+        """Why the last response was no good list or watch, "" if it was one."""
+        self._failing_since = 0.0
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -183,8 +172,9 @@ class Reflector(Generic[T]):
     async def _refused(self, error: KubeError) -> None:
         """Handle an error of the server."""
         history = self._client.history
-        since = self.failure.since if self.failure else asyncio.get_running_loop().time()
-        self.failure = WatchFailure(str(error), since)
+        if not self.failure:
+            self._failing_since = asyncio.get_running_loop().time()
+        self.failure = str(error) or type(error).__name__
         is_forbidden = isinstance(error, ForbiddenError)
         if (is_forbidden and not len(self.store)) or (
             history.is_in_doubt and await self._is_of_another_server()
@@ -211,6 +201,11 @@ class Reflector(Generic[T]):
         """Whether the first list is complete."""
         return self._synced.is_set()
 
+    @property
+    def failing_s(self) -> float:
+        """Return for how long there is a failure, in seconds."""
+        return asyncio.get_running_loop().time() - self._failing_since if self.failure else 0.0
+
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
         await self._synced.wait()
@@ -231,7 +226,7 @@ class Reflector(Generic[T]):
         if not is_of_storage(version):
             self._version = None  # a list takes what can be read of it
             return
-        self.failure = None
+        self.failure = ""
         if is_lower(version, self._version or ""):
             await self._report_reset(
                 f"{self.path} was at version {self._version} and is at {version}"
@@ -313,7 +308,7 @@ class Reflector(Generic[T]):
         self._name_unreadable()
         self._is_back = False
         self._version = self._seen = page.resource_version
-        self.failure = None
+        self.failure = ""
         self._once.ended()
         self._synced.set()
         self._answered.set()

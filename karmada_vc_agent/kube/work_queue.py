@@ -6,7 +6,7 @@ of workers, so that slow keys of one do not, either.
 
 A key that fails waits for its group and what else it names, its dependencies, and is retried when
 one of these changes. Meanwhile it backs off: by itself, or together with the keys of its group that
-wait for the same thing (shared_back_off.py); or it is not retried at all.
+wait for the same thing; or it is not retried at all.
 """
 
 import asyncio
