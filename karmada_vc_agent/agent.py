@@ -35,7 +35,6 @@ from karmada_vc_agent.kube.leader_election import (
     LeaderElection,
     LeadLostError,
 )
-from karmada_vc_agent.kube.reachability import Reachability
 from karmada_vc_agent.kube.retries import retry_until_done
 from karmada_vc_agent.kube.supervisor import Supervisor
 from karmada_vc_agent.model.objects import Object
@@ -183,7 +182,7 @@ class Agent:
             for client in lanes:
                 client.instrument = meter
                 client.on_unknown(follower.suspect)
-            self.checks.reachability[server] = Reachability(lanes)
+            self.checks.reachability[server] = lanes[0].outage
             tasks.append(self._keep("credentials", follower.run))
         return tasks
 
@@ -339,6 +338,6 @@ class Agent:
             config.agent_name,
             self._identity,
             times,
-            line=self.checks.hub_start.line,
+            lineage=self.checks.hub_start.line,
             hand_over=hub_relief(self.checks.is_hub_away, self.checks.hub_start.presence),
         )

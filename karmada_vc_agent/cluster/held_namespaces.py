@@ -3,6 +3,7 @@
 import re
 
 from karmada_vc_agent.cluster.claims import Claims, claim_of
+from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.domain import HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
@@ -10,6 +11,20 @@ from karmada_vc_agent.model.objects import Object, annotations_of
 _PLACE = re.compile(r"/namespaces/([^/]+)")
 _OFF = frozenset(("", "false"))
 REASON_AT_MOST = 200
+
+
+class HeldError(ForbiddenError):
+    """An administrator stopped the agent in this namespace; nothing was sent.
+
+    namespace: its name on the host. hold: why, as the administrator says.
+    """
+
+    is_intended = True
+
+    def __init__(self, namespace: str, hold: str) -> None:
+        super().__init__(403, "Held", f"an administrator holds the namespace: {hold}")
+        self.namespace = namespace
+        self.hold = hold
 
 
 def hold_of(namespace: Object | None) -> str | None:
@@ -31,13 +46,13 @@ class HeldNamespaces:
         self.changed: Signal[[str, str, str | None]] = Signal()
         claims.store.add_handler(self._namespace_changed)
 
-    def by_path(self, path: str) -> tuple[str, str] | None:
-        """Return namespace and reason if what lies at a path of the host is held."""
+    def refusal(self, path: str) -> HeldError | None:
+        """Return the error of a write to a path of the host in a held namespace, else None."""
         found = _PLACE.search(path)
         if found is None or self._claims.on(found[1]) is None:
             return None
         reason = hold_of(self._claims.store.get("", found[1]))
-        return None if reason is None else (found[1], reason)
+        return None if reason is None else HeldError(found[1], reason)
 
     def of(self, cluster: str) -> list[str]:
         """Return the held namespaces of a virtual cluster by their virtual names, and why."""

@@ -48,10 +48,10 @@ def one_line_errors() -> Iterator[None]:
 def _text(error: Exception) -> str:
     if isinstance(error, UnreachableError):
         return f"no answer from the {error}"
-    if isinstance(error, UnauthorizedError) and error.asked:
-        return f"{error.asked}: {error}; renew the credential, or use another kubeconfig"
-    if isinstance(error, PageError) and error.asked:
-        return f"{error.asked} is not served now ({error.status}: {error}); try again later"
+    if isinstance(error, UnauthorizedError) and error.target:
+        return f"{error.target}: {error}; renew the credential, or use another kubeconfig"
+    if isinstance(error, PageError) and error.target:
+        return f"{error.target} is not served now ({error.status}: {error}); try again later"
     if isinstance(error, ForbiddenError) and error.need is not None:
         return f"{error.server}: forbidden: the account used needs rule {error.need}"
     return str(error)

@@ -121,7 +121,7 @@ def _tuned(conflict: ConflictError, forced: Collection[str]) -> frozenset[str]:
     """Return the fields that somebody else set and may keep."""
     return frozenset(
         field
-        for field, message in conflict.causes
+        for field, message in conflict.fields
         if field not in forced
         and _CONFLICT_WITH_US not in message
         and (field in (_REPLICAS, *IMAGE_FIELDS) or field.startswith(_RESOURCES))

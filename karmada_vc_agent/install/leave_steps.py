@@ -139,7 +139,7 @@ async def leading(
         f"leave-{socket.gethostname()}_{uuid.uuid4()}",
         ElectionTimes(),
         # As if it had led before: it removes its virtual cluster from the checkpoint.
-        line=CHECKPOINT_ANNOTATION,
+        lineage=CHECKPOINT_ANNOTATION,
     )
     leads = asyncio.Event()
 

@@ -35,7 +35,7 @@ class _Place(NamedTuple):
 async def is_absent(client: ApiClient, path: str) -> bool:
     """Whether the API server does not serve the kind at a path, according to discovery.
 
-    False if no API server says so: then nothing is known of its objects.
+    False if no API server says so: that says nothing about its objects.
     """
     place = _Place.of(path)
     if place is None:
@@ -63,7 +63,7 @@ async def items_unless_absent(client: ApiClient, path: str) -> list[Object] | No
 
 
 async def never() -> bool:
-    """Return False, for kinds that are not absent however they are answered."""
+    """Return False: the default of what is requested about a kind."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Asks an API server whether we, or a user we may impersonate, may do something."""
+"""Reviews whether we, or a user we may impersonate, may do something."""
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import UnreadableError
@@ -9,7 +9,7 @@ REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def self_review(attributes: Object) -> Object:
-    """Return the review that asks whether our own user may do something."""
+    """Return the review of whether our own user may do something."""
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
@@ -26,7 +26,7 @@ def verdict(review: Object) -> Object:
 
 
 async def may(client: ApiClient, need: Need, as_user: str = "") -> bool:
-    """Ask the server whether our own user, or one we may impersonate, may do something."""
+    """Return whether our own user, or one we may impersonate, may do something."""
     resource, _, subresource = need.resource.partition("/")
     attributes = {
         "verb": need.verb,

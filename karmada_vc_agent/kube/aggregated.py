@@ -14,7 +14,7 @@ _METADATA_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1
 
 
 async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
-    """Whether a kind is served by an aggregated API server; asks each time.
+    """Whether a kind is served by an aggregated API server; one request each time.
 
     Raises KubeError if that cannot be determined.
     """
@@ -26,9 +26,4 @@ async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
         await client.request("GET", path, accept=_METADATA_OF_ONE)
     except NotFoundError:
         return True
-    return False
-
-
-async def never() -> bool:
-    """Return False, for kinds known to be served by the API server itself."""
     return False

@@ -70,9 +70,9 @@ def decoder_of(path: str, *, or_status: bool = False) -> Callable[[Answer], Obje
         return _named(need.name, or_status=or_status)
 
     def decode(answer: Answer) -> Object:
-        found = json_object(answer)
-        check_version(dig(found, "metadata", "resourceVersion"))
-        return found
+        obj = json_object(answer)
+        check_version(dig(obj, "metadata", "resourceVersion"))
+        return obj
 
     return decode
 
@@ -91,11 +91,11 @@ def decoder_of_created(obj: Any) -> Callable[[Answer], Object]:
 
 def _named(name: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
     def decode(answer: Answer) -> Object:
-        found = json_object(answer)
-        is_meant = dig(found, "metadata", "name") == name
-        if not is_meant and not (or_status and found.get("kind") == "Status"):
+        obj = json_object(answer)
+        is_meant = dig(obj, "metadata", "name") == name
+        if not is_meant and not (or_status and obj.get("kind") == "Status"):
             raise UnreadableError(f"the response is not the object {name!r}")
-        return found
+        return obj
 
     return decode
 

@@ -32,19 +32,21 @@ AT_ONCE = 16
 
 _log = logging.getLogger(__name__)
 
-Ask = Callable[[str, Any], Awaitable[Object]]
+Create = Callable[[str, Any], Awaitable[Object]]
 Refusal = tuple[int, str]
 """Status and text of the rejection."""
 
 
 class BearerReview:
-    """Asks an API server about bearer tokens, by TokenReview and SubjectAccessReview.
+    """Reviews bearer tokens at an API server, by TokenReview and SubjectAccessReview.
 
-    ask: creates an object at a path. path: of our endpoint; clients must be allowed to get it.
+    create: creates an object at a path. path: of our endpoint; clients must be allowed to get it.
     """
 
-    def __init__(self, ask: Ask, path: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._ask = ask
+    def __init__(
+        self, create: Create, path: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._create = create
         self._path = path
         self._allowed: TTLCache[bytes, None] = TTLCache(KEPT, ALLOWED_FOR_S, timer=clock)
         self._refused: TTLCache[bytes, Refusal] = TTLCache(KEPT, REFUSED_FOR_S, timer=clock)
@@ -61,8 +63,8 @@ class BearerReview:
         key = hashlib.sha256(token.encode(errors="replace")).digest()
         if key in self._allowed:
             return None
-        if (known := self._refused.get(key)) is not None:
-            return known
+        if (cached := self._refused.get(key)) is not None:
+            return cached
         if self._under_way >= AT_ONCE:
             return 503, f"too many clients of {self._path} at once; try again"
         self._under_way += 1
@@ -97,12 +99,12 @@ class BearerReview:
 
     async def _review(self, token: str) -> Refusal | None:
         async with asyncio.timeout(REVIEW_S):
-            status = verdict(await self._ask(TOKEN_REVIEWS_PATH, _token_review(token)))
+            status = verdict(await self._create(TOKEN_REVIEWS_PATH, _token_review(token)))
             if dig(status, "authenticated") is not True:
                 return 401, "the host does not know this token"
             user = dig(status, "user")
             review = _access_review(user if isinstance(user, dict) else {}, self._path)
-            answer = verdict(await self._ask(ACCESS_REVIEWS_PATH, review))
+            answer = verdict(await self._create(ACCESS_REVIEWS_PATH, review))
         if answer.get("allowed") is True:
             return None
         name = dig(user, "username")

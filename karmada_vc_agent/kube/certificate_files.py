@@ -1,4 +1,4 @@
-"""A certificate in files, for a server that goes on with it when it is renewed."""
+"""A certificate in files, for a server that keeps serving when it is renewed."""
 
 import asyncio
 import hashlib
@@ -10,7 +10,7 @@ from karmada_vc_agent.kube.log_once import LogOnce
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 10.0
+CHECK_S = 10.0
 """How often the certificate is compared; a mounted Secret takes the kubelet a minute or more."""
 
 
@@ -29,21 +29,21 @@ class ServingCertificate:
     async def run(self) -> None:
         """Compare now and then, until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
             self.check()
 
     def check(self) -> bool:
         """Use the files if they changed and go together; return whether they are used now."""
         try:
-            found = self._digest()
-            if found == self._seen:
+            digest = self._digest()
+            if digest == self._seen:
                 return False
             _server_context(*self._paths)  # what is not valid must not reach the one in use
             self.context.load_cert_chain(*self._paths)
         except OSError as error:
             self._once.warning("Keeping the certificate in use", reason=str(error))
             return False
-        self._seen = found
+        self._seen = digest
         self._once.ended()
         _log.info("Using a changed certificate", extra={"file": str(self._paths[0])})
         return True

@@ -36,11 +36,11 @@ class Certificate:
 
 def read_certificate(chain: bytes) -> Certificate:
     """Return the first certificate of a PEM chain. Raises ValueError."""
-    found = x509.load_pem_x509_certificates(chain)
+    chain_certificates = x509.load_pem_x509_certificates(chain)
     return Certificate(
-        found[0].subject,
-        max(certificate.not_valid_before_utc for certificate in found),
-        min(certificate.not_valid_after_utc for certificate in found),
+        chain_certificates[0].subject,
+        max(certificate.not_valid_before_utc for certificate in chain_certificates),
+        min(certificate.not_valid_after_utc for certificate in chain_certificates),
     )
 
 
@@ -59,7 +59,7 @@ def new_request(subject: x509.Name) -> tuple[bytes, bytes]:
 def signing_request(name: str, request: bytes, lifetime_s: float) -> Object:
     """Return the CertificateSigningRequest object.
 
-    request: PEM. lifetime_s: wanted lifetime of the certificate, at least SHORTEST_S.
+    request: PEM. lifetime_s: requested lifetime of the certificate, at least SHORTEST_S.
     Source: contract 1.7, 1.8.
     """
     return {

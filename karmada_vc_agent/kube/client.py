@@ -20,14 +20,13 @@ from yarl import URL
 
 from karmada_vc_agent.kube import answers
 from karmada_vc_agent.kube.answers import Answer
-from karmada_vc_agent.kube.connections import Lane, Timeouts
+from karmada_vc_agent.kube.connections import ClientInstrument, Lane, Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import (
     ApiError,
     ConflictError,
     CutOffError,
     ForbiddenError,
-    HeldError,
     InvalidError,
     NotFoundError,
     PageError,
@@ -37,16 +36,15 @@ from karmada_vc_agent.kube.errors import (
     UnreachableError,
     UnreadableError,
     UnwritableError,
-    cause_of,
     error_from_answer,
+    reason_of,
 )
 from karmada_vc_agent.kube.history import History
-from karmada_vc_agent.kube.instruments import NOBODY, ClientInstrument
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Denials, Need, need_of
-from karmada_vc_agent.kube.rate_limit import FairRate
+from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.resolver import Resolver
-from karmada_vc_agent.kube.watch_turns import Turn, WatchTurns
+from karmada_vc_agent.kube.watch_slots import WatchSlot, WatchSlots
 from karmada_vc_agent.model.objects import Object
 
 T = TypeVar("T")
@@ -69,7 +67,7 @@ API servers decode a quoted slash before they split a path: `pods/web%2Flog` is 
 """
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 ONE_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""The answer to a write whose content is known."""
+"""The answer to a write whose content the caller has."""
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 Query = Mapping[str, str]
@@ -79,7 +77,7 @@ Query = Mapping[str, str]
 class _Request(Generic[T]):
     """What to send, in which lane, and how to read the response.
 
-    is_ours: whether we want it; what others want may need rights that we are not to have.
+    is_ours: whether it is for ourselves; what others name may need rights that we are not to have.
     most_bytes: of the response.
     """
 
@@ -97,12 +95,12 @@ class _Request(Generic[T]):
 class ApiClient:
     """A client of one API server with its own pool, rate limit and fence.
 
-    may_write: asked before every write; while it is False, writes fail as unreachable. So a
+    may_write: called before every write; while it is False, writes fail as unreachable. So a
     process that may have lost its lead cannot change anything.
     credentials: may be replaced at any time; counts from the next request on, and watches are
-    opened anew. outage: shared with other clients of this server, so that it is told of once.
-    history: shared by all clients of one server. held: returns namespace and reason where an
-    administrator stopped all writes to a path. turns: shared by all who watch. is_shared: whether
+    opened again. outage: shared with other clients of this server, so that it is logged once.
+    history: shared by all clients of one server. refusal: returns the error to raise instead of a
+    write to a path. watch_slots: shared by all who watch. is_shared: whether
     there are several virtual clusters.
     """
 
@@ -120,12 +118,12 @@ class ApiClient:
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
         outage: Outage | None = None,
         list_connections: int = LIST_CONNECTIONS,
-        turns: WatchTurns | None = None,
+        watch_slots: WatchSlots | None = None,
         is_shared: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
         self._credentials = credentials
-        self._limit = FairRate(qps, burst, time.monotonic)
+        self._limit = TokenBucket(qps, burst, time.monotonic)
         self._may_write = may_write
         self._fence = fence
         headers = {"User-Agent": user_agent}
@@ -142,14 +140,14 @@ class ApiClient:
         self._lists = lane(list_connections, silence_s, timeouts.list_s)
         self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
-        self._turns = turns or WatchTurns(MANY_WATCHES)
-        self._outage = outage or Outage()
+        self._watch_slots = watch_slots or WatchSlots(MANY_WATCHES)
+        self.outage = outage or Outage()
         self._is_away = False
         self.answered_at: float | None = None
         self.lost_at: float | None = None
-        self.instrument: ClientInstrument = NOBODY
+        self.instrument = ClientInstrument()
         self.history = History(name)
-        self.held: Callable[[str], tuple[str, str] | None] = lambda _path: None
+        self.refusal: Callable[[str], ForbiddenError | None] = lambda _path: None
         self.denials = Denials(time.monotonic)
         self._recovery_listeners: list[Callable[[], None]] = []
         self._unknown_listeners: list[Callable[[], None]] = []
@@ -172,7 +170,7 @@ class ApiClient:
 
     async def pause(self, seconds: float) -> None:
         """Wait for so long, or until any client of the server is answered again."""
-        await self._outage.pause(seconds)
+        await self.outage.pause(seconds)
 
     def on_recovery(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server answers again after an outage."""
@@ -180,7 +178,7 @@ class ApiClient:
 
     def on_return(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever any client of the server is answered after an outage."""
-        self._outage.on_end(listener)
+        self.outage.on_end(listener)
 
     def on_unknown(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server rejects the credential (401)."""
@@ -201,18 +199,18 @@ class ApiClient:
         self, path: str, query: Query | None = None, most_bytes: int = answers.ANSWER_BYTES
     ) -> Object:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
-        return await self._ask(
+        return await self._call(
             "GET", path, query=query, decode=answers.decoder_of(path), most_bytes=most_bytes
         )
 
     async def look_up(self, path: str) -> Object | None:
-        """GET what somebody else named; None where there is no such object, or we may not see it.
+        """GET what another party named; None where there is no such object, or we may not see it.
 
         A name may be none, and a denial is not a right that we lack. Raises ApiError,
         UnreachableError.
         """
         try:
-            return await self._ask("GET", path, decode=answers.decoder_of(path), is_ours=False)
+            return await self._call("GET", path, decode=answers.decoder_of(path), is_ours=False)
         except (NotFoundError, ForbiddenError, UnwritableError):
             return None
 
@@ -223,7 +221,7 @@ class ApiClient:
 
         Raises UnreadableError for a page in place of the object, as all that writes.
         """
-        return await self._ask(
+        return await self._call(
             "POST",
             path,
             query=query,
@@ -236,19 +234,19 @@ class ApiClient:
         self, path: str, obj: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
         """PUT and decode; as_user: see request()."""
-        return await self._ask(
+        return await self._call(
             "PUT", path, query=query, body=obj, as_user=as_user, decode=answers.decoder_of(path)
         )
 
     async def replace_tersely(self, path: str, obj: Any) -> Object:
         """PUT and return the new metadata, in an object that may have more."""
-        return await self._ask(
+        return await self._call(
             "PUT", path, body=obj, accept=ONE_METADATA_ONLY, decode=answers.decoder_of(path)
         )
 
     async def patch_tersely(self, path: str, patch: Any) -> Object:
         """PATCH with a JSON merge patch, and return what `replace_tersely` does."""
-        return await self._ask(
+        return await self._call(
             "PATCH",
             path,
             body=patch,
@@ -261,7 +259,7 @@ class ApiClient:
         self, path: str, patch: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
         """PATCH with a JSON merge patch and decode; as_user: see request()."""
-        return await self._ask(
+        return await self._call(
             "PATCH",
             path,
             query=query,
@@ -281,7 +279,7 @@ class ApiClient:
         query = {"fieldManager": manager, "force": "true" if is_forced else "false"}
         if is_dry:
             query["dryRun"] = "All"
-        return await self._ask(
+        return await self._call(
             "PATCH",
             path,
             query=query,
@@ -296,7 +294,7 @@ class ApiClient:
         Raises UnreadableError for a page, which deletes nothing.
         """
         decode = answers.decoder_of(path, or_status=True)
-        await self._ask("DELETE", path, body=options, as_user=as_user, decode=decode)
+        await self._call("DELETE", path, body=options, as_user=as_user, decode=decode)
 
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
@@ -304,7 +302,7 @@ class ApiClient:
         """DELETE an object in the background if its uid is unchanged.
 
         is_unchanged: and only if its resourceVersion is unchanged, too. Raises NotFoundError if it
-        is gone, ConflictError if another one has its name.
+        does not exist, ConflictError if another one has its name.
         """
         marks = ("uid", "resourceVersion") if is_unchanged else ("uid",)
         options = {
@@ -318,7 +316,7 @@ class ApiClient:
     async def patch_same(self, path: str, live: Object, patch: Object, as_user: str = "") -> Object:
         """PATCH the metadata of an object with a JSON merge patch if its uid is unchanged.
 
-        Raises NotFoundError if it is gone, ConflictError if another one has its name.
+        Raises NotFoundError if it does not exist, ConflictError if another one has its name.
         """
         uid = {"uid": live["metadata"]["uid"]}
         try:
@@ -346,7 +344,7 @@ class ApiClient:
         as_user: the user to impersonate; the server adds the groups of a ServiceAccount itself, so
         the right to impersonate this one name is enough. Raises ApiError, UnreachableError.
         """
-        return await self._ask(
+        return await self._call(
             method,
             path,
             query=query,
@@ -369,7 +367,7 @@ class ApiClient:
 
         Raises ApiError, UnreachableError; after a CutOffError a smaller page may succeed.
         """
-        return await self._ask(
+        return await self._call(
             "GET",
             path,
             query=query,
@@ -390,7 +388,7 @@ class ApiClient:
             _Request("GET", path, answers.unless_unchanged, self._requests, headers=headers)
         )
 
-    async def _ask(
+    async def _call(
         self,
         method: str,
         path: str,
@@ -433,8 +431,8 @@ class ApiClient:
                 raise UnreachableError(f"{self.name}: not the leader, write refused")
             if request.method != "GET" and (reason := self._fence()):
                 raise UnreachableError(f"{self.name}: {reason}, write refused")
-            if request.method != "GET" and (held := self.held(request.path)) is not None:
-                raise HeldError(*held)
+            if request.method != "GET" and (refusal := self.refusal(request.path)) is not None:
+                raise refusal
             return await self._exchange(request)
 
     async def _exchange(self, request: _Request[T]) -> T:
@@ -478,16 +476,19 @@ class ApiClient:
         return request.lane is self._lists
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
-        """Yield the lines of a watch until the server ends it, or its turn is over.
+        """Yield the lines of a watch until the server ends it, or its slot ends.
 
         Raises ApiError, UnreachableError.
         """
         _check(path)
-        async with self._turns.take() as turn, aclosing(self._watch(path, query, turn)) as lines:
+        async with (
+            self._watch_slots.take() as slot,
+            aclosing(self._watch(path, query, slot)) as lines,
+        ):
             async for line in lines:
                 yield line
 
-    async def _watch(self, path: str, query: Query, turn: Turn) -> AsyncGenerator[bytes, None]:
+    async def _watch(self, path: str, query: Query, slot: WatchSlot) -> AsyncGenerator[bytes, None]:
         started, code = time.monotonic(), "<error>"
         has_begun = False
         self.instrument.watched(path)
@@ -500,7 +501,7 @@ class ApiClient:
                 self._answered()
                 has_begun = True
                 self._watched.add(response)
-                turn.opened(response.close)
+                slot.opened(response.close)
                 try:
                     async with aclosing(answers.lines(response)) as lines:
                         async for line in lines:
@@ -510,7 +511,7 @@ class ApiClient:
         except (ApiError, UnreadableError):
             raise
         except Exception as error:
-            if turn.is_over and has_begun:
+            if slot.is_over and has_begun:
                 return
             if code == "<error>":
                 self.instrument.answered("GET", code, time.monotonic() - started)
@@ -556,21 +557,21 @@ class ApiClient:
 
         may_break: whether a broken response says nothing about the server.
         """
-        cause = cause_of(error)
+        reason = reason_of(error)
         # Another request was answered meanwhile: the problem is in this request.
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):
             self.lost_at = time.monotonic()
             self._is_away = True
-            self._outage.begin(self.name, self.credentials.server, cause)
-        return kind_of(error, is_begun=is_begun)(f"{self.name} {self.credentials.server}: {cause}")
+            self.outage.begin(self.name, self.credentials.server, reason)
+        return kind_of(error, is_begun=is_begun)(f"{self.name} {self.credentials.server}: {reason}")
 
     def _explained(self, error: ApiError, path: str, need: Need | None) -> ApiError:
         """Add the missing RBAC rule to a 403, and remember it for a while."""
         if isinstance(error, PageError):
-            error.asked = f"{self.name} {self.credentials.server}{path}"
+            error.target = f"{self.name} {self.credentials.server}{path}"
         if isinstance(error, UnauthorizedError):
-            error.asked = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
+            error.target = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
             for listener in self._unknown_listeners:
                 listener()
         if not isinstance(error, ForbiddenError):
@@ -583,9 +584,10 @@ class ApiClient:
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()
-        self._outage.end(self.name)
+        self.outage.end(self.name)
         if self._is_away:
             self._is_away = False
+            self.outage.recovered()
             for listener in self._recovery_listeners:
                 listener()
 

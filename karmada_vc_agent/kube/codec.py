@@ -158,11 +158,11 @@ class RawCodec:
         kind = str(answer.get("kind") or "").removesuffix("List")
         items: list[Object] = []
         unreadable: list[Unreadable] = []
-        for item, cause in parts:
+        for item, partial in parts:
             reason = self._malformed(item)
-            if reason or cause:
-                unreadable.append(_unreadable(item, cause or reason or ""))
-            if reason or cause == _ILLEGIBLE:
+            if reason or partial:
+                unreadable.append(_unreadable(item, partial or reason or ""))
+            if reason or partial == _ILLEGIBLE:
                 continue
             # Built-in kinds omit both inside a list.
             item.setdefault("apiVersion", answer.get("apiVersion"))
@@ -173,9 +173,9 @@ class RawCodec:
     def event(self, line: bytes) -> WatchEvent[Object]:
         """Decode one line of a watch. Raises UnreadableError if it is not an event."""
         try:
-            event, cause = _loads_sound(line), ""
+            event, partial = _loads_sound(line), ""
         except ValueError:
-            event, cause = _read(line)
+            event, partial = _read(line)
         kind, obj = dig(event, "type"), dig(event, "object")
         if not isinstance(kind, str):
             raise UnreadableError("a line of a watch is not an event")
@@ -186,8 +186,8 @@ class RawCodec:
         if kind == "BOOKMARK":
             return WatchEvent(kind, None, version)
         reason = self._malformed(obj)
-        unreadable = _unreadable(obj, cause or reason or "") if reason or cause else None
-        if reason or cause == _ILLEGIBLE:
+        unreadable = _unreadable(obj, partial or reason or "") if reason or partial else None
+        if reason or partial == _ILLEGIBLE:
             return WatchEvent(kind, None, version, unreadable=unreadable)
         kept = obj if kind == "DELETED" else self.trim(obj)
         return WatchEvent(kind, kept, version, unreadable=unreadable)
@@ -307,8 +307,8 @@ class StructCodec(Generic[S]):
             kind, raw = dig(event, "type"), dig(event, "object")
             if kind not in ("ADDED", "MODIFIED", "DELETED"):
                 raise UnreadableError(f"a line of a watch is not an event: {error}") from error
-            found = _unreadable(raw, str(error))
-            return WatchEvent(kind, None, found.resource_version, unreadable=found)
+            unreadable = _unreadable(raw, str(error))
+            return WatchEvent(kind, None, unreadable.resource_version, unreadable=unreadable)
         return WatchEvent(head.type, obj, obj.metadata.resource_version)
 
     def key(self, obj: S) -> tuple[str, str]:
@@ -360,20 +360,14 @@ def _read(content: bytes) -> tuple[Any, str]:
     return value, _CUT if is_cut else ""
 
 
-def _items_of(answer: Any) -> list[Any]:
-    items = dig(answer, "items") or []
-    if not isinstance(answer, dict) or not isinstance(items, list):
-        raise UnreadableError("the response is not a list")
-    return items
-
-
 def _frame(content: bytes) -> Object:
     try:
         answer = orjson.loads(content)
     except ValueError as error:
         raise UnreadableError(f"the response is not a list: {error}") from error
-    _items_of(answer)
-    return dict(answer)
+    if not isinstance(answer, dict) or not isinstance(dig(answer, "items") or [], list):
+        raise UnreadableError("the response is not a list")
+    return answer
 
 
 def _place_in_list(answer: Object) -> tuple[str, str]:

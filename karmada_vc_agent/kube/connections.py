@@ -2,7 +2,7 @@
 
 import socket
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,35 +42,32 @@ class Timeouts:
     patience_s: float = 30.0
 
 
+class ClientInstrument:
+    """Hooks for the metrics of the requests to one API server; these do nothing."""
+
+    def answered(self, method: str, code: str, took_s: float) -> None:
+        """Count a request; code: HTTP status, or `<error>` without one."""
+
+    def listed(self, path: str) -> None:
+        """Count a list that starts."""
+
+    def watched(self, path: str) -> None:
+        """Count a watch that is opened."""
+
+    def failed(self, path: str, part: str) -> None:
+        """Count a bug at one object; part: watch, index, handler."""
+
+    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+        """Record the objects of one reflector that cannot be read now, and why."""
+
+
 def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
     """Have the TLS connections of this process keep small buffers, in bytes, from now on."""
     SSLProtocol.max_size = size
 
 
-def new_session(
-    connections: int,
-    timeout: aiohttp.ClientTimeout,
-    headers: dict[str, str],
-    resolver: Resolver,
-) -> aiohttp.ClientSession:
-    """Return a connection pool; connections = 0: unlimited."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=connections,
-            resolver=resolver,
-            keepalive_timeout=KEPT_OPEN_S,
-            socket_factory=keepalive_socket,
-            enable_cleanup_closed=False,
-        ),
-        timeout=timeout,
-        headers=headers,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        raise_for_status=False,
-    )
-
-
 class Lane:
-    """A connection pool that flows share."""
+    """A connection pool that flows share; connections = 0: unlimited."""
 
     def __init__(
         self,
@@ -82,10 +79,19 @@ class Lane:
         resolver: Resolver,
         is_shared: Callable[[], bool],
     ) -> None:
-        timeout = aiohttp.ClientTimeout(
-            total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=connections,
+                resolver=resolver,
+                keepalive_timeout=KEPT_OPEN_S,
+                socket_factory=keepalive_socket,
+            ),
+            timeout=aiohttp.ClientTimeout(
+                total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
+            ),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
         )
-        self.session = new_session(connections, timeout, headers, resolver)
         self.slots = FairSlots(connections, is_shared, connections // PART_OF_OWN)
 
 

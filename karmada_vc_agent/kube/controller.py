@@ -11,11 +11,10 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
-from karmada_vc_agent.kube.instruments import NOBODY, ControllerInstrument
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.sources import Source
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
-from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
+from karmada_vc_agent.kube.work_queue import ControllerInstrument, QueueClosedError, WorkQueue
 
 _log = logging.getLogger(__name__)
 
@@ -43,16 +42,16 @@ class Rest(Requeue):
 class RetryError(Exception):
     """Something is not as required yet; the key backs off. `str()` says what.
 
-    causes: dependencies that other keys have as well; all that wait for one share one back-off.
+    dependencies: what other keys wait for as well; all that wait for one share one back-off.
     is_own: whether there is also a reason specific to this key, with a back-off of its own.
     """
 
     def __init__(
-        self, text: str, causes: Iterable[Hashable] = (), *, is_own: bool | None = None
+        self, text: str, dependencies: Iterable[Hashable] = (), *, is_own: bool | None = None
     ) -> None:
         super().__init__(text)
-        self.causes = tuple(causes)
-        self.is_own = not self.causes if is_own is None else is_own
+        self.dependencies = tuple(dependencies)
+        self.is_own = not self.dependencies if is_own is None else is_own
 
 
 class NotReadyError(RetryError):
@@ -60,11 +59,11 @@ class NotReadyError(RetryError):
 
 
 @dataclass(slots=True)
-class _Turn:
-    """What a worker is at.
+class _Worker:
+    """A worker at one key.
 
-    task: it runs in. is_relieved: another worker has taken its place meanwhile. check: the next
-    one of whether that is due.
+    task: it runs in. is_relieved: another worker has taken its place. check: the timer of the
+    next check whether that is due.
     """
 
     task: asyncio.Task[None] | None
@@ -81,14 +80,6 @@ async def _at_once() -> None:
     return
 
 
-def _none() -> tuple[()]:
-    return ()
-
-
-def _nothing_of(_groups: Iterable[str]) -> tuple[()]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class ControllerSpec(Generic[K]):
     """All that there is to say of a controller, in one place.
@@ -97,11 +88,11 @@ class ControllerSpec(Generic[K]):
     how many of one group may be (`at_once`), that is the bound for slow keys, and they do not
     count among the workers: so not even slow keys of several groups keep the others from being
     worked on. switch: the name by which it is switched off; None = it always runs. by_cluster:
-    whether the group of a key is a virtual cluster. initial_keys: what no change brings up, asked
-    for when the controller is started. initial_delay_s: how long these wait. settles_s: how long
-    keys wait that no change brought up, for what is under way. sources: what brings up keys while
-    it runs. resync_keys: all there is of some groups, for when nothing known of
-    them counts any more; what belongs to no group is for all. ready: what its workers wait for
+    whether the group of a key is a virtual cluster. initial_keys: what no change brings up,
+    requested at the start. initial_delay_s: how long these wait. settles_s: how long keys wait
+    that no change brought up, for what is under way. sources: what brings up keys while
+    it runs. resync_keys: all keys of some groups, for when nothing cached of
+    them is valid any more; what belongs to no group is for all. ready: what its workers wait for
     before they start. runs: what else runs for it, from before they start; name -> coroutine.
     """
 
@@ -111,11 +102,11 @@ class ControllerSpec(Generic[K]):
     workers: int = 1
     switch: str | None = None
     by_cluster: bool = True
-    initial_keys: Callable[[], Iterable[K]] = _none
+    initial_keys: Callable[[], Iterable[K]] = tuple
     initial_delay_s: float = 0.0
     settles_s: float = 0.0
     sources: tuple[Source[K], ...] = ()
-    resync_keys: Callable[[Iterable[str]], Iterable[K]] = _nothing_of
+    resync_keys: Callable[[Iterable[str]], Iterable[K]] = lambda _groups: ()
     ready: Callable[[], Awaitable[None]] = _at_once
     runs: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
 
@@ -136,7 +127,7 @@ class Controller(Generic[K]):
         self.queue = spec.queue
         self._reconcile = spec.reconcile
         self.workers = spec.workers
-        self.instrument: ControllerInstrument = NOBODY
+        self.instrument = ControllerInstrument()
         self.supervisor: Supervisor = ALONE
         self._logged = LogOnce(_log, KEYS_REMEMBERED)
         self.succeeded = 0
@@ -168,40 +159,40 @@ class Controller(Generic[K]):
                 self.supervisor.start(group, "worker", work, f"{self.name}-{number}")
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
-        turn = _Turn(asyncio.current_task())
-        while not turn.is_relieved:
+        worker = _Worker(asyncio.current_task())
+        while not worker.is_relieved:
             try:
                 key = await self.queue.take()
             except QueueClosedError:
                 return
             started = time.monotonic()
             result = "error"
-            self._check_later(group, turn)
+            self._check_later(group, worker)
             try:
                 result = await self._once(key)
             finally:
-                turn.end_check()
+                worker.end_check()
                 self.queue.done(key)
                 self.instrument.ended(result, time.monotonic() - started)
             # A reconcile that never awaited anything must not block the event loop.
             await asyncio.sleep(0)
 
-    def _check_later(self, group: asyncio.TaskGroup, turn: _Turn) -> None:
+    def _check_later(self, group: asyncio.TaskGroup, worker: _Worker) -> None:
         loop = asyncio.get_running_loop()
-        turn.check = loop.call_later(RELIEVED_AFTER_S, self._relieve, group, turn)
+        worker.check = loop.call_later(RELIEVED_AFTER_S, self._relieve, group, worker)
 
-    def _relieve(self, group: asyncio.TaskGroup, turn: _Turn) -> None:
+    def _relieve(self, group: asyncio.TaskGroup, worker: _Worker) -> None:
         """Let another worker take the place of one that is at a slow key.
 
-        None comes while the controller is being cancelled, however long the keys take to end; nor
+        None starts while the controller is being cancelled, however long the keys take to end; nor
         while there is one group only, to which others may be added.
         """
-        if self.queue.is_closed or (turn.task is not None and turn.task.cancelling()):
+        if self.queue.is_closed or (worker.task is not None and worker.task.cancelling()):
             return
         if not self.queue.at_once:
-            self._check_later(group, turn)
+            self._check_later(group, worker)
             return
-        turn.is_relieved = True
+        worker.is_relieved = True
         work = partial(self._work, group)
         self.supervisor.start(group, "worker", work, f"{self.name}-relief")
 
@@ -241,11 +232,11 @@ class Controller(Generic[K]):
         return self.queue.group_of(key) if self.spec.by_cluster else flows.OWN
 
     def _back_off(self, key: K, error: Exception) -> None:
-        """Enqueue a key with back-off: its own, or the one of a cause that it shares."""
-        if isinstance(error, RetryError) and error.causes:
-            self.queue.blame(key, error.causes)
+        """Enqueue a key with back-off: its own, or the one of a dependency that it shares."""
+        if isinstance(error, RetryError) and error.dependencies:
+            self.queue.wait_for(key, error.dependencies)
         else:
-            self.queue.blame_itself(key)
+            self.queue.wait_alone(key)
         if not isinstance(error, RetryError) or error.is_own:
             self.queue.add_rate_limited(key)
 

@@ -22,7 +22,7 @@ class Credentials:
     """An API server and the identity to use; created by kubeconfig.py.
 
     server: URL without a trailing slash. token: returns the bearer token, or None.
-    source: where this came from, for messages. kubeconfig, context: the file and its context, to
+    source: the file or account, for messages. kubeconfig, context: the file and its context, to
     read them again. suspect: called when the server rejects the credential. is_outdated: whether to
     read them again although the file is the same. certificate: the client certificate of the file
     with its chain, in PEM.
@@ -42,7 +42,7 @@ class Credentials:
     certificate: bytes | None = None
 
     def authorization(self) -> dict[str, str]:
-        """Return the header that tells the server who asks; none where a certificate does."""
+        """Return the header that authenticates us; none where a certificate does."""
         if token := self.token():
             return {"Authorization": f"Bearer {token}"}
         if self.basic_auth:
@@ -52,7 +52,7 @@ class Credentials:
 
 
 class TokenFile:
-    """A bearer token in a file that is renewed by somebody else."""
+    """A bearer token in a file that is renewed by another writer."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path

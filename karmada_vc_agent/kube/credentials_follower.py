@@ -15,7 +15,7 @@ from karmada_vc_agent.model.small_files import read_small
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 10.0
+CHECK_S = 10.0
 """A mounted Secret takes the kubelet a minute or more; ten more seconds do not matter."""
 SOON_S = 1.0
 
@@ -36,29 +36,29 @@ class CredentialsFollower:
         self._use = use
         self._seen = self._digest()
         self._once = LogOnce(_log)
-        self._unknown = asyncio.Event()
+        self._is_suspect = asyncio.Event()
 
     async def run(self) -> None:
         """Check periodically, and soon after a 401, until cancelled."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._unknown.wait()
+                async with asyncio.timeout(CHECK_S):
+                    await self._is_suspect.wait()
                 await asyncio.sleep(SOON_S)
-            self._unknown.clear()
+            self._is_suspect.clear()
             await self.check()
 
     def suspect(self) -> None:
         """Check soon: the server rejected the credential."""
         self._credentials.suspect()
-        self._unknown.set()
+        self._is_suspect.set()
 
     async def check(self) -> None:
         """Use the content of the file if it changed; retry later if it is invalid."""
-        found = self._digest()
-        if self._path is None or found is None:
+        digest = self._digest()
+        if self._path is None or digest is None:
             return
-        if found == self._seen and not self._credentials.is_outdated():
+        if digest == self._seen and not self._credentials.is_outdated():
             return
         try:
             # Its plugin, if it has one, may take seconds.
@@ -67,7 +67,7 @@ class CredentialsFollower:
         except KubeconfigError as error:
             self._complain(str(error))
             return
-        self._seen = found
+        self._seen = digest
         self._once.ended()
         self._credentials = credentials
         _log.info(

@@ -28,5 +28,5 @@ def in_daemon_thread(function: Callable[[], T], name: str) -> Future[T]:
 
 
 async def await_in_thread(function: Callable[[], T], name: str) -> T:
-    """Return what a function returns; the event loop goes on meanwhile."""
+    """Return what a function returns; without blocking the event loop."""
     return await asyncio.wrap_future(in_daemon_thread(function, name))

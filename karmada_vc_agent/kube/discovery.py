@@ -48,8 +48,8 @@ class ServedApis:
 
     lists: [{"groupVersion", "resources": [{"name", "kind", "namespaced", "verbs"}]}], without
     subresources. is_complete: False where a group did not answer. namespaced: (group, plural
-    or plural/subresource) of everything that lies in namespaces. subresources: of each (group,
-    version, plural) that has some. unanswered: `<group>/<version>` of which not all may be told.
+    or plural/subresource) of everything that is in namespaces. subresources: of each (group,
+    version, plural) that has some. unanswered: `<group>/<version>` that may be incomplete.
     """
 
     lists: list[Object]
@@ -89,7 +89,7 @@ class Discovery:
         self._lock = SharedLock()
         self.served = ServedApis([], is_complete=False)
         self.changed = Signal[[]]()
-        """Emitted when `served` is another one, whoever asked for it."""
+        """Emitted when `served` changed, whichever caller refreshed."""
 
     async def refresh(self, max_age_s: float = 0.0) -> ServedApis:
         """Refresh, unless the last answer is younger than `max_age_s`.
@@ -139,14 +139,14 @@ class Discovery:
 
         An object has one identity at all of them. The server lists the preferred version first.
         """
-        found = await self.find(gvk)
-        if found is not None:
-            return found
+        resource = await self.find(gvk)
+        if resource is not None:
+            return resource
         same = (r for r in self.served.by_kind.values() if r.gvk.group_kind == gvk.group_kind)
         return next(same, None)
 
-    def tells(self, gvk: GroupVersionKind) -> bool:
-        """Whether a kind that is not in the lists is not served: its API group answered."""
+    def covers(self, gvk: GroupVersionKind) -> bool:
+        """Return whether the API group of a kind answered: what it does not list is not served."""
         unanswered = (parse_api_version(each, "") for each in self.served.unanswered)
         return all(each.group != gvk.group for each in unanswered)
 
@@ -174,10 +174,10 @@ class Discovery:
             if root.get("kind") not in _ROOTS[path]:
                 raise ValueError(f"{path} is no discovery document")  # a page, not an API server
             if root["kind"] == _AGGREGATED:
-                found, stale = _aggregated(root)
+                listed, stale = _aggregated(root)
             else:
-                found, stale = await self._one_by_one(root)
-            lists += found
+                listed, stale = await self._one_by_one(root)
+            lists += listed
             unanswered |= stale
         namespaced = frozenset(_namespaced(lists))
         subresources = _subresources(lists)
@@ -248,14 +248,14 @@ def _namespaced(lists: list[Object]) -> Iterator[tuple[str, str]]:
 
 
 def _subresources(lists: list[Object]) -> dict[tuple[str, str, str], frozenset[str]]:
-    found: dict[tuple[str, str, str], set[str]] = {}
+    by_plural: dict[tuple[str, str, str], set[str]] = {}
     for served in lists:
         group, version, _ = parse_api_version(served["groupVersion"], "")
         for entry in served["resources"]:
             plural, slash, sub = entry["name"].partition("/")
             if slash:
-                found.setdefault((group, version, plural), set()).add(sub)
-    return {key: frozenset(subs) for key, subs in found.items()}
+                by_plural.setdefault((group, version, plural), set()).add(sub)
+    return {key: frozenset(subs) for key, subs in by_plural.items()}
 
 
 def _index(lists: list[Object]) -> dict[GroupVersionKind, Resource]:

@@ -2,7 +2,7 @@
 
 KubeError
 ├── UnreachableError            no answer: refused, timed out, broken off, fenced
-│   └── CutOffError             it was asked, but its answer did not come whole, or was too large
+│   └── CutOffError             its answer stalled, broke off, or was too large
 ├── UnreadableError             an answer that is no JSON, or not of the form it must have
 ├── UnwritableError             what we would send is no JSON: nested too deep
 └── ApiError                    the server said no (status, reason, message)
@@ -11,7 +11,6 @@ KubeError
     ├── ConflictError           409, anything else
     ├── ExpiredError            410
     ├── ForbiddenError          403: the server knows us, and denies it
-    │   └── HeldError           no answer: an administrator holds the namespace
     ├── UnauthorizedError       401: the credential is not accepted, nothing else is said
     ├── PageError               any code without a Status: not the word of an API server
     │   └── NotServedError      404 that does not name what is requested: nothing is served now
@@ -20,8 +19,7 @@ KubeError
 
 Nothing may be concluded from a page of a proxy or load balancer, whatever its code. An API server
 and the default backend of an ingress answer NotServedError in the same words, and a proxy of
-clusters writes a Status that names its cluster; that a kind is absent is for discovery to say
-(absence.py).
+clusters writes a Status that names its cluster; that a kind is absent is for discovery to say.
 """
 
 import math
@@ -32,7 +30,7 @@ from typing import Any
 import msgspec
 
 from karmada_vc_agent.kube.permissions import Need, need_of
-from karmada_vc_agent.model.objects import dig
+from karmada_vc_agent.model.objects import dig, maps_at
 
 _TLS_OF_AIOHTTP = re.compile(r" ssl:(<[^>]*>|\w+)")
 _OF_AIOHTTP = "Cannot connect to host "
@@ -46,7 +44,7 @@ class KubeError(Exception):
 
 
 class UnreachableError(KubeError):
-    """No answer came."""
+    """No answer."""
 
 
 class UnreadableError(KubeError):
@@ -81,10 +79,10 @@ class NotFoundError(ApiError):
 class PageError(ApiError):
     """An error response that no API server writes, as of a proxy; it proves nothing.
 
-    asked: the server and the path, for messages to administrators; not part of `str()`.
+    target: the server and the path, for messages to administrators; not part of `str()`.
     """
 
-    asked: str = ""
+    target: str = ""
 
 
 class NotServedError(PageError):
@@ -98,10 +96,10 @@ class AlreadyExistsError(ApiError):
 class ConflictError(ApiError):
     """The object changed since it was read, or others own the fields that are applied.
 
-    causes: (field, message) of each such field.
+    fields: (field, message) of each such field.
     """
 
-    causes: tuple[tuple[str, str], ...] = ()
+    fields: tuple[tuple[str, str], ...] = ()
 
 
 class ExpiredError(ApiError):
@@ -112,43 +110,32 @@ class ForbiddenError(ApiError):
     """The credential lacks the permission.
 
     need: the rule that would have allowed the request, if RBAC denied it; `str()` includes it.
-    server: which one refused, for messages to administrators.
+    server: which one refused, for messages to administrators. is_intended: whether an
+    administrator stopped such writes, so that nothing is wrong.
     """
 
     server: str = ""
-
     need: Need | None = None
+    is_intended: bool = False
 
     def missing(self, need: Need | None) -> "ForbiddenError":
         """Return this error with the missing rule, if it is a denial of RBAC."""
         if need is None or not _RBAC_REFUSAL.search(str(self)):
             return self
         text = f"{self}; needs rule {need}; karmada-vc-agent join grants what the agent needs"
-        told = ForbiddenError(self.status, self.reason, text)
-        told.need = need
-        return told
+        error = ForbiddenError(self.status, self.reason, text)
+        error.need = need
+        return error
 
 
 class UnauthorizedError(ApiError):
     """The server rejects the credential: it expired, or was revoked.
 
-    asked: the server and the source of the credential, for messages to administrators; not part of
+    target: the server and the source of the credential, for messages to administrators; not part of
     `str()`, which Works show.
     """
 
-    asked: str = ""
-
-
-class HeldError(ForbiddenError):
-    """An administrator stopped the agent in this namespace; nothing was sent.
-
-    namespace: its name on the server. hold: why, as the administrator says.
-    """
-
-    def __init__(self, namespace: str, hold: str) -> None:
-        super().__init__(403, "Held", f"an administrator holds the namespace: {hold}")
-        self.namespace = namespace
-        self.hold = hold
+    target: str = ""
 
 
 class InvalidError(ApiError):
@@ -156,7 +143,7 @@ class InvalidError(ApiError):
 
 
 class TooManyRequestsError(ApiError):
-    """The server asks for patience."""
+    """The server requests a pause."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: float) -> None:
         super().__init__(status, reason, message)
@@ -187,17 +174,17 @@ _CLASSES: dict[int, type[ApiError]] = {
 _STATUS = "Status"
 _DEFAULT_RETRY_AFTER_S = 1.0
 MAX_RETRY_AFTER_S = 30.0
-"""API servers ask for a second or a few; longer values must not block a worker."""
+"""API servers request a second or a few; longer values must not block a worker."""
 _WORDS_FOR_NOT_SERVED = "the server could not find the requested resource"
 """What Kubernetes' own clients report for a 404 that names no object."""
 _ROLE_BINDINGS = ("rolebindings", "clusterrolebindings")
 _BODY_SHOWN = 200
 
 
-def cause_of(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Return why an exchange failed, without details of the HTTP library."""
-    told = _TLS_OF_AIOHTTP.sub("", str(error)).replace(_OF_AIOHTTP, "cannot connect to ")
-    return told or type(error).__name__
+    text = _TLS_OF_AIOHTTP.sub("", str(error)).replace(_OF_AIOHTTP, "cannot connect to ")
+    return text or type(error).__name__
 
 
 def error_from_answer(
@@ -230,7 +217,7 @@ def error_from_answer(
         return AlreadyExistsError(status, answer.reason, message)
     error = _CLASSES.get(status, ApiError)(status, answer.reason, message)
     if isinstance(error, ConflictError):
-        error.causes = tuple(_causes(answer.details))
+        error.fields = tuple(_conflicting_fields(answer.details))
     return error
 
 
@@ -259,19 +246,17 @@ def _role_in(sent: bytes | None) -> Any:
         return None
 
 
-def _causes(details: Any) -> Iterator[tuple[str, str]]:
-    causes = details.get("causes") if isinstance(details, dict) else None
-    for cause in causes if isinstance(causes, list) else ():
-        if isinstance(cause, dict):
-            yield str(cause.get("field", "")), str(cause.get("message", ""))
+def _conflicting_fields(details: Any) -> Iterator[tuple[str, str]]:
+    for entry in maps_at(details, "causes"):
+        yield str(entry.get("field", "")), str(entry.get("message", ""))
 
 
 def _retry_after_s(header: str | None) -> float:
     """Return how long to wait; a value that is not a number of seconds counts as one second."""
     try:
-        asked_s = float(header or _DEFAULT_RETRY_AFTER_S)
+        requested_s = float(header or _DEFAULT_RETRY_AFTER_S)
     except ValueError:
         return _DEFAULT_RETRY_AFTER_S
-    if math.isnan(asked_s):
+    if math.isnan(requested_s):
         return _DEFAULT_RETRY_AFTER_S
-    return min(max(asked_s, 0.0), MAX_RETRY_AFTER_S)
+    return min(max(requested_s, 0.0), MAX_RETRY_AFTER_S)

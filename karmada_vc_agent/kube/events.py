@@ -1,16 +1,16 @@
 """Events about objects, written in the background without blocking anything.
 
 Equal events of one object are counted in one Event; a source may write a burst about one object and
-then one every five minutes, like Kubernetes' own recorder. Turns (here: virtual clusters) share the
-queue fairly, each at most half of it.
+then one every five minutes, like Kubernetes' own recorder. Flows share the queue fairly, each at
+most half of it.
 
-Warnings with one reason are many if many objects fail for one cause: repeated ones are limited to
-one a second after a burst, which says how many it stands for. The first one of each object is
+Warnings with one reason are many if many objects fail for one reason: repeated ones are limited to
+one a second after a burst, which says how many it represents. The first one of each object is
 written, now or at its next occurrence, unless objects come without end.
 
-What went well is said again by the statuses of the objects. A burst of it with one reason in one
-turn is written up to a number; while it lasts the others are merged into the last of them, which
-says how many it stands for and is written after the burst.
+Normal events repeat what the statuses of the objects say. A burst of them with one reason in one
+flow is written up to a number; while it lasts the others are merged into the last of them, which
+says how many it represents and is written after the burst.
 
 A series is counted elsewhere: it is one Event with a name of its own, the same after a restart.
 """
@@ -34,8 +34,8 @@ from karmada_vc_agent.kube.errors import (
     KubeError,
     NotFoundError,
 )
+from karmada_vc_agent.kube.fair_queue import FairQueue
 from karmada_vc_agent.kube.rate_limit import TokenBucket
-from karmada_vc_agent.kube.turn_queue import TurnQueue
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.timestamps import timestamp
 
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 EVENTS_QPS = 50.0
 """What the client of a recorder sends."""
 WRITERS = 8
-"""Events that are written concurrently, one of each turn: a slow one holds up no other turn."""
+"""Events that are written concurrently, one of each flow: a slow one holds up no other flow."""
 QUEUE_LENGTH = 5000
 QUEUE_OF_ONE = QUEUE_LENGTH // 2
 WARNING = "Warning"
@@ -52,10 +52,10 @@ BURST_PER_REASON = 500
 QPS_PER_REASON = 1.0
 FIRSTS_PER_REASON = QUEUE_OF_ONE
 QPS_OF_FIRSTS = EVENTS_QPS / 5
-"""Of what the agent writes: objects may come and go faster than anybody reads."""
+"""Of what the agent writes: objects may be made and deleted faster than anyone reads."""
 BURST_OF_NORMAL = 25
 QPS_OF_NORMAL = 8.0
-"""As karmada-agent up to this rate; what exceeds it is merged while more comes than that."""
+"""As karmada-agent up to this rate; what exceeds it is merged."""
 MERGED_EVERY_S = 5.0
 """How often it is checked whether a merged event may be written."""
 FIRSTS_REMEMBERED = 16384
@@ -70,7 +70,7 @@ HELD_BACK_S, HELD_BACK_AT_MOST = 0.1, 10
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What occurs again and again, counted by somebody else.
+    """What occurs again and again, counted elsewhere.
 
     name: the end of the name of its Event. first, last: when, as `2026-01-01T00:00:00Z`.
     """
@@ -101,7 +101,7 @@ class _Written:
 
 @dataclass(slots=True)
 class _Reason:
-    """Events with one reason in one turn.
+    """Events with one reason in one flow.
 
     left_out: dropped or merged since the last one written. merged: the last one of those that are.
     """
@@ -115,8 +115,8 @@ class _Reason:
 class EventRecorder:
     """Writes core/v1 Events; what does not fit into the queue is dropped and counted.
 
-    is_busy: whether the API server has more urgent requests of ours. only_warnings: write nothing
-    of what went well.
+    is_busy: whether the API server has more urgent requests of ours. only_warnings: write no
+    normal ones.
     """
 
     def __init__(
@@ -133,9 +133,9 @@ class EventRecorder:
         self._only_warnings = only_warnings
         self._wall_clock = wall_clock
         self._monotonic = monotonic
-        self._queue: TurnQueue[EventRecord] = TurnQueue(QUEUE_LENGTH, QUEUE_OF_ONE)
+        self._queue: FairQueue[EventRecord] = FairQueue(QUEUE_LENGTH, QUEUE_OF_ONE)
         self._next = asyncio.Lock()
-        self._told: LRUCache[int, None] = LRUCache(FIRSTS_REMEMBERED)
+        self._recorded: LRUCache[int, None] = LRUCache(FIRSTS_REMEMBERED)
         self._reasons: LRUCache[tuple[Hashable, ...], _Reason] = LRUCache(REMEMBERED)
         self._written: LRUCache[EventRecord, _Written] = LRUCache(REMEMBERED)
         self._begun: LRUCache[str, None] = LRUCache(REMEMBERED)
@@ -152,12 +152,12 @@ class EventRecorder:
         kind: str,
         reason: str,
         message: str,
-        turn: str = "",
+        flow: str = "",
         series: Series | None = None,
     ) -> bool:
         """Queue an event about `obj`: {apiVersion, kind, metadata: {namespace, name, uid}}.
 
-        source: the component. kind: Normal or Warning. turn: default is the namespace of the
+        source: the component. kind: Normal or Warning. flow: default is the namespace of the
         object. Events of cluster-scoped objects are in namespace `default`. Return whether it will
         be written; False if there are too many.
         """
@@ -174,43 +174,45 @@ class EventRecorder:
         if not self._may_write(source, involved):
             self.dropped += 1
             return False
-        turn = turn or metadata.get("namespace") or metadata["name"]
+        flow = flow or metadata.get("namespace") or metadata["name"]
         if kind != WARNING and series is None:
             return self._record_normal(
-                (turn, source, kind, reason), EventRecord(source, involved, kind, reason, message)
+                (flow, source, kind, reason), EventRecord(source, involved, kind, reason, message)
             )
-        told = hash((source, involved, reason))
+        first = hash((source, involved, reason))
         left_out: int | None = 0
         if kind == WARNING:
-            left_out = self._left_out((turn, source, kind, reason), is_first=told not in self._told)
+            left_out = self._left_out(
+                (flow, source, kind, reason), is_first=first not in self._recorded
+            )
         if left_out is None:
             self.dropped += 1
             return False
         text = _with_more(message, left_out, "which were dropped")
-        if not self._queue.try_add(turn, EventRecord(source, involved, kind, reason, text, series)):
+        if not self._queue.try_add(flow, EventRecord(source, involved, kind, reason, text, series)):
             self.dropped += 1
             return False
         if kind == WARNING:
-            self._told[told] = None
+            self._recorded[first] = None
         return True
 
     def _record_normal(self, key: tuple[Hashable, ...], record: EventRecord) -> bool:
-        """Queue what went well, or merge it; return whether it will be written."""
-        found = self._reason_of(key, QPS_OF_NORMAL, BURST_OF_NORMAL)
-        if found.budget.try_take_or_owe():
+        """Queue a normal event, or merge it; return whether it will be written."""
+        state = self._reason_of(key, QPS_OF_NORMAL, BURST_OF_NORMAL)
+        if state.budget.try_take_or_owe():
             self._merged.pop(key, None)
-            return self._queue_merged(key, found, record)
-        if found.merged is not None:
-            found.left_out += 1
-        found.merged = record
-        self._merged[key] = found
+            return self._queue_merged(key, state, record)
+        if state.merged is not None:
+            state.left_out += 1
+        state.merged = record
+        self._merged[key] = state
         self._schedule_flush()
         return True
 
-    def _queue_merged(self, key: tuple[Hashable, ...], found: _Reason, record: EventRecord) -> bool:
+    def _queue_merged(self, key: tuple[Hashable, ...], state: _Reason, record: EventRecord) -> bool:
         """Queue an event for itself and for those that were merged."""
-        others = found.left_out + (found.merged is not None and found.merged is not record)
-        found.left_out, found.merged = 0, None
+        others = state.left_out + (state.merged is not None and state.merged is not record)
+        state.left_out, state.merged = 0, None
         text = _with_more(record.message, others, "merged into this one")
         if self._queue.try_add(key[0], replace(record, message=text)):
             return True
@@ -219,10 +221,10 @@ class EventRecorder:
 
     def _queue_all_merged(self, *, is_last: bool = False) -> None:
         """Queue merged events whose budget allows it. is_last: all of them."""
-        for key, found in list(self._merged.items()):
-            if found.merged is not None and (found.budget.try_take() or is_last):
+        for key, state in list(self._merged.items()):
+            if state.merged is not None and (state.budget.try_take() or is_last):
                 del self._merged[key]
-                self._queue_merged(key, found, found.merged)
+                self._queue_merged(key, state, state.merged)
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
@@ -234,21 +236,21 @@ class EventRecorder:
             self._flush = loop.call_later(MERGED_EVERY_S, self._queue_all_merged)
 
     def _reason_of(self, key: tuple[Hashable, ...], qps: float, burst: int) -> _Reason:
-        found = self._reasons.get(key)
-        if found is None:
-            found = self._reasons[key] = _Reason(
+        state = self._reasons.get(key)
+        if state is None:
+            state = self._reasons[key] = _Reason(
                 TokenBucket(qps, burst, self._monotonic),
                 TokenBucket(QPS_OF_FIRSTS, FIRSTS_PER_REASON, self._monotonic),
             )
-        return found
+        return state
 
     def _left_out(self, key: tuple[Hashable, ...], *, is_first: bool) -> int | None:
-        """Return how many dropped events an event stands for; None to drop it, too."""
-        found = self._reason_of(key, QPS_PER_REASON, BURST_PER_REASON)
-        if not (found.firsts if is_first else found.budget).try_take():
-            found.left_out += 1
+        """Return how many dropped events an event represents; None to drop it, too."""
+        state = self._reason_of(key, QPS_PER_REASON, BURST_PER_REASON)
+        if not (state.firsts if is_first else state.budget).try_take():
+            state.left_out += 1
             return None
-        left_out, found.left_out = found.left_out, 0
+        left_out, state.left_out = state.left_out, 0
         return left_out
 
     def _may_write(self, source: str, involved: tuple[str, ...]) -> bool:
@@ -296,15 +298,15 @@ class EventRecorder:
                 break
             await asyncio.sleep(HELD_BACK_S)
 
-    async def _try_write(self, turn: Hashable, record: EventRecord) -> None:
+    async def _try_write(self, flow: Hashable, record: EventRecord) -> None:
         try:
-            with flows.of(turn):
+            with flows.of(flow):
                 await self._write(record)
         except KubeError as error:
             self.dropped += 1
             _log.debug("Dropping event", extra={"reason": str(error)})
         finally:
-            self._queue.done(turn)
+            self._queue.done(flow)
 
     async def _write(self, record: EventRecord) -> None:
         if record.series is not None:
@@ -350,7 +352,7 @@ class EventRecorder:
 
 
 def _with_more(message: str, count: int, what: str) -> str:
-    """Return a message that says for how many others it stands."""
+    """Return a message that says how many others it represents."""
     more = f" (and {count} more with this reason, {what})" if count else ""
     return message[: MESSAGE_MAX_LENGTH - len(more)] + more
 

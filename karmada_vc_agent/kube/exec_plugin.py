@@ -1,7 +1,8 @@
 """Runs the exec plugin of a kubeconfig's user: a program that vouches for it.
 
-By hand, for the `kubernetes` package waits for a plugin without end, and never asks again for a
-client certificate. Source: client.authentication.k8s.io/v1, client-go credential plugins.
+Exec plugins are run by hand, for the `kubernetes` package waits for a plugin without end, and never
+requests a client certificate again. Source: client.authentication.k8s.io/v1, client-go credential
+plugins.
 """
 
 import json
@@ -19,9 +20,9 @@ from typing import Any
 from karmada_vc_agent.model.texts import one_line
 
 PLUGIN_S = 30.0
-"""How long a plugin may take that has nobody to ask."""
+"""How long a plugin may take that is not interactive."""
 PERSON_S = 300.0
-"""How long one may take that has: somebody logs in."""
+"""How long an interactive one may take: a person logs in."""
 _GROUP = "client.authentication.k8s.io"
 _VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 _SHOWN = 500
@@ -40,88 +41,87 @@ class ExecCredential:
     expires: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPlugin:
-    """A plugin as a kubeconfig declares it.
+def run_plugin(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -> ExecCredential:
+    """Run a plugin once; it is ended, with all that it started, when its time is over.
 
-    spec: the `exec` of the user. cluster: what the plugin is told of the cluster, where it asks for
-    that. folder: of the kubeconfig.
+    spec: the `exec` of the user in a kubeconfig. cluster: what the plugin gets about the cluster,
+    where it requests that. folder: of the kubeconfig. Raises PluginError.
     """
+    version = spec.get("apiVersion")
+    if version not in _VERSIONS:
+        problem = f"exec.apiVersion is {json.dumps(version)}, must be {' or '.join(_VERSIONS)}"
+        raise PluginError(problem)
+    is_interactive = _is_interactive(spec)
+    try:
+        return _parse(_output(spec, cluster, folder, is_interactive=is_interactive), str(version))
+    except _FailedError as error:
+        hint = spec.get("installHint")
+        problem = f"its plugin {error}"
+        raise PluginError(f"{problem}; {one_line(str(hint))}" if hint else problem) from error
 
-    spec: Mapping[str, Any]
-    cluster: Mapping[str, Any]
-    folder: Path
 
-    def run(self) -> ExecCredential:
-        """Run it once; it is ended, with all that it started, when its time is over.
+class _FailedError(Exception):
+    """The plugin cannot be run, or failed; `str()` continues a sentence about it."""
 
-        Raises PluginError.
-        """
-        version = self.spec.get("apiVersion")
-        if version not in _VERSIONS:
-            problem = f"exec.apiVersion is {json.dumps(version)}, must be {' or '.join(_VERSIONS)}"
-            raise PluginError(problem)
-        asks = self._asks_somebody()
-        try:
-            process = subprocess.Popen(  # noqa: S603 - the kubeconfig names it
-                [self._command(), *map(str, self.spec.get("args") or ())],
-                env=self._environment(str(version), asks=asks),
-                stdin=None if asks else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=None if asks else subprocess.PIPE,
-                start_new_session=not asks,
-            )
-        except (OSError, ValueError) as error:
-            raise PluginError(self._with_hint(f"its plugin cannot be run: {error}")) from error
-        return _credential(self._answer(process, asks=asks), str(version))
 
-    def _answer(self, process: subprocess.Popen[bytes], *, asks: bool) -> bytes:
-        limit_s = PERSON_S if asks else PLUGIN_S
-        try:
-            output, errors = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired as error:
-            _end(process, is_alone=not asks)
-            problem = f"its plugin {self._name} did not answer within {limit_s:g} s and was ended"
-            raise PluginError(self._with_hint(problem)) from error
-        except BaseException:
-            _end(process, is_alone=not asks)
-            raise
-        if process.returncode:
-            said = one_line((errors or b"").decode(errors="replace"))[-_SHOWN:].strip()
-            problem = f"its plugin {self._name} failed with exit code {process.returncode}"
-            raise PluginError(self._with_hint(f"{problem}: {said}" if said else problem))
-        return output
+def _output(
+    spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path, *, is_interactive: bool
+) -> bytes:
+    """Return what the plugin prints. Raises PluginError, _FailedError."""
+    command = _command(spec, folder)
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the kubeconfig names it
+            [command, *map(str, spec.get("args") or ())],
+            env=_environment(spec, cluster, is_interactive=is_interactive),
+            stdin=None if is_interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=None if is_interactive else subprocess.PIPE,
+            start_new_session=not is_interactive,
+        )
+    except (OSError, ValueError) as error:
+        raise _FailedError(f"cannot be run: {error}") from error
+    name, limit_s = Path(command).name, PERSON_S if is_interactive else PLUGIN_S
+    try:
+        output, errors = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired as error:
+        _end(process, is_alone=not is_interactive)
+        raise _FailedError(f"{name} did not answer within {limit_s:g} s and was ended") from error
+    except BaseException:
+        _end(process, is_alone=not is_interactive)
+        raise
+    if process.returncode:
+        text = one_line((errors or b"").decode(errors="replace"))[-_SHOWN:].strip()
+        problem = f"{name} failed with exit code {process.returncode}"
+        raise _FailedError(f"{problem}: {text}" if text else problem)
+    return output
 
-    @property
-    def _name(self) -> str:
-        return Path(str(self.spec.get("command") or "")).name
 
-    def _command(self) -> str:
-        """Return the program: with a slash in it, it lies relative to the kubeconfig."""
-        command = str(self.spec.get("command") or "")
-        if not command:
-            raise PluginError("exec.command is not set")
-        return str(self.folder / command) if os.sep in command else command
+def _command(spec: Mapping[str, Any], folder: Path) -> str:
+    """Return the program: with a slash in it, it is relative to the kubeconfig."""
+    command = str(spec.get("command") or "")
+    if not command:
+        raise PluginError("exec.command is not set")
+    return str(folder / command) if os.sep in command else command
 
-    def _asks_somebody(self) -> bool:
-        """Whether the plugin may ask who sits at the terminal. Raises PluginError."""
-        mode = self.spec.get("interactiveMode") or "IfAvailable"
-        is_somebody_there = sys.stdin is not None and sys.stdin.isatty()
-        if mode == "Always" and not is_somebody_there:
-            raise PluginError("its plugin wants to ask somebody, and there is no terminal")
-        return mode != "Never" and is_somebody_there
 
-    def _environment(self, version: str, *, asks: bool) -> dict[str, str]:
-        spec: dict[str, Any] = {"interactive": asks}
-        if self.spec.get("provideClusterInfo"):
-            spec["cluster"] = _cluster_info(self.cluster)
-        told = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
-        own = {str(each["name"]): str(each["value"]) for each in self.spec.get("env") or ()}
-        return {**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(told)}
+def _is_interactive(spec: Mapping[str, Any]) -> bool:
+    """Return whether the plugin may prompt at the terminal. Raises PluginError."""
+    mode = spec.get("interactiveMode") or "IfAvailable"
+    has_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if mode == "Always" and not has_terminal:
+        raise PluginError("its plugin needs a terminal, and there is none")
+    return mode != "Never" and has_terminal
 
-    def _with_hint(self, problem: str) -> str:
-        hint = self.spec.get("installHint")
-        return f"{problem}; {one_line(str(hint))}" if hint else problem
+
+def _environment(
+    spec: Mapping[str, Any], cluster: Mapping[str, Any], *, is_interactive: bool
+) -> dict[str, str]:
+    request: dict[str, Any] = {"interactive": is_interactive}
+    if spec.get("provideClusterInfo"):
+        request["cluster"] = _cluster_info(cluster)
+    info = {"apiVersion": spec["apiVersion"], "kind": "ExecCredential", "spec": request}
+    own = {str(each["name"]): str(each["value"]) for each in spec.get("env") or ()}
+    return {**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(info)}
 
 
 def _end(process: subprocess.Popen[bytes], *, is_alone: bool) -> None:
@@ -136,20 +136,22 @@ def _end(process: subprocess.Popen[bytes], *, is_alone: bool) -> None:
     process.wait()
 
 
-def _credential(output: bytes, version: str) -> ExecCredential:
+def _parse(output: bytes, version: str) -> ExecCredential:
     """Return what an ExecCredential says. Raises PluginError."""
     try:
         answer = json.loads(output)
-        found, told = answer["apiVersion"], answer.get("status") or {}
+        answered_version, status = answer["apiVersion"], answer.get("status") or {}
         token, chain, key = (
-            told.get(name) for name in ("token", "clientCertificateData", "clientKeyData")
+            status.get(name) for name in ("token", "clientCertificateData", "clientKeyData")
         )
-        text = told.get("expirationTimestamp")
+        text = status.get("expirationTimestamp")
         expires = datetime.fromisoformat(text).timestamp() if text else None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise PluginError(f"its plugin gave no ExecCredential: {error!r}") from error
-    if found != version:
-        raise PluginError(f"its plugin answered with apiVersion {found}, asked for {version}")
+    if answered_version != version:
+        raise PluginError(
+            f"its plugin answered with apiVersion {answered_version}, requested {version}"
+        )
     if bool(chain) != bool(key):
         raise PluginError("its plugin gave only one of clientCertificateData and clientKeyData")
     if not token and not chain:
@@ -160,7 +162,7 @@ def _credential(output: bytes, version: str) -> ExecCredential:
 
 
 def _cluster_info(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a kubeconfig says of a cluster, as plugins are told of it."""
+    """Return what plugins get about a cluster of a kubeconfig."""
     keys = (
         ("server", "server"),
         ("tls-server-name", "tls-server-name"),

@@ -1,14 +1,14 @@
 """The user of a kubeconfig that an exec plugin vouches for, by tokens or client certificates.
 
-Tokens are renewed in the background (plugin_token.py). A certificate belongs to connections: who
-follows the kubeconfig reads it again once `is_outdated` (credentials_follower.py).
+Tokens are renewed in the background. A certificate belongs to connections: the follower
+of the kubeconfig reads it again once `is_outdated`.
 """
 
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from karmada_vc_agent.kube.exec_plugin import ExecCredential, ExecPlugin, PluginError
+from karmada_vc_agent.kube.exec_plugin import ExecCredential, PluginError
 from karmada_vc_agent.kube.plugin_token import CHECK_S, PluginToken
 from karmada_vc_agent.model.timestamps import timestamp
 
@@ -20,13 +20,15 @@ MARGIN = 0.2
 class ExecUser:
     """What the plugin gave last; made by running it.
 
-    wall_clock: Unix time. Raises PluginError.
+    run: runs the plugin; may raise PluginError. wall_clock: Unix time. Raises PluginError.
     """
 
-    def __init__(self, plugin: ExecPlugin, wall_clock: Callable[[], float] = time.time) -> None:
-        self._plugin = plugin
+    def __init__(
+        self, run: Callable[[], ExecCredential], wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._run = run
         self._now = wall_clock
-        given = plugin.run()
+        given = run()
         self.certificate = given.certificate
         self._certificate_ends = _end_of_certificate(given, wall_clock())
         self._taken_at = wall_clock()
@@ -53,10 +55,10 @@ class ExecUser:
         is_rejected = self._is_suspect and now - self._taken_at >= CHECK_S
         return is_rejected or now >= self._certificate_renewed_after
 
-    def _renewed(self, anew: bool) -> str | None:  # noqa: FBT001 - for PluginToken
-        if not anew and self._now() < self._token_renewed_after:
+    def _renewed(self, force: bool) -> str | None:  # noqa: FBT001 - for PluginToken
+        if not force and self._now() < self._token_renewed_after:
             return None
-        given = self._plugin.run()
+        given = self._run()
         self._token_renewed_after = self._soon(given.expires)
         return given.token
 

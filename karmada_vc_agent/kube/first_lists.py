@@ -4,45 +4,16 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.named_reflector import NamedReflector
+from karmada_vc_agent.kube.reflector import Reflector
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a resource is not followed, and since when, in seconds of the loop."""
-
-    reason: str
-    since: float
-
-    def lasts_s(self) -> float:
-        """Return for how long."""
-        return asyncio.get_running_loop().time() - self.since
-
-
-class Lists(Protocol):
-    """What lists and watches a path, whole or in part."""
-
-    path: str
-    store: Store[Any]
-
-    async def run(self) -> None:
-        """List and watch until cancelled."""
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether the first list is complete."""
-
-    @property
-    def trouble(self) -> Trouble | None:
-        """Why the last response was no good list or watch, None if it was one."""
-
-    async def wait_synced(self) -> None:
-        """Wait for the first complete list."""
+Lists = Reflector[Any] | NamedReflector[Any]
+"""What lists and watches a path, whole or in part."""
 
 
 async def wait_all_synced(reflectors: Sequence[Lists], timeout_s: float) -> None:

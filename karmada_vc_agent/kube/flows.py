@@ -62,7 +62,7 @@ class SharedLock(asyncio.Lock):
 
 
 class FairSlots:
-    """A semaphore that flows share; those that wait take turns, and the agent itself after any.
+    """A semaphore that flows share: waiters of each in rotation, and the agent itself after any.
 
     is_shared: whether there are several virtual clusters. One that is alone may hold all slots but
     one, as the agent itself always may. of_own: slots that only the agent itself may take.
@@ -79,7 +79,7 @@ class FairSlots:
 
     @property
     def free(self) -> int:
-        """Return the number of slots that nobody holds."""
+        """Return the number of free slots."""
         return self._free
 
     def held_by(self, flow: Hashable) -> int:
@@ -145,7 +145,7 @@ class FairSlots:
                 future.set_result(None)
 
     def _next(self) -> Hashable | None:
-        """Return the flow whose turn it is; there may be a thousand, of which none may take one."""
+        """Return the next flow; there may be a thousand, of which none may take one."""
         is_left = self._free > self._of_own
         waiting = self._waiting if is_left else self._waiting.keys() & {OWN}
         return next(filter(self._may_take, waiting), None)

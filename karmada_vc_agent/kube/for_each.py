@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from karmada_vc_agent.kube.errors import HeldError, UnreachableError
+from karmada_vc_agent.kube.errors import UnreachableError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -12,8 +12,8 @@ R = TypeVar("R")
 async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
     """Return the results of a call for each item, in order; one that fails stops no other.
 
-    Raises the first error at the end; that of a held namespace last, for an administrator intends
-    it. An outage concerns all that would follow, and is raised at once.
+    Raises the first error at the end; one that an administrator intends only if there is no other.
+    An outage concerns all that would follow, and is raised at once.
     """
     results: list[R] = []
     errors: list[Exception] = []
@@ -25,5 +25,5 @@ async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> lis
         except Exception as error:  # noqa: BLE001 - raised below
             errors.append(error)
     if errors:
-        raise min(errors, key=lambda error: isinstance(error, HeldError))
+        raise min(errors, key=lambda error: getattr(error, "is_intended", False))
     return results

@@ -1,7 +1,7 @@
-"""A leader hands the lead over to a process that stands by and has what the leader lacks.
+"""A leader hands the lead over to a standby process that has what the leader lacks.
 
 Two annotations on the Lease: the leader writes that it lacks something (`lacks`) when it renews; a
-process that stands by, reads the Lease anyway and has it, writes its identity (`offers`). The
+standby process, which reads the Lease anyway and has it, writes its identity (`offers`). The
 leader that sees the offer ends well and releases the Lease, which the others leave to that process
 for as long as they would leave it to a holder. While nothing is lacking nothing more is written.
 """
@@ -28,7 +28,7 @@ class HandOver:
     agreed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def offer(self, lease: Object, identity: str) -> Object | None:
-        """Return the patch by which a process that stands by offers itself; None for no change."""
+        """Return the patch by which a standby process offers itself; None for no change."""
         marks = annotations_of(lease)
         is_lacking = marks.get(self.lacks) == dig(lease, "spec", "holderIdentity")
         is_offered = marks.get(self.offers) == identity
@@ -52,5 +52,5 @@ class HandOver:
         return {**left, self.lacks: identity}
 
     def heir(self, lease: Object) -> str:
-        """Return who is to have a Lease that nobody holds, "" = whoever is first."""
+        """Return the identity that a free Lease is reserved for, "" = the first one."""
         return str(annotations_of(lease).get(self.offers, ""))

@@ -21,18 +21,18 @@ class HealthProbe:
         self._max_age_s = max_age_s
         self._clock = clock
         self._lock = SharedLock()
-        self._asked_at = float("-inf")
+        self._probed_at = float("-inf")
         self._status: int | None = None
 
     async def status(self) -> int | None:
         """Return the HTTP status of the answer, None if there is none; at most max_age_s old."""
         async with self._lock:
-            if self._clock() - self._asked_at >= self._max_age_s:
-                self._status = await self._ask()
-                self._asked_at = self._clock()
+            if self._clock() - self._probed_at >= self._max_age_s:
+                self._status = await self._probe()
+                self._probed_at = self._clock()
             return self._status
 
-    async def _ask(self) -> int | None:
+    async def _probe(self) -> int | None:
         for path in ("/readyz", "/healthz"):
             try:
                 async with asyncio.timeout(TIMEOUT_S):

@@ -1,9 +1,9 @@
 """Detects an API server that went back in time, as after a restore of etcd from a backup.
 
-A watch from a version that the server does not know any more, or not yet again, is silent forever,
-and the known state of its objects is outdated. So whoever sees a version lower than before reports
-it here. Then everything is listed again at once, and once more after a pause: until that second
-list the server is in doubt, and nothing is deleted based on its answers.
+A watch from a version that the server no longer has, or does not have again yet, is silent forever,
+and the cached state of its objects is outdated. So a reader that sees a version lower than before
+reports it here. Then everything is listed again at once, and once more after a pause: until that
+second list the server is in doubt, and nothing is deleted based on its answers.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class History:
         self.epoch = 0
         self.went_back = 0
         self.server = server
-        self._looked: dict[object, int] = {}
+        self._listed_epochs: dict[object, int] = {}
         self._settled_at_epoch: int | None = None
         self._second_list: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
@@ -44,21 +44,21 @@ class History:
         """Whether time went back and not everything was listed twice since."""
         return self._second_list is not None or self._settled_at_epoch is not None
 
-    def check(self, known: str, found: str, what: str, epoch: int) -> bool:
+    def check(self, before: str, version: str, what: str, epoch: int) -> bool:
         """Compare a version with a later one of the same thing; report it if lower.
 
-        epoch: in which `known` was known; earlier epochs are no evidence any more.
+        epoch: in which `before` was seen; earlier epochs are no evidence any more.
         """
-        is_back = is_lower(found, known) and epoch == self.epoch
+        is_back = is_lower(version, before) and epoch == self.epoch
         if is_back:
-            self.notice(f"{what} was at version {known} and is at {found}")
+            self.notice(f"{what} was at version {before} and is at {version}")
         return is_back
 
     def notice(self, evidence: str) -> None:
         """Report that time went back."""
-        is_known = self._second_list is not None
-        self.went_back += not is_known
-        if not is_known:
+        is_reported = self._second_list is not None
+        self.went_back += not is_reported
+        if not is_reported:
             _log.warning(
                 "An API server went back in time, as after a restore from a backup; listing "
                 "everything again",
@@ -69,23 +69,23 @@ class History:
         loop = asyncio.get_running_loop()
         self._second_list = loop.call_later(SECOND_LIST_S, self._list_again)
         self._settled_at_epoch = None
-        if not is_known:
+        if not is_reported:
             for listener in self._back_listeners:
                 listener()
             self._move()
 
     def join(self, member: object) -> None:
         """Count a reflector among those that have to list."""
-        self._looked[member] = self.epoch
+        self._listed_epochs[member] = self.epoch
 
     def leave(self, member: object) -> None:
         """Stop counting a reflector."""
-        self._looked.pop(member, None)
+        self._listed_epochs.pop(member, None)
         self._settle()
 
     def listed(self, member: object, epoch: int) -> None:
         """Record that a reflector has listed everything, starting in that epoch."""
-        self._looked[member] = epoch
+        self._listed_epochs[member] = epoch
         self._settle()
 
     async def wait_new_epoch(self, epoch: int) -> None:
@@ -105,8 +105,8 @@ class History:
         self._moved = asyncio.Event()
 
     def _settle(self) -> None:
-        wanted = self._settled_at_epoch
-        if wanted is None or any(epoch < wanted for epoch in self._looked.values()):
+        target = self._settled_at_epoch
+        if target is None or any(each < target for each in self._listed_epochs.values()):
             return
         self._settled_at_epoch = None
         _log.info("Listed everything again", extra={"server": self.server})

@@ -16,7 +16,7 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.namespaced_watches import NamespacedWatches, WatchScope
 from karmada_vc_agent.kube.permissions import FORBIDDEN_S
 from karmada_vc_agent.kube.reflector import Reflector
-from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.store import Store, is_echo
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
 from karmada_vc_agent.model.objects import Object
 
@@ -34,12 +34,12 @@ _WATCHABLE = frozenset(("list", "watch"))
 class InformerSet:
     """Stores of host objects that match `query`, over all namespaces, by resource.
 
-    on_change: told of every change in any of them, except of what its own writer has
-    observed already: that is as it was left, and to look at it again would find nothing.
+    on_change: called for every change in any of them, except of what its own writer has
+    observed already: that is as it was left.
     indexes: those of each store. supervisor: keeps their reflectors running. scope: where a
-    resource may be watched; None = everywhere. idle_s: after how long a resource is followed no
-    more that nobody asked for and that has no objects; 0 = never, for who is to be told of
-    objects that are yet to come. Those of Kubernetes itself are few: they stay. are_ours: whether
+    resource may be watched; None = everywhere. idle_s: after how long a resource is not watched
+    any more that no caller requested and that has no objects; 0 = never, for callers that wait for
+    objects that do not exist yet. Those of Kubernetes itself are few: they stay. are_ours: whether
     `query` selects what we made alone, so that where none of it is, nothing is to be watched.
     codec: decides what is kept of them.
     """
@@ -68,22 +68,22 @@ class InformerSet:
         self._idle_s = idle_s
         self._are_ours = are_ours
         self._resources: dict[str, Resource] = {}
-        self._asked_at: dict[str, float] = {}
+        self._requested_at: dict[str, float] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._asked_for = asyncio.Event()
+        self._has_requests = asyncio.Event()
 
     def store(self, resource: Resource) -> Store[Object] | None:
         """Return the store of a resource, not synced at first; None if it cannot be watched."""
         if not resource.verbs >= _WATCHABLE:
             return None
         path = resource.path()
-        self._asked_at[path] = asyncio.get_running_loop().time()
+        self._requested_at[path] = asyncio.get_running_loop().time()
         if path not in self._stores:
             store = Store(self._codec, self._indexes)
             store.add_handler(self._changed)
             self._stores[path] = store
             self._resources[path] = resource
-            self._asked_for.set()
+            self._has_requests.set()
         return self._stores[path]
 
     def stores(self) -> dict[str, Store[Object]]:
@@ -91,11 +91,8 @@ class InformerSet:
         return dict(self._stores)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        if old is not None and new is not None:
-            before, after = old["metadata"], new["metadata"]
-            if before.get("resourceVersion") == after.get("resourceVersion"):
-                return
-        self._on_change(old, new)
+        if not is_echo(old, new):
+            self._on_change(old, new)
 
     async def run(self) -> None:
         """Run the reflectors of requested resources until cancelled."""
@@ -104,31 +101,31 @@ class InformerSet:
             if self._idle_s:
                 group.create_task(self._end_idle(), name="end of idle informers")
             while True:
-                self._asked_for.clear()
+                self._has_requests.clear()
                 for path, resource in self._resources.items():
                     if path not in self._running:
                         follow = partial(self._follow, resource, self._stores[path])
                         name = f"reflector {path}"
                         task = self._supervisor.start(group, "reflector", follow, name)
                         self._running[path] = task
-                await self._asked_for.wait()
+                await self._has_requests.wait()
 
     async def _end_idle(self) -> None:
         while True:
             await asyncio.sleep(self._idle_s / _LOOKS)
             for path in [path for path in self._running if self._is_idle(path)]:
-                # Whoever requests it from here on gets a new store, and a new reflector.
+                # A caller that requests it from here on gets a new store, and a new reflector.
                 self._running.pop(path).cancel()
-                del self._stores[path], self._resources[path], self._asked_at[path]
+                del self._stores[path], self._resources[path], self._requested_at[path]
 
     def _is_idle(self, path: str) -> bool:
-        """Whether nobody uses a resource, and it is known to have no objects."""
+        """Return whether a resource is unused, and listed without objects."""
         store = self._stores[path]
         if is_built_in(self._resources[path].gvk.group):
             return False
         if len(store) or store.unreadable or not store.is_synced:
             return False
-        return asyncio.get_running_loop().time() - self._asked_at[path] >= self._idle_s
+        return asyncio.get_running_loop().time() - self._requested_at[path] >= self._idle_s
 
     async def _follow(self, resource: Resource, store: Store[Object]) -> None:
         if self._scope is None or await self._scope.is_whole(resource):

@@ -10,7 +10,7 @@ def same(keys: Iterable[Any]) -> Iterable[Any]:
 
 
 def itself(key: Any) -> tuple[Any]:
-    """Return the keys of a change that is told as a key."""
+    """Return the keys of a change that is a key itself."""
     return (key,)
 
 

@@ -1,7 +1,7 @@
 """Find and read a kubeconfig, or the account mounted into a Pod.
 
-Certificates, tokens and the in-cluster account are read here; exec plugins are run by
-`exec_user.py`, and OIDC is left to `plugin_user.py`.
+Certificates, tokens and the in-cluster account are read here; exec plugins and OIDC are left to
+exec_credentials.py.
 """
 
 import base64
@@ -9,6 +9,7 @@ import os
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from karmada_vc_agent.kube.credentials import (
     decode_base64,
     make_ssl_context,
 )
-from karmada_vc_agent.kube.exec_plugin import ExecPlugin, PluginError
+from karmada_vc_agent.kube.exec_plugin import PluginError, run_plugin
 from karmada_vc_agent.kube.exec_user import ExecUser
 from karmada_vc_agent.kube.plugin_user import PluginUser
 from karmada_vc_agent.model import yaml_text
@@ -76,7 +77,7 @@ def _is_in_pod() -> bool:
 
 
 def _is_in_cluster() -> bool:
-    """Whether the Pod's account is mounted, and the host's address is known.
+    """Whether the Pod's account is mounted, and the host's address is set.
 
     "Is it set" is the wrong test: an edge node sets the variable to nothing (kubeedge 10).
     """
@@ -141,11 +142,11 @@ def load_kubeconfig(text: bytes, path: Path) -> dict[str, Any]:
         raise KubeconfigError(f"{path}: {error}") from error
     if problem := _kind_problem(content):
         raise KubeconfigError(f"{path}: {problem}; {_EXPECTED}")
-    found: dict[str, Any] = content
-    return found
+    mapping: dict[str, Any] = content
+    return mapping
 
 
-_EXPECTED = "want a file of kind Config, with clusters, contexts and users"
+_EXPECTED = "expected a file of kind Config, with clusters, contexts and users"
 
 
 def _kind_problem(content: Any) -> str | None:
@@ -255,11 +256,11 @@ def server_credentials(cluster: dict[str, Any], user: dict[str, Any], source: st
 def _named(path: Path, content: dict[str, Any], section: str, kind: str, name: str) -> Any:
     entries = _entries(content, section)
     for entry in entries:
-        found = entry.get(kind) or {}
-        if entry.get("name") == name and isinstance(found, dict):
-            return found
-    known = ", ".join(str(entry.get("name")) for entry in entries) or "none"
-    raise KubeconfigError(f'{path}: {section} has no "{name}" (there are: {known})')
+        section_entry = entry.get(kind) or {}
+        if entry.get("name") == name and isinstance(section_entry, dict):
+            return section_entry
+    names = ", ".join(str(entry.get("name")) for entry in entries) or "none"
+    raise KubeconfigError(f'{path}: {section} has no "{name}" (there are: {names})')
 
 
 def _entries(content: dict[str, Any], section: str) -> list[dict[str, Any]]:
@@ -369,7 +370,7 @@ def _with_exec_plugin(path: Path, content: dict[str, Any], context: str, spec: A
     if not isinstance(spec, dict):
         raise KubeconfigError(f"{who}: exec is not a mapping")
     try:
-        user = ExecUser(ExecPlugin(spec, cluster, path.parent))
+        user = ExecUser(partial(run_plugin, spec, cluster, path.parent))
     except PluginError as error:
         raise KubeconfigError(f"{who}: {error}") from error
     try:

@@ -1,13 +1,13 @@
 """Leader election by a Lease on an API server.
 
-Unlike in client-go, losing contact to the server does not end the process: nobody else can take the
-Lease while the server does not answer. `is_leading` turns False as soon as the Lease could have
+Unlike in client-go, losing contact to the server does not end the process: no other one can take
+the Lease while the server does not answer. `is_leading` turns False as soon as the Lease could have
 expired, which fences all writes, and True again once the Lease is seen to be still ours. `lead`
 ends only if another process holds the Lease.
 
-A line of leaders: each process that does the same work puts the number of its lead
-(`leaseTransitions`) into an annotation. Whoever finds another number there than that of the lead
-before knows that somebody led meanwhile who knew nothing of that work.
+A lineage of leaders: each process that does the same work puts the number of its lead
+(`leaseTransitions`) into an annotation. Another number there than that of the previous lead means
+that another process led meanwhile that did not do that work.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class LeadLostError(Exception):
 class LeaderElection:
     """Holds one Lease: `{namespace}/{name}`, as `identity`.
 
-    line: the annotation of a line of leaders that this process may be of, "" = of none.
+    lineage: the annotation of a lineage that this process may belong to, "" = none.
     hand_over: when and how the lead is handed over, None = never.
     """
 
@@ -77,7 +77,7 @@ class LeaderElection:
         times: ElectionTimes,
         clock: Callable[[], float] = since_boot,
         *,
-        line: str = "",
+        lineage: str = "",
         hand_over: HandOver | None = None,
     ) -> None:
         self._client = client
@@ -92,23 +92,23 @@ class LeaderElection:
         self._seen: tuple[str, float] | None = None
         self._written: tuple[str, str, int] = ("", "", 0)
         self._listeners: list[Callable[[], None]] = []
-        self._line = line
+        self._lineage = lineage
         self._hand_over = hand_over
-        self._in_line = False
+        self._continues_lineage = False
 
     @property
     def is_in_line(self) -> bool:
-        """Whether the leader before was of the line, and this one goes on with it."""
-        return self._in_line
+        """Whether the previous leader was of the lineage, and this one continues it."""
+        return self._continues_lineage
 
     async def is_line_unbroken(self) -> bool:
-        """Whether who led last, or leads now, is of the line. Raises KubeError."""
-        lease = await self._ask(self._client.get(f"{self._path}/{self._name}"))
-        return _is_of_line(lease, self._line)
+        """Return whether the last leader is of the lineage. Raises KubeError."""
+        lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
+        return _is_of_lineage(lease, self._lineage)
 
     def begin_line(self) -> None:
-        """Be of the line from now on, whoever led before."""
-        self._in_line = bool(self._line)
+        """Belong to the lineage from now on, whichever process led before."""
+        self._continues_lineage = bool(self._lineage)
 
     def on_regained(self, listener: Callable[[], None]) -> None:
         """Call `listener` when leadership is certain again after it was not."""
@@ -124,7 +124,7 @@ class LeaderElection:
         """Whether the Lease is ours, or it was tried lately in vain to see whose it is.
 
         A process that was stopped for a while has done neither: it must not act by what it knew,
-        not even to tell that the server is away.
+        not even to report that the server is away.
         """
         if self.is_leading():
             return True
@@ -142,14 +142,14 @@ class LeaderElection:
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
         waiting_for = ""
-        complaint = ""
+        reported = ""
         while True:
             try:
                 holder = await self._try()
             except KubeError as error:
-                if str(error) != complaint and not isinstance(error, _PASSING):
-                    complaint = str(error)
-                    _log.warning("Waiting to lead", extra={"reason": complaint})
+                if str(error) != reported and not isinstance(error, _PASSING):
+                    reported = str(error)
+                    _log.warning("Waiting to lead", extra={"reason": reported})
             else:
                 if holder == self._identity:
                     _log.info("Leading", extra={"lease": f"{self._namespace}/{self._name}"})
@@ -196,14 +196,14 @@ class LeaderElection:
             return
         self._renewed_at = None
         try:
-            lease = await self._ask(self._client.get(f"{self._path}/{self._name}"))
+            lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
             if dig(lease, "spec", "holderIdentity") == self._identity:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                await self._ask(self._client.replace(f"{self._path}/{self._name}", lease))
+                await self._await(self._client.replace(f"{self._path}/{self._name}", lease))
         except KubeError as error:
             _log.debug("Leaving the leader Lease to expire", extra={"reason": str(error)})
 
-    async def _ask(self, request: Awaitable[Object]) -> Object:
+    async def _await(self, request: Awaitable[Object]) -> Object:
         """Wait for a response, but leave time for another request before the deadline."""
         patience_s = self._times.renew_deadline_s * PATIENCE
         try:
@@ -217,7 +217,7 @@ class LeaderElection:
         """Take or renew the Lease if possible; return its holder."""
         started = self._clock()
         try:
-            lease = await self._ask(self._client.get(f"{self._path}/{self._name}"))
+            lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
         except NotFoundError:
             return await self._create(started)
         holder = str(dig(lease, "spec", "holderIdentity") or "")
@@ -230,10 +230,12 @@ class LeaderElection:
         if holder == self._identity:
             spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
         else:
-            self._in_line = _is_of_line(lease, self._line)
+            self._continues_lineage = _is_of_lineage(lease, self._lineage)
             spec["leaseTransitions"] += 1
         path = f"{self._path}/{self._name}"
-        answer = await self._ask(self._client.replace(path, self._marked({**lease, "spec": spec})))
+        answer = await self._await(
+            self._client.replace(path, self._marked({**lease, "spec": spec}))
+        )
         self._written = (*_mark(answer), self._client.history.epoch)
         self._renewed_at = started
         return self._identity
@@ -242,7 +244,7 @@ class LeaderElection:
         """Offer to take the lead over, or take the offer back. Raises KubeError."""
         patch = self._hand_over.offer(lease, self._identity) if self._hand_over else None
         if patch is not None:
-            await self._ask(self._client.merge_patch(f"{self._path}/{self._name}", patch))
+            await self._await(self._client.merge_patch(f"{self._path}/{self._name}", patch))
 
     def _check_time(self, lease: Object) -> None:
         """Detect a server that has our Lease in an earlier state: only we renew it.
@@ -261,23 +263,23 @@ class LeaderElection:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._spec({}),
         }
-        await self._ask(self._client.create(self._path, self._marked(lease)))
+        await self._await(self._client.create(self._path, self._marked(lease)))
         self._renewed_at = started
         return self._identity
 
     def _marked(self, lease: Object) -> Object:
-        """Return a Lease that says which lead was the last one of the line, and what it lacks."""
+        """Return a Lease that says the last lead of the lineage, and what it lacks."""
         marks = dict(annotations_of(lease))
         if self._hand_over is not None:
             marks = self._hand_over.renewed(lease, self._identity)
-        if self._in_line:
-            marks[self._line] = str(lease["spec"]["leaseTransitions"])
+        if self._continues_lineage:
+            marks[self._lineage] = str(lease["spec"]["leaseTransitions"])
         if not marks and not annotations_of(lease):
             return lease
         return {**lease, "metadata": {**lease["metadata"], "annotations": marks}}
 
     def _spec(self, lease: Object) -> Object:
-        """Return the spec to write; the time of a Lease never goes back."""
+        """Return the spec to write; the time of a Lease never decreases."""
         now = renew_time(lease, datetime.now(UTC))
         return {
             "holderIdentity": self._identity,
@@ -299,9 +301,9 @@ class LeaderElection:
         return self._clock() - self._seen[1] >= float(duration_s)
 
 
-def _is_of_line(lease: Object, line: str) -> bool:
-    """Whether who led last was of the line."""
-    return bool(line) and annotations_of(lease).get(line) == str(_transitions(lease))
+def _is_of_lineage(lease: Object, lineage: str) -> bool:
+    """Return whether the last leader was of the lineage."""
+    return bool(lineage) and annotations_of(lease).get(lineage) == str(_transitions(lease))
 
 
 def _transitions(lease: Object) -> int:

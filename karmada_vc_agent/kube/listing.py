@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 PAGE_SIZE = 500
 FIRST_PAGE = 50
-"""Before the size of objects is known: etcd stores up to 1.5 MiB for each."""
+"""Before any object was seen: etcd stores up to 1.5 MiB for each."""
 PAGE_BYTES = 2 * 2**20
 LARGEST_PAGE_BYTES = 2 * PAGE_BYTES
 """A page is read again with fewer objects beyond that; one object may be larger."""
@@ -68,11 +68,11 @@ async def read_page(
     """Read a page of as many objects as fit. Raises ApiError, UnreachableError."""
     while True:
         limit = size.limit
-        asked = {**query, "limit": str(limit)}
+        paged_query = {**query, "limit": str(limit)}
         try:
             if limit == 1:
-                return await client.read_page(path, asked, accept)
-            return await client.read_page(path, asked, accept, LARGEST_PAGE_BYTES)
+                return await client.read_page(path, paged_query, accept)
+            return await client.read_page(path, paged_query, accept, LARGEST_PAGE_BYTES)
         except TooLargeError:
             if limit == 1:
                 raise

@@ -1,4 +1,4 @@
-"""Logs lasting states once, not each time somebody looks."""
+"""Logs lasting states once, not at each check."""
 
 import logging
 from collections.abc import Hashable

@@ -2,8 +2,8 @@
 
 For a resource of which only a few objects are of interest, and whose others change often: nothing
 of these is sent. Each name has a Reflector of its own, so one that fails costs no other; all feed
-one Store. The names may change at any time; one that is no longer wanted is followed until its
-object is gone, so that a deletion is a deletion.
+one Store. The names may change at any time; one that is no longer required is followed until its
+object is deleted, so that a deletion is a deletion.
 """
 
 import asyncio
@@ -13,10 +13,9 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec
-from karmada_vc_agent.kube.first_lists import Trouble
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.versions import is_at_most, is_lower
+from karmada_vc_agent.kube.versions import is_lower
 from karmada_vc_agent.model.well_known import NAME_FIELD
 
 T = TypeVar("T")
@@ -26,7 +25,7 @@ class NamedReflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path` by these names.
 
     names: returns them. For resources without namespaces. The store is synced once all names that
-    are wanted at the start are; of others see `has_told`.
+    are required at the start are; of others see `has_told`.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class NamedReflector(Generic[T]):
         self._has_changed = asyncio.Event()
 
     def names_changed(self) -> None:
-        """Follow what is wanted now."""
+        """Follow the names that are required now."""
         self._has_changed.set()
 
     def has_told(self, name: str) -> bool:
@@ -59,14 +58,19 @@ class NamedReflector(Generic[T]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether all names that were wanted at the start are listed."""
+        """Whether all names that were required at the start are listed."""
         return self._synced.is_set()
 
     @property
-    def trouble(self) -> Trouble | None:
-        """Why the last response was no good list or watch of a name, None if all were."""
-        found = (self._reflectors[name].trouble for name in self._parts)
-        return next((each for each in found if each is not None), None)
+    def failure(self) -> str:
+        """Why the last response was no good list or watch of a name, "" if all were."""
+        return next((each.failure for each in self._reflectors.values() if each.failure), "")
+
+    @property
+    def failing_s(self) -> float:
+        """Return for how long there is a failure, in seconds."""
+        failing = (each.failing_s for each in self._reflectors.values() if each.failure)
+        return next(failing, 0.0)
 
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
@@ -86,12 +90,12 @@ class NamedReflector(Generic[T]):
                 await self._has_changed.wait()
 
     def _follow(self, group: asyncio.TaskGroup) -> None:
-        """Begin and end reflectors as names came and went."""
-        wanted = {*self._names(), *(self._name_of(obj) for obj in self.store)}
-        for name in self._parts.keys() - wanted:
+        """Start and stop reflectors as names were added and removed."""
+        required = {*self._names(), *(self._name_of(obj) for obj in self.store)}
+        for name in self._parts.keys() - required:
             self._tasks.pop(name).cancel()
             del self._parts[name], self._reflectors[name]
-        for name in sorted(wanted - self._parts.keys()):
+        for name in sorted(required - self._parts.keys()):
             part = self._parts[name] = Store(self._codec)
             part.add_handler(partial(self._take_over, name, part))
             part.on_replaced = partial(self._replaced, name, part)
@@ -103,7 +107,7 @@ class NamedReflector(Generic[T]):
             )
 
     def _observed(self, obj: T) -> None:
-        """Follow what was just written under a name that nobody follows."""
+        """Follow what was just written under a name that is not followed."""
         if self._name_of(obj) not in self._parts:
             self.names_changed()
 
@@ -112,9 +116,9 @@ class NamedReflector(Generic[T]):
         if self.is_synced or not all(part.is_synced for part in self._parts.values()):
             return
         versions = [part.listed_version for part in self._parts.values()]
-        found = [obj for part in self._parts.values() for obj in part]
+        listed = [obj for part in self._parts.values() for obj in part]
         self._synced.set()
-        self.store.replace_all(found, _lowest(versions))
+        self.store.replace_all(listed, _lowest(versions))
 
     def _is_followed(self, name: str, part: Store[T]) -> bool:
         return self.is_synced and self._parts.get(name) is part
@@ -132,16 +136,14 @@ class NamedReflector(Generic[T]):
         if not self._is_followed(name, part):
             self._update_synced()
             return
-        known, found = self.store.get("", name), part.get("", name)
-        if found is not None and is_back:
-            self.store.put_back(found)
-        if found is None and known is not None and not part.unreadable:
-            self._forget_if_older(known, part.listed_version, is_back=is_back)
-
-    def _forget_if_older(self, obj: T, version: str, *, is_back: bool) -> None:
-        """Forget what was written before a list without it: no watch reports its deletion."""
-        if is_back or is_at_most(self._codec.resource_version(obj), version):
-            self.store.remove(obj)
+        cached, listed = self.store.get("", name), part.get("", name)
+        if listed is not None and is_back:
+            self.store.put_back(listed)
+        if listed is None and cached is not None and not part.unreadable:
+            if is_back:
+                self.store.remove(cached)
+            else:
+                self.store.remove_unlisted(cached, part.listed_version)
 
     def _name_of(self, obj: T) -> str:
         return self._codec.key(obj)[1]

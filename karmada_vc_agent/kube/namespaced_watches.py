@@ -1,8 +1,8 @@
 """Watches of one resource in single namespaces, where it may not be watched everywhere.
 
-A Secret of the host is no business of the agent: it may read those of claimed namespaces only, and
-kinds that came after `join` likewise. One watch for each namespace, all into one store. Each takes
-a connection: where only objects of our own count, a namespace that has none is not watched.
+As of Secrets, and of kinds that were added after the rights were granted. One watch for each
+namespace, all into one store. Each takes a connection: where only objects of our own count, a
+namespace that has none is not watched.
 """
 
 import asyncio
@@ -21,10 +21,9 @@ from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.retries import retry_every
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
-from karmada_vc_agent.kube.versions import is_at_most
 from karmada_vc_agent.model.objects import Object
 
-ASK_AGAIN_S = 1.0
+RETRY_S = 1.0
 
 
 class WatchScope:
@@ -39,11 +38,11 @@ class WatchScope:
         self._followers: list[asyncio.Event] = []
 
     async def is_whole(self, resource: Resource) -> bool:
-        """Whether a resource may be watched in all namespaces; asks the server."""
+        """Whether a resource may be watched in all namespaces, by a review."""
         if not resource.namespaced:
             return True
         need = Need("watch", resource.gvk.group, resource.plural)
-        return await retry_every(ASK_AGAIN_S, lambda: may(self._client, need))
+        return await retry_every(RETRY_S, lambda: may(self._client, need))
 
     def namespaces(self) -> frozenset[str]:
         """Return the namespaces to watch now."""
@@ -66,7 +65,7 @@ class WatchScope:
 
 
 class _Part(NamedTuple):
-    """What is known of one namespace, and who keeps it right."""
+    """The state of one namespace, and the reflector that maintains it."""
 
     task: asyncio.Task[None]
     store: Store[Object]
@@ -77,7 +76,7 @@ class NamespacedWatches:
     """Keeps `store` equal to what the namespaces of a scope have of one resource.
 
     are_ours: whether all objects are our own, which the store has by the answers to our writes
-    before any watch tells of them.
+    before any watch reports them.
     """
 
     def __init__(
@@ -106,19 +105,19 @@ class NamespacedWatches:
         with self._scope.follower() as changed:
             async with asyncio.TaskGroup() as group:
                 while True:
-                    self._set_right(group)
+                    self._update_watches(group)
                     await changed.wait()
                     changed.clear()
 
-    def _set_right(self, group: asyncio.TaskGroup) -> None:
+    def _update_watches(self, group: asyncio.TaskGroup) -> None:
         """Start and stop watches."""
-        wanted = self._scope.namespaces()
-        for namespace in self._running.keys() - wanted:
+        required = self._scope.namespaces()
+        for namespace in self._running.keys() - required:
             self._running.pop(namespace).task.cancel()
-            # Not by its part: what only the answer to a write told of is not there.
+            # Not by its part: it lacks what only the answer to a write reported.
             for obj in _in_namespace(self._store, namespace):
                 self._store.remove(obj)
-        for name in sorted(wanted - self._running.keys()):
+        for name in sorted(required - self._running.keys()):
             self._begin(group, name)
         self._update_synced()
 
@@ -165,13 +164,8 @@ class NamespacedWatches:
                 self._store.put_back(obj)
         for obj in _in_namespace(self._store.unreported(), namespace):
             if part.get(namespace, obj["metadata"]["name"]) is None:
-                self._forget_if_older(obj, part.listed_version)
+                self._store.remove_unlisted(obj, part.listed_version)
         self._update_synced()
-
-    def _forget_if_older(self, obj: Object, version: str) -> None:
-        """Forget what was written before a list without it: no watch reports its deletion."""
-        if is_at_most(obj["metadata"].get("resourceVersion") or "", version):
-            self._store.remove(obj)
 
     def _take_over(self, old: Object | None, new: Object | None) -> None:
         if new is not None:

@@ -1,7 +1,7 @@
 """The limit of open files, and how connections share it.
 
 Each watch and each pooled connection is an open file. If there are few, every lane gets fewer
-connections, and watches take turns (watch_turns.py), so that writes always have theirs.
+connections, and watches share slots, so that writes always have theirs.
 """
 
 import resource
@@ -86,5 +86,5 @@ def endpoint_connections(files: int) -> int:
     return _between(2, files // 32, ENDPOINT_CONNECTIONS)
 
 
-def _between(least: int, wanted: int, most: int) -> int:
-    return max(least, min(wanted, most))
+def _between(least: int, number: int, most: int) -> int:
+    return max(least, min(number, most))

@@ -1,7 +1,7 @@
 """A bearer token that a program or a server issues: exec plugins and OIDC.
 
-Both may take seconds, and one event loop serves all virtual clusters. So nobody waits for the next
-token: the one before is sent until it is there. They are renewed minutes before they expire.
+Both may take seconds, and one event loop serves all. So no request waits for the next token: the
+previous one is sent until it is there. They are renewed minutes before they expire.
 """
 
 import logging
@@ -14,14 +14,14 @@ from karmada_vc_agent.kube.daemon_threads import in_daemon_thread
 _log = logging.getLogger(__name__)
 
 CHECK_S = 10.0
-"""How often it is asked whether the token expires soon, and how often a plugin may run."""
+"""How often the expiry of the token is checked, and how often a plugin may run."""
 
 
 class PluginToken:
     """The token that a plugin gave last.
 
-    token: the first one. renew: returns the token, a new one if it expires soon or must be anew;
-    may take long, may raise anything; None = there is none.
+    token: the first one. renew(force): returns the token, a new one if it expires soon or
+    with `force`; may take long, may raise anything; None = there is none.
     """
 
     def __init__(
@@ -42,16 +42,16 @@ class PluginToken:
         is_running = self._running is not None and not self._running.done()
         if not is_running and self._clock() >= self._check_after:
             self._check_after = self._clock() + CHECK_S
-            anew, self._is_suspect = self._is_suspect, False
-            self._running = in_daemon_thread(lambda: self._take(anew=anew), "token plugin")
+            force, self._is_suspect = self._is_suspect, False
+            self._running = in_daemon_thread(lambda: self._take(force=force), "token plugin")
         return self._token
 
     def suspect(self) -> None:
         """Have the plugin make another token soon: the server rejected this one."""
         self._is_suspect = True
 
-    def _take(self, *, anew: bool) -> None:
+    def _take(self, *, force: bool) -> None:
         try:
-            self._token = self._renew(anew) or self._token
+            self._token = self._renew(force) or self._token
         except Exception as error:  # noqa: BLE001 - the errors of plugins are undocumented
             _log.warning("Keeping the old token: its plugin failed", extra={"reason": str(error)})

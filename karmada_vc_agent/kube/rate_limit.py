@@ -1,4 +1,4 @@
-"""A token bucket: a rate of requests, and a burst."""
+"""A token bucket: a rate of requests, and a burst, that flows share."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from karmada_vc_agent.kube.flows import FairSlots
 
 
 class TokenBucket:
-    """Lets callers pass in the order they came; qps <= 0 means no limit."""
+    """Lets callers pass, those that wait of each flow in rotation; qps <= 0 means no limit."""
 
     def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
         self._qps = qps
@@ -15,6 +15,7 @@ class TokenBucket:
         self._clock = clock
         self._tokens = float(self._burst)
         self._updated = clock()
+        self._next: FairSlots | None = None
 
     def reserve(self) -> float:
         """Take one token and return the seconds to wait before using it."""
@@ -46,20 +47,11 @@ class TokenBucket:
 
     async def wait(self) -> None:
         """Take one token and sleep until it may be used."""
-        delay_s = self.reserve()
-        if delay_s > 0:
-            await asyncio.sleep(delay_s)
-
-
-class FairRate:
-    """A token bucket that flows share: those that wait get its tokens in turns."""
-
-    def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
-        self._bucket = TokenBucket(qps, burst, clock) if qps > 0 else None
-        self._next = FairSlots(1)
-
-    async def wait(self) -> None:
-        """Take one token and sleep until it may be used."""
-        if self._bucket is not None:
-            async with self._next.hold():
-                await self._bucket.wait()
+        if self._qps <= 0:
+            return
+        if self._next is None:  # few buckets are waited for
+            self._next = FairSlots(1)
+        async with self._next.hold():
+            delay_s = self.reserve()
+            if delay_s > 0:
+                await asyncio.sleep(delay_s)

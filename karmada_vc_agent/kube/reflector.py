@@ -1,14 +1,14 @@
-"""List and watch one resource into a Store, and go on after every fault.
+"""List and watch one resource into a Store, and continue after every fault.
 
-The list comes in pages (listing.py) and goes on after an outage with the page it was at. The
-watch resumes where it was after a lost connection and
-starts over with a list only where the server has forgotten that version (410), or where its time
-went back (history.py). Watches from a version that is yet to come are silent, so after a watch
-that told nothing, and after a lost connection, one small request asks where the server is. What a
-server behind the API server has (aggregated.py) is listed again for itself: it counts by itself.
+The list is read in pages and resumes after an outage with the page it was at. The
+watch resumes where it was after a lost connection, and starts over with a list only where the
+server no longer has that version (410), or where its time was reset. Watches from a
+future version are silent, so after a watch without events, and after a lost connection, one small
+request reads the version of the server. What an aggregated API server has is listed
+again by itself: its versions are its own.
 
-An object that cannot be read is named and costs its neighbours nothing; what was known of
-it stays. A fault of our own is logged, and the resource listed again after a pause.
+An object that cannot be read is named and does not affect its neighbours; its cached state stays.
+A fault of our own is logged, and the resource listed again after a pause.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from karmada_vc_agent.kube import absence, aggregated
+from karmada_vc_agent.kube.absence import never
 from karmada_vc_agent.kube.answers import check_version
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
@@ -35,7 +35,6 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
     watch_error,
 )
-from karmada_vc_agent.kube.first_lists import Trouble
 from karmada_vc_agent.kube.listing import Listing, PageSize, read_page
 from karmada_vc_agent.kube.log_once import LogOnce
 from karmada_vc_agent.kube.store import Store
@@ -55,12 +54,12 @@ class Reflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path`.
 
     is_aggregated: whether that is of a server behind the API server; may raise KubeError.
-    is_absent: whether the API server says that it does not serve the resource (absence.py), so
+    is_absent: whether the API server says that it does not serve the resource, so
     that there are no objects; a 404 alone says nothing of them.
     forbidden_s: the longest pause while the server forbids it. rests: whether no watch is open
     while there is nothing; then it is listed again as often as a watch would be opened, or by
-    `look`. For objects that nobody else makes. is_short: whether lists are short, and need not wait
-    for long ones.
+    `check`. For objects that only we make. is_short: whether lists are short, and need not wait for
+    long ones.
     """
 
     def __init__(
@@ -70,9 +69,9 @@ class Reflector(Generic[T]):
         codec: Codec[T],
         store: Store[T],
         query: Mapping[str, str] | None = None,
-        is_aggregated: Callable[[], Awaitable[bool]] = aggregated.never,
+        is_aggregated: Callable[[], Awaitable[bool]] = never,
         forbidden_s: float = BACKOFF_S[1],
-        is_absent: Callable[[], Awaitable[bool]] = absence.never,
+        is_absent: Callable[[], Awaitable[bool]] = never,
         *,
         rests: bool = False,
         is_short: bool = False,
@@ -89,7 +88,7 @@ class Reflector(Generic[T]):
         self._is_absent = is_absent
         self._rests = rests
         self._is_short = is_short
-        self._is_looked_for = asyncio.Event()
+        self._is_check_due = asyncio.Event()
         self._version: str | None = None
         self._seen = ""
         self._is_back = False
@@ -99,8 +98,9 @@ class Reflector(Generic[T]):
         self._epoch = 0
         self._page_size = PageSize()
         self._listing: Listing[T] | None = None
-        self.trouble: Trouble | None = None
-        """Why the last response was no good list or watch, None if it was one."""
+        self.failure = ""
+        """Why the last response was no good list or watch, "" if it was one."""
+        self._failing_since = 0.0
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -119,7 +119,7 @@ class Reflector(Generic[T]):
             longest_before_s, longest_s = longest_s, BACKOFF_S[1]
             try:
                 if failures and self._version is not None and not self._is_outdated:
-                    await self._ask_where_the_server_is()
+                    await self._check_server_version()
                 if self._version is None or self._is_outdated:
                     await self._list()
                 if self._rests and not len(self.store) and not self.store.unreadable:
@@ -136,7 +136,8 @@ class Reflector(Generic[T]):
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
                 self._version = None
                 self._client.instrument.failed(self.path, "watch")
-                self._log_bug(error)
+                text = "Failed to watch; listing again"
+                self._once.bug(text, error, server=self._client.name, path=self.path)
             # A failure, or a watch that ended without any event.
             if longest_s > longest_before_s:
                 failures = 0  # what failed before, failed for something else
@@ -146,12 +147,12 @@ class Reflector(Generic[T]):
 
     def check(self) -> None:
         """List again soon what is not watched, as there was nothing."""
-        self._is_looked_for.set()
+        self._is_check_due.set()
 
     async def _rest(self) -> None:
         """Wait until it is time to list again."""
         waits = (
-            asyncio.ensure_future(self._is_looked_for.wait()),
+            asyncio.ensure_future(self._is_check_due.wait()),
             asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch)),
         )
         pause_s = random.randint(*WATCH_S)  # noqa: S311 - spread, no secret
@@ -165,14 +166,15 @@ class Reflector(Generic[T]):
 
     @property
     def _is_outdated(self) -> bool:
-        """Whether the server went back in time since the last list."""
+        """Return whether the time of the server was reset since the last list."""
         return self._epoch != self._client.history.epoch
 
     async def _refused(self, error: KubeError) -> None:
         """Handle an error of the server."""
         history = self._client.history
-        since = self.trouble.since if self.trouble else asyncio.get_running_loop().time()
-        self.trouble = Trouble(str(error), since)
+        if not self.failure:
+            self._failing_since = asyncio.get_running_loop().time()
+        self.failure = str(error) or type(error).__name__
         is_forbidden = isinstance(error, ForbiddenError)
         if (is_forbidden and not len(self.store)) or (
             history.is_in_doubt and await self._is_of_another_server()
@@ -183,8 +185,10 @@ class Reflector(Generic[T]):
             self._answered.set()
         if isinstance(error, (ExpiredError, NotServedError, UnreadableError)):
             self._version = None  # start over with a list
-        if not isinstance(error, ExpiredError):
-            self._log_once(error)
+        if not isinstance(error, (ExpiredError, UnreachableError)):
+            # The client logs outages, once for all of its users.
+            name = self._client.name
+            self._once.warning("Waiting to watch", server=name, path=self.path, reason=str(error))
 
     async def _is_of_another_server(self) -> bool:
         try:
@@ -197,6 +201,11 @@ class Reflector(Generic[T]):
         """Whether the first list is complete."""
         return self._synced.is_set()
 
+    @property
+    def failing_s(self) -> float:
+        """Return for how long there is a failure, in seconds."""
+        return asyncio.get_running_loop().time() - self._failing_since if self.failure else 0.0
+
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
         await self._synced.wait()
@@ -206,37 +215,27 @@ class Reflector(Generic[T]):
         await self._answered.wait()
         return self._synced.is_set()
 
-    def _log_once(self, error: KubeError) -> None:
-        """Log a denial once; the client logs outages, once for all of its users."""
-        if not isinstance(error, UnreachableError):
-            self._once.warning(
-                "Waiting to watch", server=self._client.name, path=self.path, reason=str(error)
-            )
-
-    def _log_bug(self, error: Exception) -> None:
-        """Log a bug once, with its traceback."""
-        text = "Failed to watch; listing again"
-        self._once.bug(text, error, server=self._client.name, path=self.path)
-
-    async def _ask_where_the_server_is(self) -> None:
-        """Detect a server that went back in time; costs one small request."""
+    async def _check_server_version(self) -> None:
+        """Detect a server whose time was reset, by one small request."""
         query = {**self._query, "limit": "1"}
         answer = await self._client.read_page(self.path, query, METADATA_ONLY)
         try:
-            found = str(dig(orjson.loads(answer), "metadata", "resourceVersion") or "")
+            version = str(dig(orjson.loads(answer), "metadata", "resourceVersion") or "")
         except orjson.JSONDecodeError:
-            found = ""
-        if not is_of_storage(found):
+            version = ""
+        if not is_of_storage(version):
             self._version = None  # a list takes what can be read of it
             return
-        self.trouble = None
-        if is_lower(found, self._version or ""):
-            await self._went_back(f"{self.path} was at version {self._version} and is at {found}")
+        self.failure = ""
+        if is_lower(version, self._version or ""):
+            await self._report_reset(
+                f"{self.path} was at version {self._version} and is at {version}"
+            )
             self._is_back = True
             self._version = None  # a list returns the current state
 
-    async def _went_back(self, evidence: str) -> None:
-        """Report that time went back, if it is that of the API server. Raises KubeError."""
+    async def _report_reset(self, evidence: str) -> None:
+        """Report that time was reset, if it is that of the API server. Raises KubeError."""
         try:
             is_its_own = not await self._is_aggregated()
         except UnauthorizedError:
@@ -249,7 +248,7 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """List everything; after an outage continue from the last page."""
         epoch = self._client.history.epoch
-        self._is_looked_for.clear()
+        self._is_check_due.clear()
         listing = self._listing
         if listing is None or listing.epoch != epoch:
             self._client.instrument.listed(self.path)
@@ -275,16 +274,14 @@ class Reflector(Generic[T]):
 
     async def _read_page(self, token: str) -> Page[T]:
         query = {**self._query, **({"continue": token} if token else {})}
-        content = await self._read_content(query)
+        if self._is_short:
+            content = await self._client.request("GET", self.path, query=query)
+        else:
+            content = await read_page(self._client, self.path, query, self._page_size)
         page = await self._decode(content)
         check_version(page.resource_version)
         self._page_size.received(len(page.items) + len(page.unreadable), len(content))
         return page
-
-    async def _read_content(self, query: Mapping[str, str]) -> bytes:
-        if self._is_short:
-            return await self._client.request("GET", self.path, query=query)
-        return await read_page(self._client, self.path, query, self._page_size)
 
     async def _decode(self, content: bytes) -> Page[T]:
         try:
@@ -302,7 +299,7 @@ class Reflector(Generic[T]):
         if not is_back and epoch == history.epoch:
             evidence = self._evidence(objects, page.resource_version)
             if evidence:
-                await self._went_back(evidence)
+                await self._report_reset(evidence)
                 is_back = True
                 epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
         self.store.replace_all(objects, page.resource_version, unreadable, is_back=is_back)
@@ -311,16 +308,16 @@ class Reflector(Generic[T]):
         self._name_unreadable()
         self._is_back = False
         self._version = self._seen = page.resource_version
-        self.trouble = None
+        self.failure = ""
         self._once.ended()
         self._synced.set()
         self._answered.set()
 
     def _evidence(self, objects: list[T], version: str) -> str:
-        """Return the evidence that a list is from before what is known; "" if none."""
-        known = self._seen or self.store.listed_version
-        if is_lower(version, known):
-            return f"{self.path} was at version {known} and is at {version}"
+        """Return the evidence that a list is older than the cached state; "" if none."""
+        cached = self._seen or self.store.listed_version
+        if is_lower(version, cached):
+            return f"{self.path} was at version {cached} and is at {version}"
         is_ahead = self.store.is_ahead_of(objects, version)
         return f"{self.path} has objects at older versions" if is_ahead else ""
 
@@ -341,7 +338,7 @@ class Reflector(Generic[T]):
 
     async def _watch(self) -> bool:
         """Watch until it ends; return whether any event arrived, bookmarks included."""
-        has_told = False
+        has_events = False
         query = {
             **self._query,
             "resourceVersion": self._version or "",
@@ -350,7 +347,7 @@ class Reflector(Generic[T]):
         }
         async for line in self._client.watch(self.path, query):
             event = self._codec.event(line)
-            has_told = has_told or event.type != "ERROR"
+            has_events = has_events or event.type != "ERROR"
             if event.type == "ERROR":
                 raise watch_error(event.error)
             if is_lower(event.resource_version, self._version or ""):
@@ -359,7 +356,7 @@ class Reflector(Generic[T]):
             self._take(event)
             if event.resource_version:
                 self._version = self._seen = event.resource_version
-        return has_told
+        return has_events
 
     def _take(self, event: WatchEvent[T]) -> None:
         """Apply one event to the store; report what cannot be read."""
@@ -377,15 +374,15 @@ class Reflector(Generic[T]):
 
     def _name_unreadable(self) -> None:
         """Report which objects cannot be read now; log each once."""
-        found = {
+        unreadable = {
             "/".join(part for part in key or () if part) or "without a name": reason
             for key, reason in self.store.unreadable.items()
         }
-        if found == self._named:
+        if unreadable == self._named:
             return
-        for name, reason in found.items():
+        for name, reason in unreadable.items():
             if self._named.get(name) != reason:
                 extra = {"server": self._client.name, "path": self.path, "object": name}
                 _log.warning("Cannot read an object", extra={**extra, "reason": reason})
-        self._named = found
-        self._client.instrument.unreadable(self._source, self.path, found)
+        self._named = unreadable
+        self._client.instrument.unreadable(self._source, self.path, unreadable)

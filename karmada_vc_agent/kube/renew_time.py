@@ -1,4 +1,4 @@
-"""The renewTime of Leases: it never goes back, whatever the clock of the new holder.
+"""The renewTime of Leases: it never decreases, whatever the clock of the new holder.
 
 Observers of a Lease count a renewal when its time grew; they do not compare it with a clock.
 """
@@ -27,7 +27,7 @@ def seconds_ahead(lease: Object, now: datetime) -> float:
 def _renewed_at(lease: Object) -> datetime | None:
     try:
         at = datetime.fromisoformat(str(dig(lease, "spec", "renewTime") or ""))
-        # A time at the end of the representable range leaves no room for another.
+        # A time at the end of the representable range cannot be increased.
         return at.astimezone(UTC) if at.tzinfo is not None and at.year < 9999 else None
     except (ValueError, OverflowError):
         return None

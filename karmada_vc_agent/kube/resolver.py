@@ -41,10 +41,10 @@ class Resolver(AbstractResolver):
         try:
             async with asyncio.timeout(self._timeout_s):
                 # A thread cannot be stopped: after a time-out the next request waits for it.
-                found = await asyncio.wrap_future(running)
+                addresses = await asyncio.wrap_future(running)
         except TimeoutError as error:
             raise OSError(f"{host} was not resolved within {self._timeout_s:g} s") from error
-        return [_result(host, *entry) for entry in found]
+        return [_result(host, *entry) for entry in addresses]
 
     async def close(self) -> None:
         """Do nothing: threads end with their names."""
@@ -58,9 +58,9 @@ class Resolver(AbstractResolver):
         if len(self._running) >= NAMES_AT_ONCE:
             raise OSError(f"{host} was not resolved: {NAMES_AT_ONCE} other names are in progress")
         options = {"type": socket.SOCK_STREAM, "family": family, "flags": socket.AI_ADDRCONFIG}
-        ask = partial(self._getaddrinfo, host, port, **options)
+        look_up = partial(self._getaddrinfo, host, port, **options)
         try:
-            self._running[name] = in_daemon_thread(ask, f"resolve {host}")
+            self._running[name] = in_daemon_thread(look_up, f"resolve {host}")
         except RuntimeError as error:
             raise OSError(f"{host} was not resolved: {error}") from error
         return self._running[name]

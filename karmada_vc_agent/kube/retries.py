@@ -1,4 +1,4 @@
-"""Calls that are retried until a server does what is asked, by tenacity; for what happens seldom.
+"""Calls that are retried until a server does what is requested, by tenacity; for rare calls.
 
 Each costs 16 us more than a plain one. What is retried all the time has a backoff of its own: keys
 of a work queue, reflectors, parts of the process. Writes of objects have `retry_on_conflict`, a
@@ -49,7 +49,7 @@ BACKOFF = backoff(0.5, 5.0)
 WRITE_ATTEMPTS = 5
 """How often a write is planned after conflicts, as in Karmada."""
 MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
-"""Somebody else created, changed or deleted the object meanwhile."""
+"""Another writer created, changed or deleted the object meanwhile."""
 
 
 async def retry_on_conflict(
@@ -79,7 +79,7 @@ async def retry_until_done(what: str, call: Callable[[], Awaitable[T]]) -> T:
     what: what is to be done, for the log. An outage is logged by the client. Raises whatever is
     not a KubeError.
     """
-    return await _retry(call, KubeError, BACKOFF, before_sleep=_Complaint(what))
+    return await _retry(call, KubeError, BACKOFF, before_sleep=_LogReason(what))
 
 
 async def retry_every(pause_s: float, call: Callable[[], Awaitable[T]]) -> T:
@@ -94,15 +94,15 @@ async def retry_on(
     return await _retry(call, errors, wait_fixed(pause_s), stop_after_attempt(attempts))
 
 
-async def poll(look: Callable[[], Awaitable[T | None]], wait: WaitBaseT) -> T:
+async def poll(read: Callable[[], Awaitable[T | None]], wait: WaitBaseT) -> T:
     """Look until there is something; None = nothing yet."""
 
     async def attempt() -> T | None:
-        return await look()
+        return await read()
 
-    is_none = retry_if_result(lambda found: found is None)
-    found: T = await AsyncRetrying(sleep=asyncio.sleep, wait=wait, retry=is_none)(attempt)
-    return found
+    is_none = retry_if_result(lambda result: result is None)
+    result: T = await AsyncRetrying(sleep=asyncio.sleep, wait=wait, retry=is_none)(attempt)
+    return result
 
 
 async def _retry(
@@ -128,7 +128,7 @@ async def _retry(
     return done
 
 
-class _Complaint:
+class _LogReason:
     """Logs why a call is retried, once for as long as the reason stays."""
 
     def __init__(self, what: str) -> None:

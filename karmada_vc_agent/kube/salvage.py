@@ -1,7 +1,7 @@
 """Reads JSON that is partly unreadable: nested too deep, or broken in one item.
 
-The fast path is orjson. Only what it rejects comes here: a pattern finds brackets and strings, so
-that any depth can be cut off, and a list split into its items.
+The fast path is orjson. Only what it rejects is read here: a pattern matches brackets and strings,
+so that any depth can be cut off, and a list split into its items.
 """
 
 import re
@@ -22,9 +22,9 @@ _TO_BRACKET = re.compile(rb'[^][{}"]*+(?:' + _STRING + rb'[^][{}"]*+)*+[][{}]', 
 """From outside of a string to the next bracket, skipping strings."""
 _IS_ITEMS = re.compile(rb'"items"\s*:\s*\Z')
 _KEY_LENGTH = 64
-"""Where to search for the key of a list: nobody writes it with more white space."""
+"""Where to search for the key of a list: no encoder writes it with more white space."""
 _LIST = ord("[")
-_OPENING = frozenset(b"[{")
+_OPEN_BRACKETS = frozenset(b"[{")
 
 
 def is_too_deep(value: Any, text: bytes) -> bool:
@@ -67,7 +67,7 @@ def shallow_parts(content: bytes, levels: int, mark: bytes) -> Iterator[bytes]:
     """Yield the parts of JSON with a mark for what is nested deeper, one a STEP at least."""
     depth = begins = done = 0
     for number, at in enumerate(brackets(content), 1):
-        if content[at] in _OPENING:
+        if content[at] in _OPEN_BRACKETS:
             depth += 1
             if depth == levels + 1:
                 begins = at
@@ -86,7 +86,7 @@ def split_list(content: bytes) -> tuple[bytes, list[bytes]]:
     items: list[bytes] = []
     depth = begins = array = 0
     for at in brackets(content):
-        if content[at] in _OPENING:
+        if content[at] in _OPEN_BRACKETS:
             depth += 1
             before = max(0, at - _KEY_LENGTH)
             if depth == 2 and content[at] == _LIST and _IS_ITEMS.search(content, before, at):

@@ -1,13 +1,13 @@
 """Event sources of a controller: a store or signal, and a function from changes to keys.
 
-The function reads what is known; it makes no request and enqueues nothing by itself.
+The function reads cached state; it makes no request and enqueues nothing by itself.
 """
 
 import asyncio
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.work_queue import WorkQueue
 
@@ -18,12 +18,6 @@ RETRIES_EVERY_S = 0.5
 
 Subscribe = Callable[[Callable[..., None]], object]
 """Takes a handler: the `add_handler` of a store, the `subscribe` of a signal."""
-
-
-class Source(Protocol[K]):
-    """Maps changes to a queue."""
-
-    def connect(self, queue: WorkQueue[K]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +67,7 @@ class Retries(Generic[K]):
                     pass_on()
 
         self.subscribe(changed)
+
+
+Source = Enqueues[K] | Retries[K]
+"""Connects changes to a queue."""

@@ -1,4 +1,4 @@
-"""The last known state of one watched resource, with indexes.
+"""The cached state of one watched resource, with indexes.
 
 Fed by a reflector, and by writers with the server's answers (`observe`), so that the next reconcile
 does not plan against a stale copy. A change that is older than the stored object is dropped, and so
@@ -7,7 +7,7 @@ is an answer about an object whose deletion was already seen.
 Until the first list it may be filled from elsewhere (`seed`): such objects have no version, and
 the list replaces all of them.
 
-An unreadable object is not a deleted one: its last known state stays. If an index or a handler
+An unreadable object is not a deleted one: its cached state stays. If an index or a handler
 fails at an object, only that index or handler misses it.
 """
 
@@ -43,7 +43,7 @@ class Store(Generic[T]):
     """Objects by (namespace, name); indexes map a name to the keys an object appears under.
 
     on_replaced: called after each list, with whether the time of the server went back.
-    on_observed: called with what was stored although no watch has told of it.
+    on_observed: called with what was stored although no watch has reported it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Store(Generic[T]):
         }
         self._handlers: list[Handler[T]] = []
         self._deleted_uids: deque[str] = deque(maxlen=_DELETED_REMEMBERED)
-        self._untold: set[Key] = set()
+        self._unreported: set[Key] = set()
         self._seeded: set[Key] = set()
         self.listed_version = ""
         self._faults: set[tuple[str, str]] = set()
@@ -114,13 +114,13 @@ class Store(Generic[T]):
             return None
         kept = self.codec.trim(obj)
         self._put(key, old, kept)
-        self._untold.add(key)
+        self._unreported.add(key)
         self.on_observed(kept)
         return kept
 
     def unreported(self) -> list[T]:
         """Return the objects from answers that no watch has reported yet."""
-        return [self._objects[key] for key in self._untold if key in self._objects]
+        return [self._objects[key] for key in self._unreported if key in self._objects]
 
     def complete(self, obj: T) -> None:
         """Store a fuller copy of the same version of an object; handlers are not notified."""
@@ -152,13 +152,21 @@ class Store(Generic[T]):
         """Remove an object whose deletion the watch reported."""
         self._remove(self.codec.key(obj), self.codec.uid(obj))
 
-    def remove_unreadable(self, found: Unreadable) -> None:
+    def remove_unlisted(self, obj: T, version: str) -> None:
+        """Remove an object that a list lacks, unless it is newer than the list, at `version`.
+
+        For objects from answers: no watch reports the deletion of what was never listed.
+        """
+        if is_at_most(self._version(obj), version):
+            self.remove(obj)
+
+    def remove_unreadable(self, item: Unreadable) -> None:
         """Remove an unreadable object whose deletion the watch reported."""
-        if found.key is not None:
-            self._remove(found.key, found.uid)
+        if item.key is not None:
+            self._remove(item.key, item.uid)
 
     def seed(self, objects: Iterable[T]) -> None:
-        """Store objects that the server told an earlier process, until it tells itself."""
+        """Store objects that an earlier process had listed, until the first list."""
         for obj in objects:
             key = self.codec.key(obj)
             if self.is_synced or key in self._objects:
@@ -178,9 +186,9 @@ class Store(Generic[T]):
         self._notify(old, None)
         return True
 
-    def doubt(self, found: Unreadable) -> None:
-        """Record an object that cannot be read, or only in part; its last known state stays."""
-        self.unreadable[found.key] = found.reason
+    def doubt(self, item: Unreadable) -> None:
+        """Record an object that cannot be read, or only in part; its cached state stays."""
+        self.unreadable[item.key] = item.reason
 
     def _remove(self, key: Key, uid: str) -> None:
         self.unreadable.pop(key, None)
@@ -191,15 +199,15 @@ class Store(Generic[T]):
             self._notify(old, None)
 
     def is_ahead_of(self, objects: Iterable[T], version: str) -> bool:
-        """Whether a list has an older version of an object than was known before that list.
+        """Whether a list has an older version of an object than was cached before that list.
 
         Then the server went back in time, although its versions have grown past since.
         """
         for obj in objects:
-            known = self._objects.get(self.codec.key(obj))
-            if known is None or not is_at_most(self._version(known), version):
+            cached = self._objects.get(self.codec.key(obj))
+            if cached is None or not is_at_most(self._version(cached), version):
                 continue  # what was observed after the list was made
-            if self._is_older(obj, known):
+            if self._is_older(obj, cached):
                 return True
         return False
 
@@ -214,33 +222,33 @@ class Store(Generic[T]):
         """Replace the content by a new list; handlers see the differences only.
 
         version: resourceVersion of the list. Objects from answers that were not reported yet are
-        reported; those newer than the list stay, for the watch goes on from before them.
-        unreadable: what else is in the list. If one of these has no name, it may be any known
+        reported; those newer than the list stay, for the watch continues from before them.
+        unreadable: what else is in the list. If one of these has no name, it may be any cached
         object that is not listed: then none is removed. is_back: the server went back in time, so
         earlier versions mean nothing.
         """
         self.listed_version = version
         if is_back:
             self._deleted_uids.clear()
-            self._untold.clear()
+            self._unreported.clear()
         listed = {self.codec.key(obj): obj for obj in objects}
-        there = {found.key for found in unreadable}
+        kept = {item.key for item in unreadable}
         for key, old in list(self._objects.items()):
-            if key in listed or key in there or None in there:
+            if key in listed or key in kept or None in kept:
                 continue
-            if not (key in self._untold and is_lower(version, self._version(old))):
+            if not (key in self._unreported and is_lower(version, self._version(old))):
                 self._deleted_uids.append(self.codec.uid(old))
                 self._drop(key, old)
                 self._notify(old, None)
         for key, obj in listed.items():
-            known = self._objects.get(key)
-            is_new = known is None or self._version(known) != self._version(obj)
+            cached = self._objects.get(key)
+            is_new = cached is None or self._version(cached) != self._version(obj)
             if (is_back and is_new) or key in self._seeded:
-                self._put(key, known, obj)
-                self._notify(known, obj)
-            elif is_new or key in self._untold:
+                self._put(key, cached, obj)
+                self._notify(cached, obj)
+            elif is_new or key in self._unreported:
                 self.apply(obj)
-        self.unreadable = {found.key: found.reason for found in unreadable}
+        self.unreadable = {item.key: item.reason for item in unreadable}
         self._seeded.clear()
         self.is_synced = True
         try:
@@ -300,8 +308,8 @@ class Store(Generic[T]):
             _log.exception("Failed to handle an object", extra={"part": part, "object": name})
 
     def _notify(self, old: T | None, new: T | None) -> None:
-        told = new if new is not None else old
-        if told is not None:
-            self._untold.discard(self.codec.key(told))
+        obj = new if new is not None else old
+        if obj is not None:
+            self._unreported.discard(self.codec.key(obj))
         for handler in self._handlers:
             self._call(handler, old, new)

@@ -17,7 +17,7 @@ RESOLVED_WITHIN_S = 30.0
 """As long as Karmada waits for a webhook; each has a shorter time-out of its own."""
 ANSWER_BYTES = 16 * 2**20
 BUNDLES_KEPT = 256
-"""Trust of webhooks that were asked last, 17 to 830 KB each; bundles rotate without end."""
+"""Trust of webhooks that were called last, 17 to 830 KB each; bundles rotate without end."""
 
 
 class WebhookError(Exception):

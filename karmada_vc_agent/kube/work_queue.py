@@ -1,12 +1,12 @@
-"""A queue of keys: each at most once, with delays, back-off and fair turns.
+"""A queue of keys: each at most once, with delays, back-off and fair queuing.
 
 A key that is added while it is being processed waits until its worker is done. Groups (here:
-virtual clusters) take turns, so that a burst in one does not delay the others, and each has a limit
+virtual clusters) alternate, so that a burst in one does not delay the others, and each has a limit
 of workers, so that slow keys of one do not, either.
 
 A key that fails waits for its group and what else it names, its dependencies, and is retried when
 one of these changes. Meanwhile it backs off: by itself, or together with the keys of its group that
-wait for the same thing (shared_back_off.py); or it is not retried at all.
+wait for the same thing; or it is not retried at all.
 """
 
 import asyncio
@@ -20,21 +20,39 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.kube.instruments import NOBODY, QueueInstrument
 from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.kube.shared_back_off import SharedBackOff
 
 K = TypeVar("K", bound=Hashable)
 
-CAUSE_MAX_DELAY_S = 10.0
-"""Maximum pause of a cause: one key checks for all, so it may check often."""
+SHARED_MAX_DELAY_S = 10.0
+"""Maximum pause of a dependency: one key checks for all, so it may check often."""
 
 GROUPS_REMEMBERED = 1024
-"""Groups whose rate of retries is known; one that is forgotten may retry a burst at once."""
+"""Groups whose rate of retries is kept; one that is dropped may retry a burst at once."""
 
 
 class QueueClosedError(Exception):
     """The queue is closed."""
+
+
+class ControllerInstrument:
+    """Hooks for the metrics of a queue and of the reconciles of its keys; these do nothing."""
+
+    def added(self) -> None:
+        """Count a key added."""
+
+    def retried(self) -> None:
+        """Count a retry of a key."""
+
+    def taken(self, waited_s: float) -> None:
+        """Record how long a key waited."""
+
+    def done(self, worked_s: float) -> None:
+        """Record how long a key was processed."""
+
+    def ended(self, result: str, took_s: float) -> None:
+        """Count a reconcile; result: success, requeue_after, error, panic."""
 
 
 class WorkQueue(Generic[K]):
@@ -43,7 +61,7 @@ class WorkQueue(Generic[K]):
     group_of: the group of a key. base_delay_s, max_delay_s: the back-off of add_rate_limited,
     doubled by each failure. new_retries: creates the rate limit for retries of one group. at_once:
     how many keys of one group are processed concurrently; 0 = no limit. clock: for metrics; the
-    clock of the event loop stands still within an iteration.
+    clock of the event loop does not move within an iteration.
     """
 
     def __init__(
@@ -68,8 +86,8 @@ class WorkQueue(Generic[K]):
         self._working_of: Counter[Hashable] = Counter()
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
-        self._causes: SharedBackOff[K] = SharedBackOff(
-            base_delay_s, min(max_delay_s, CAUSE_MAX_DELAY_S), self._send_scout
+        self._shared: SharedBackOff[K] = SharedBackOff(
+            base_delay_s, min(max_delay_s, SHARED_MAX_DELAY_S), self._send_probe
         )
         self._dependencies: dict[K, frozenset[Hashable]] = {}
         self._waiting: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
@@ -81,7 +99,7 @@ class WorkQueue(Generic[K]):
         self._timer: asyncio.Handle | None = None
         self._timer_due = 0.0
         self._closed = False
-        self.instrument: QueueInstrument = NOBODY
+        self.instrument = ControllerInstrument()
 
     @property
     def is_closed(self) -> bool:
@@ -155,17 +173,17 @@ class WorkQueue(Generic[K]):
         self.instrument.retried()
         self.add_after(key, max(delay_s, self._reserve(key)))
 
-    def blame(self, key: K, dependencies: Iterable[Hashable]) -> None:
+    def wait_for(self, key: K, dependencies: Iterable[Hashable]) -> None:
         """Let a key wait for dependencies; all keys of its group that do share one back-off."""
         shared, group = tuple(dependencies), self.group_of(key)
-        self._causes.blame(key, [(group, dependency) for dependency in shared])
+        self._shared.failed(key, [(group, dependency) for dependency in shared])
         self._wait(key, shared)
         if self._is_outdated(key):
             self.add_rate_limited(key)
 
-    def blame_itself(self, key: K) -> None:
+    def wait_alone(self, key: K) -> None:
         """Remove a key from what it shares: it fails for a reason of its own."""
-        self._causes.dropped((key,))
+        self._shared.dropped((key,))
         self._wait(key, ())
 
     def rest(self, key: K, dependencies: Iterable[Hashable]) -> None:
@@ -173,7 +191,7 @@ class WorkQueue(Generic[K]):
 
         If one did while the key was processed, it backs off by itself.
         """
-        self._causes.succeeded(key)
+        self._shared.succeeded(key)
         self._wait(key, dependencies)
         if self._is_outdated(key):
             self.add_rate_limited(key)
@@ -190,16 +208,16 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Reset the back-off of a key: it succeeded."""
         self._failures.pop(key, None)
-        self._causes.succeeded(key)
+        self._shared.succeeded(key)
         self._end_wait(key)
 
     def retry_now(self, concerns: Callable[[K], bool]) -> None:
         """Enqueue every delayed key that `concerns` matches."""
-        delayed = dict.fromkeys((*self._due, *self._causes.waiting()))
+        delayed = dict.fromkeys((*self._due, *self._shared.waiting()))
         self._retry([key for key in delayed if concerns(key)])
 
     def _retry(self, keys: Collection[K]) -> None:
-        self._causes.dropped(keys)
+        self._shared.dropped(keys)
         for key in keys:
             self._failures.pop(key, None)
             self._end_wait(key)
@@ -223,10 +241,10 @@ class WorkQueue(Generic[K]):
 
     def retry_failed(self) -> None:
         """Enqueue every key that failed the last time; scheduled ones stay delayed."""
-        failed = {*self._failures, *self._causes.waiting()}
+        failed = {*self._failures, *self._shared.waiting()}
         self.retry_now(failed.__contains__)
 
-    def _send_scout(self, key: K, delay_s: float) -> None:
+    def _send_probe(self, key: K, delay_s: float) -> None:
         """Enqueue a key after a delay, unless it is due before that anyway."""
         after_s = max(delay_s, self._reserve(key))
         due = asyncio.get_running_loop().time() + after_s
@@ -272,7 +290,7 @@ class WorkQueue(Generic[K]):
             raise
 
     def _wake_one(self) -> None:
-        """Wake the worker that waits longest: others would find nothing, and there are many."""
+        """Wake the worker that waits longest: others would get nothing, and there are many."""
         while self._takers:
             taker = self._takers.popleft()
             if not taker.done():
@@ -280,7 +298,7 @@ class WorkQueue(Generic[K]):
                 return
 
     def _next_group(self) -> Hashable | None:
-        """Return the group whose turn it is: the longest waiting one below its limit of workers."""
+        """Return the longest waiting group below its limit of workers."""
         return next(filter(self._may_have_another, self._ready), None)
 
     def _may_have_another(self, group: Hashable) -> bool:

@@ -14,7 +14,7 @@ from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.events import EVENTS_QPS
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.kube.watch_turns import WatchTurns
+from karmada_vc_agent.kube.watch_slots import WatchSlots
 
 _log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def connect(
     """
     is_thin = config.link == THIN_LINK
     shares = connection_shares()
-    turns = WatchTurns(shares.watches)
+    watch_slots = WatchSlots(shares.watches)
     of_hub = partial(
         ApiClient, "hub", credentials=hub, outage=Outage(), fence=hub_fence, is_shared=is_shared
     )
@@ -130,7 +130,7 @@ def connect(
             connections=min(THIN_REQUESTS, shares.requests) if is_thin else shares.requests,
             list_connections=1 if is_thin else shares.lists,
             timeouts=THIN if is_thin else Timeouts(),
-            turns=turns,
+            watch_slots=watch_slots,
             may_write=may_write,
         ),
         hub_urgent=hub_urgent(connections=shares.urgent),
@@ -146,7 +146,7 @@ def connect(
             burst=config.cluster_api_burst,
             connections=shares.requests,
             list_connections=shares.lists,
-            turns=turns,
+            watch_slots=watch_slots,
             may_write=may_write,
         ),
         host_urgent=host_urgent(connections=shares.urgent),

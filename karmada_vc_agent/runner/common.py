@@ -67,7 +67,7 @@ class Discoveries:
 
     def tells(self, gvk: GroupVersionKind) -> bool:
         """Return whether the host would list a kind if it served it."""
-        return self.host.tells(gvk)
+        return self.host.covers(gvk)
 
 
 @dataclass(eq=False)
@@ -130,7 +130,7 @@ class Common:
         self.contact = HubContact(config.cluster_lease_duration, self.scopes)
         self.held = HeldNamespaces(self.stores.claims)
         for client in clients.of_host():
-            client.held = self.held.by_path
+            client.refusal = self.held.refusal
         self.supervisor = Supervisor(self.metrics.part_restarted)
 
     def provide(self, part: object) -> None:

@@ -73,7 +73,7 @@ class HubPresence:
                 if self._answers_since is None:
                     self._answers_since = self._clock()
             except UnreachableError:
-                self._answers_since = None  # reported by Reachability
+                self._answers_since = None  # reported by Outage
             except (PageError, UnreadableError) as error:
                 self._answers_since = None
                 self.away = not_listed(CLUSTERS_PATH, str(error))

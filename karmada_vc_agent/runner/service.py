@@ -95,9 +95,8 @@ class Service:
         """Return what of hub or host is not listed for a while, and why, None if nothing is."""
         stores = self._common.stores
         for lists in (stores.of_hub,) if server == HUB else stores.of_host:
-            trouble = lists.trouble
-            if trouble is not None and trouble.lasts_s() >= FOLLOW_PATIENCE_S:
-                return not_listed(lists.path, trouble.reason)
+            if lists.failing_s >= FOLLOW_PATIENCE_S:
+                return not_listed(lists.path, lists.failure)
         return None
 
     def serves_from_checkpoint(self) -> bool:

@@ -1,14 +1,16 @@
-"""Instruments that count, of controllers, queues and clients (kube/instruments.py)."""
+"""Instruments that count, of controllers, queues and clients."""
 
 from collections.abc import Mapping
 
 from prometheus_client import Counter, Histogram
 
+from karmada_vc_agent.kube.connections import ClientInstrument
+from karmada_vc_agent.kube.work_queue import ControllerInstrument
 from karmada_vc_agent.telemetry.metrics import Metrics
 
 
-class ControllerMeter:
-    """A ControllerInstrument and the QueueInstrument of its queue (kube/instruments.py)."""
+class ControllerMeter(ControllerInstrument):
+    """Counts the reconciles of one controller, and the keys of its queue."""
 
     RESULTS = ("success", "requeue_after", "error", "panic")
 
@@ -52,8 +54,8 @@ class ControllerMeter:
         self._work_time.observe(worked_s)
 
 
-class ClientMeter:
-    """A ClientInstrument for one API server (kube/instruments.py).
+class ClientMeter(ClientInstrument):
+    """Counts the requests to one API server.
 
     server: hub or host. host: its address, the label that client-go uses.
     """

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
+from karmada_vc_agent.cluster.held_namespaces import HeldError
 from karmada_vc_agent.cluster.hub_clusters import digest
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
@@ -25,7 +26,6 @@ from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ApiError,
     ConflictError,
-    HeldError,
 )
 from karmada_vc_agent.kube.retries import retry_on_conflict
 from karmada_vc_agent.model.domain import (

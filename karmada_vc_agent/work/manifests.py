@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from karmada_vc_agent.cluster.held_namespaces import HeldError
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import (
     ApiError,
-    HeldError,
     NotServedError,
     UnreadableError,
     UnwritableError,

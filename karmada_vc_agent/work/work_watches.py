@@ -12,7 +12,6 @@ from karmada_vc_agent.cluster.shapes import WorkShape
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.first_lists import Trouble
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
@@ -86,10 +85,10 @@ class WorkWatches:
         self.stop(cluster)
         self.start(cluster)
 
-    def trouble(self, cluster: str) -> Trouble | None:
-        """Return why the Works of a virtual cluster are not followed, None if they are."""
+    def failing_s(self, cluster: str) -> float:
+        """Return for how long the Works of a virtual cluster are not followed, 0 if they are."""
         reflector = self._reflectors.get("" if cluster in self._covered else cluster)
-        return reflector.trouble if reflector is not None else None
+        return reflector.failing_s if reflector is not None else 0.0
 
     async def run(self) -> None:
         """Watch what was started until cancelled; go on with what an earlier run began."""

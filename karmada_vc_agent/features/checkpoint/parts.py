@@ -37,9 +37,7 @@ class CheckpointParts:
         hub = common.clients.hub_urgent
 
         def failing_s(name: str) -> float:
-            of_hub = common.stores.of_hub
-            trouble = works.watches.trouble(name) if name else of_hub.trouble
-            return trouble.lasts_s() if trouble is not None else 0.0
+            return works.watches.failing_s(name) if name else common.stores.of_hub.failing_s
 
         self._names, self._clusters = common.virtual_clusters, clusters
         self._outdated = checkpoint.outdated

@@ -187,7 +187,7 @@ class PolicyStatusController:
             return Requeue(LOOK_AGAIN_S)
         found = _Finding()
         if VALIDATING not in versions:
-            if not self._discovery.tells(_POLICY):
+            if not self._discovery.covers(_POLICY):
                 raise RetryError(f"the host does not say whether it serves {GROUP}")
             found.everywhere.append(_NOT_SERVED)
         else:

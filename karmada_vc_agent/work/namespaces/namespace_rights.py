@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from cachetools import LRUCache
 
+from karmada_vc_agent.cluster.held_namespaces import HeldError
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
@@ -19,7 +20,6 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ForbiddenError,
-    HeldError,
     InvalidError,
     NotServedError,
 )

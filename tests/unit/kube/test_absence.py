@@ -52,11 +52,11 @@ async def test_page_empties_no_store(
     host.end_watches()
     await asyncio.sleep(LONG_S)
     assert (len(store), store.is_synced) == (1, True)
-    assert reflector.trouble is not None
-    assert LONG_S / 2 < reflector.trouble.lasts_s() <= LONG_S
+    assert reflector.failure
+    assert LONG_S / 2 < reflector.failing_s <= LONG_S
     host.clear_faults()
     await asyncio.sleep(LONG_S)
-    assert reflector.trouble is None
+    assert not reflector.failure
     host.remove(f"{IN_NAMESPACE}/w")
     await asyncio.sleep(LONG_S)
     assert len(store) == 0, "what the server reports counts again"

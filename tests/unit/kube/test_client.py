@@ -10,7 +10,7 @@ import pytest
 
 from karmada_vc_agent.kube import client as client_module
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.connections import Timeouts
+from karmada_vc_agent.kube.connections import ClientInstrument, Timeouts
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -27,8 +27,8 @@ from karmada_vc_agent.kube.errors import (
     UnauthorizedError,
     UnreachableError,
     UnwritableError,
-    cause_of,
     error_from_answer,
+    reason_of,
 )
 from karmada_vc_agent.kube.outage import Outage
 from karmada_vc_agent.kube.permissions import LASTS_S, Denials
@@ -115,11 +115,11 @@ def test_answer_without_a_body_still_has_a_message() -> None:
 @pytest.mark.parametrize("tls", ["default", "True", "<ssl.SSLContext object at 0x7faeb85409e0>"])
 def test_cause_of_a_failure_does_not_show_the_tls_of_the_client(tls: str) -> None:
     error = OSError(f"Cannot connect to host 127.0.0.1:9 ssl:{tls} [Connect call failed]")
-    assert cause_of(error) == "cannot connect to 127.0.0.1:9 [Connect call failed]"
+    assert reason_of(error) == "cannot connect to 127.0.0.1:9 [Connect call failed]"
 
 
 def test_cause_of_a_failure_without_words_is_its_kind() -> None:
-    assert cause_of(TimeoutError()) == "TimeoutError"
+    assert reason_of(TimeoutError()) == "TimeoutError"
 
 
 def test_refusal_that_is_no_text_is_an_error_all_the_same() -> None:
@@ -537,8 +537,8 @@ async def test_token_that_cannot_be_read_makes_the_server_unreachable(
         await client.get(NAMESPACES)
 
 
-class Listener:
-    """A ClientInstrument that writes down what it hears."""
+class Listener(ClientInstrument):
+    """An instrument that writes down what it hears."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, ...]] = []

@@ -15,7 +15,7 @@ from karmada_vc_agent.kube.controller import (
     RetryError,
 )
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
-from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.kube.work_queue import ControllerInstrument, WorkQueue
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import namespace
 from tests.fakes.virtual_time import let_others_run
@@ -209,7 +209,7 @@ async def test_controller_tells_how_each_reconcile_ended(
 ) -> None:
     heard: list[str] = []
 
-    class Listener:
+    class Listener(ControllerInstrument):
         def ended(self, result: str, took_s: float) -> None:
             assert took_s >= 0
             heard.append(result)

@@ -165,9 +165,9 @@ async def test_group_that_does_not_answer_makes_the_list_incomplete(
     discovery = Discovery(client)
     served = await discovery.refresh()
     assert not served.is_complete
-    assert not discovery.tells(DEPLOYMENT)
-    assert not discovery.tells(DEPLOYMENT._replace(version="v2"))
-    assert discovery.tells(NAMESPACE)
+    assert not discovery.covers(DEPLOYMENT)
+    assert not discovery.covers(DEPLOYMENT._replace(version="v2"))
+    assert discovery.covers(NAMESPACE)
     assert NAMESPACE in served.by_kind
 
 

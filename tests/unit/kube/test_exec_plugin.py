@@ -1,4 +1,4 @@
-"""ExecPlugin and ExecUser: what a plugin gives, when it runs again, and what ends it."""
+"""run_plugin and ExecUser: what a plugin gives, when it runs again, and what ends it."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import yaml
 from karmada_vc_agent.kube import exec_plugin
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
-from karmada_vc_agent.kube.exec_plugin import ExecPlugin, PluginError
+from karmada_vc_agent.kube.exec_plugin import ExecCredential, PluginError, run_plugin
 from karmada_vc_agent.kube.exec_user import ExecUser
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
 from tests.fakes.authority import Authority, kubeconfig
@@ -50,8 +50,8 @@ class Program:
         self.gives(**pair, **status)
         return chain
 
-    def plugin(self, **spec: Any) -> ExecPlugin:
-        return ExecPlugin(
+    def run(self, **spec: Any) -> ExecCredential:
+        return run_plugin(
             {"apiVersion": VERSION, "command": "./plugin", "interactiveMode": "Never"} | spec,
             {"server": "https://hub.example:6443", "certificate-authority-data": "Q0E="},
             self.folder,
@@ -90,7 +90,7 @@ def test_plugin_is_told_of_its_cluster_and_gets_its_environment(program: Program
         '"$(printf %s "$1$OWN$KUBERNETES_EXEC_INFO" | tr -d \'" \')"'
     )
     spec = {"args": ["-x"], "env": [{"name": "OWN", "value": "y"}], "provideClusterInfo": True}
-    token = program.plugin(**spec).run().token
+    token = program.run(**spec).token
     assert token is not None
     assert token.startswith("-xy{apiVersion:client.authentication.k8s.io/v1,kind:ExecCredential")
     assert "spec:{interactive:false,cluster:{server:https://hub.example:6443" in token
@@ -105,7 +105,7 @@ def test_plugin_that_hangs_is_ended_with_what_it_started(
     started = time.monotonic()
     told = "its plugin plugin did not answer within 0.5 s and was ended; install it anew"
     with pytest.raises(PluginError, match=told):
-        program.plugin(installHint="install it anew").run()
+        program.run(installHint="install it anew")
     assert time.monotonic() - started < 5.0
     child = int((program.folder / "child").read_text())
     while _is_alive(child):
@@ -130,7 +130,7 @@ def test_plugin_that_hangs_is_ended_with_what_it_started(
 def test_plugin_that_gives_nothing_says_why(program: Program, text: str, problem: str) -> None:
     program.write(text)
     with pytest.raises(PluginError, match=problem):
-        program.plugin().run()
+        program.run()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_plugin_that_gives_nothing_says_why(program: Program, text: str, problem
         ({"command": "/nowhere/plugin"}, "cannot be run: .*No such file"),
         ({"command": ""}, "exec.command is not set"),
         ({"apiVersion": "v1alpha1"}, 'exec.apiVersion is "v1alpha1", must be'),
-        ({"interactiveMode": "Always"}, "there is no terminal"),
+        ({"interactiveMode": "Always"}, "needs a terminal"),
     ],
 )
 def test_plugin_that_cannot_be_run_says_why(
@@ -147,12 +147,12 @@ def test_plugin_that_cannot_be_run_says_why(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(PluginError, match=problem):
-        program.plugin(**spec).run()
+        program.run(**spec)
 
 
 def test_certificate_is_outdated_before_it_ends(program: Program, wall: Wall) -> None:
     program.gives_certificate(timedelta(hours=1))
-    user = ExecUser(program.plugin(), wall)
+    user = ExecUser(program.run, wall)
     assert user.token() is None
     assert user.certificate is not None
     wall.now += timedelta(minutes=54)
@@ -163,7 +163,7 @@ def test_certificate_is_outdated_before_it_ends(program: Program, wall: Wall) ->
 
 def test_plugin_says_that_its_certificate_ends_earlier(program: Program, wall: Wall) -> None:
     program.gives_certificate(timedelta(hours=1), expirationTimestamp="2026-01-01T00:01:00Z")
-    user = ExecUser(program.plugin(), wall)
+    user = ExecUser(program.run, wall)
     wall.now += timedelta(seconds=47)
     assert not user.is_outdated()
     wall.now += timedelta(seconds=2)
@@ -172,7 +172,7 @@ def test_plugin_says_that_its_certificate_ends_earlier(program: Program, wall: W
 
 def test_certificate_that_the_server_rejects_is_outdated(program: Program, wall: Wall) -> None:
     program.gives_certificate(timedelta(hours=1))
-    user = ExecUser(program.plugin(), wall)
+    user = ExecUser(program.run, wall)
     user.suspect()
     assert not user.is_outdated(), "it is just there: not again and again"
     wall.now += timedelta(seconds=10)
@@ -182,14 +182,14 @@ def test_certificate_that_the_server_rejects_is_outdated(program: Program, wall:
 def test_expired_certificate_is_none(program: Program, wall: Wall) -> None:
     program.gives_certificate(-timedelta(hours=1))
     with pytest.raises(PluginError, match="that expired at 2025-12-31T23:00:00Z"):
-        ExecUser(program.plugin(), wall)
+        ExecUser(program.run, wall)
 
 
 def test_token_is_never_outdated_and_runs_the_plugin_by_itself(
     program: Program, wall: Wall
 ) -> None:
     program.gives(token="first", expirationTimestamp="2026-01-01T01:00:00Z")
-    user = ExecUser(program.plugin(), wall)
+    user = ExecUser(program.run, wall)
     assert user.token() == "first"
     program.gives(token="second", expirationTimestamp="2026-01-01T02:00:00Z")
     assert user._renewed(False) is None

@@ -2,10 +2,11 @@
 
 import pytest
 
-from karmada_vc_agent.kube.errors import ForbiddenError, HeldError, KubeError, UnreachableError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
 from karmada_vc_agent.kube.for_each import for_each
 
-HELD = HeldError("edge", "audit")
+HELD = ForbiddenError(403, "Held", "audit")
+HELD.is_intended = True
 DENIED = ForbiddenError(403, "Forbidden", "no")
 OUTAGE = UnreachableError("no answer")
 

@@ -232,7 +232,7 @@ def test_file_of_another_kind_is_told_with_what_it_is_and_what_is_expected(
         read_kubeconfig(path, "main")
     text = str(raised.value)
     assert text.startswith(f"{path}: {told}")
-    assert text.endswith("; want a file of kind Config, with clusters, contexts and users")
+    assert text.endswith("; expected a file of kind Config, with clusters, contexts and users")
 
 
 def test_kind_of_a_kubeconfig_may_be_written_down(config: Kubeconfig) -> None:

@@ -424,7 +424,7 @@ LINE = "example.org/line"
 
 def of_line(client: ApiClient, identity: str, line: str = LINE) -> LeaderElection:
     clock = asyncio.get_running_loop().time
-    return LeaderElection(client, "agents", "agent", identity, TIMES, clock, line=line)
+    return LeaderElection(client, "agents", "agent", identity, TIMES, clock, lineage=line)
 
 
 async def lead_once(made: LeaderElection) -> None:

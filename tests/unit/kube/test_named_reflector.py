@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.named_reflector import NamedReflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.watch_turns import WatchTurns
+from karmada_vc_agent.kube.watch_slots import WatchSlots
 from karmada_vc_agent.model.objects import Object, copy_object, dig
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer, Request
@@ -220,7 +220,7 @@ async def test_refusal_is_logged_once_for_each_and_ends(
 async def test_names_take_turns_where_there_are_few_files(host: FakeApiServer) -> None:
     names = ["a", "b", "c", "d"]
     host.seed(*(node(name) for name in names))
-    client = host.client("host", turns=WatchTurns(2))
+    client = host.client("host", watch_slots=WatchSlots(2))
     try:
         async with following(client, *names) as followed:
             await asyncio.sleep(20.0)

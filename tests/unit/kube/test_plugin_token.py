@@ -10,14 +10,14 @@ from tests.fakes.virtual_time import Clock
 
 
 class Plugin:
-    """Counts its tokens; `anew` of each time it was asked."""
+    """Counts its tokens; `force` of each time it was asked."""
 
     def __init__(self) -> None:
         self.asked: list[bool] = []
         self.fails = False
 
-    def __call__(self, anew: bool) -> str | None:
-        self.asked.append(anew)
+    def __call__(self, force: bool) -> str | None:
+        self.asked.append(force)
         if self.fails:
             raise ValueError("out of order")
         return f"token {len(self.asked)}"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from karmada_vc_agent.kube import flows
-from karmada_vc_agent.kube.rate_limit import FairRate, TokenBucket
+from karmada_vc_agent.kube.rate_limit import TokenBucket
 from tests.fakes.virtual_time import Clock
 
 
@@ -53,7 +53,7 @@ async def test_waiting_takes_the_time_of_the_rate() -> None:
 
 async def test_flows_get_tokens_in_turns() -> None:
     loop = asyncio.get_running_loop()
-    rate, passed = FairRate(10.0, 1, loop.time), list[tuple[str, float]]()
+    rate, passed = TokenBucket(10.0, 1, loop.time), list[tuple[str, float]]()
 
     async def wait(flow: str) -> None:
         await flows.run(flow, rate.wait)
@@ -69,7 +69,7 @@ async def test_flows_get_tokens_in_turns() -> None:
 
 async def test_the_agent_itself_does_not_wait_for_the_turns_of_many_flows() -> None:
     loop = asyncio.get_running_loop()
-    rate = FairRate(10.0, 1, loop.time)
+    rate = TokenBucket(10.0, 1, loop.time)
     others = [asyncio.ensure_future(flows.run(f"f{each}", rate.wait)) for each in range(1000)]
     await asyncio.sleep(1.0)
     for _ in range(5):
@@ -80,7 +80,7 @@ async def test_the_agent_itself_does_not_wait_for_the_turns_of_many_flows() -> N
 
 
 async def test_rate_without_limit_waits_for_nothing() -> None:
-    rate = FairRate(0.0, 1, asyncio.get_running_loop().time)
+    rate = TokenBucket(0.0, 1, asyncio.get_running_loop().time)
     for _ in range(100):
         await rate.wait()
     assert asyncio.get_running_loop().time() == 1000.0

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 from karmada_vc_agent.kube import first_lists
-from karmada_vc_agent.kube import listing as module
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.listing import FIRST_PAGE, PAGE_SIZE
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
@@ -104,7 +104,7 @@ async def test_what_is_there_is_listed_and_what_comes_is_watched(
 
 
 async def test_long_list_comes_in_pages(host: FakeApiServer, client: ApiClient) -> None:
-    count = 2 * module.PAGE_SIZE + 1
+    count = 2 * PAGE_SIZE + 1
     host.seed(*(config_map(f"m{number}") for number in range(count)))
     async with reflecting(client) as store:
         assert len(store) == count
@@ -115,21 +115,21 @@ async def test_long_list_comes_in_pages(host: FakeApiServer, client: ApiClient) 
 async def test_change_between_pages_is_seen_by_the_watch(
     host: FakeApiServer, client: ApiClient
 ) -> None:
-    host.seed(*(config_map(f"m{number:04}") for number in range(module.PAGE_SIZE + 1)))
+    host.seed(*(config_map(f"m{number:04}") for number in range(PAGE_SIZE + 1)))
     host.before("GET", PATH, lambda: None)
     host.before("GET", PATH, lambda: host.seed(config_map("m0000", "2")), times=2)
     async with reflecting(client) as store:
         await until(lambda: value_of(store, "m0000") == "2")
-        assert len(store) == module.PAGE_SIZE + 1
+        assert len(store) == PAGE_SIZE + 1
 
 
 async def test_list_goes_on_after_an_outage_with_the_page_it_was_at(
     host: FakeApiServer, client: ApiClient
 ) -> None:
-    host.seed(*(config_map(f"m{number:04}") for number in range(module.FIRST_PAGE + 1)))
+    host.seed(*(config_map(f"m{number:04}") for number in range(FIRST_PAGE + 1)))
     cut = FaultOnSecondPage(host)
     async with reflecting(client) as store:
-        assert len(store) == module.FIRST_PAGE + 1
+        assert len(store) == FIRST_PAGE + 1
     asked = [r.query for r in host.asked("GET", PATH) if not r.is_watch]
     assert cut.done
     assert [("continue" in query) for query in asked] == [False, True, True]
@@ -138,17 +138,17 @@ async def test_list_goes_on_after_an_outage_with_the_page_it_was_at(
 async def test_page_that_falls_silent_is_asked_for_with_fewer_objects(
     host: FakeApiServer, client: ApiClient
 ) -> None:
-    host.seed(*(config_map(f"m{number:04}") for number in range(module.FIRST_PAGE)))
+    host.seed(*(config_map(f"m{number:04}") for number in range(FIRST_PAGE)))
     released = host.hold("GET", PATH)
     async with reflecting(client) as store:
-        assert len(store) == module.FIRST_PAGE
+        assert len(store) == FIRST_PAGE
     released.set()
     limits = [r.query["limit"] for r in host.asked("GET", PATH) if not r.is_watch]
-    assert limits[:2] == [str(module.FIRST_PAGE), str(module.FIRST_PAGE // 2)]
+    assert limits[:2] == [str(FIRST_PAGE), str(FIRST_PAGE // 2)]
 
 
 async def test_list_whose_pages_expire_starts_over(host: FakeApiServer, client: ApiClient) -> None:
-    host.seed(*(config_map(f"m{number}") for number in range(module.PAGE_SIZE + 1)))
+    host.seed(*(config_map(f"m{number}") for number in range(PAGE_SIZE + 1)))
 
     def change_and_compact() -> None:
         if lists(host) == 2:
@@ -157,7 +157,7 @@ async def test_list_whose_pages_expire_starts_over(host: FakeApiServer, client: 
 
     host.before("GET", PATH, change_and_compact, times=2)
     async with reflecting(client) as store:
-        assert len(store) == module.PAGE_SIZE + 2
+        assert len(store) == PAGE_SIZE + 2
     assert lists(host) == 4
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
-from karmada_vc_agent.kube.instruments import Nobody
+from karmada_vc_agent.kube.connections import ClientInstrument
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
@@ -20,7 +20,7 @@ PATH = "/api/v1/configmaps"
 DEEP = b'{"a":' * 3000 + b"1" + b"}" * 3000
 
 
-class Listener(Nobody):
+class Listener(ClientInstrument):
     """Keeps what is unreadable now, and counts faults."""
 
     def __init__(self) -> None:

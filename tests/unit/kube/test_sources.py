@@ -60,7 +60,7 @@ async def test_change_retries_what_waits_for_it_or_nothing() -> None:
     retries.connect(queue)
     keys: dict[Hashable, Key] = {"hook": ("a", "1"), "kind": ("b", "1")}
     for dependency, key in keys.items():
-        queue.blame(key, [dependency])
+        queue.wait_for(key, [dependency])
     told.emit(set())
     assert await ready(queue) == []
     told.emit({"kind"})

@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.kube.rate_limit import TokenBucket
-from karmada_vc_agent.kube.work_queue import QueueClosedError, WorkQueue
+from karmada_vc_agent.kube.work_queue import (
+    ControllerInstrument,
+    QueueClosedError,
+    WorkQueue,
+)
 from tests.fakes.virtual_time import VirtualTimeLoop, let_others_run
 
 
@@ -259,7 +263,7 @@ async def test_retry_failed_leaves_what_is_only_due() -> None:
     queue.add_after("periodic", 100.0)
     queue.add_rate_limited("failed")
     queue.add("waits for a cause")
-    queue.blame(await queue.take(), ["a cause"])
+    queue.wait_for(await queue.take(), ["a cause"])
     queue.done("waits for a cause")
     queue.add_rate_limited("fared well again")
     queue.forget("fared well again")
@@ -397,8 +401,8 @@ def test_no_key_is_lost_or_worked_on_twice_at_once(steps: list[tuple[Any, ...]])
         runner.run(play())
 
 
-class Listener:
-    """A QueueInstrument that writes down what it hears."""
+class Listener(ControllerInstrument):
+    """An instrument that writes down what it hears."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -465,7 +469,7 @@ async def test_change_that_many_keys_of_a_cause_wait_for_takes_no_retries_from_t
     )
     keys = [f"a{number}" for number in range(100)]
     for key in keys:
-        queue.blame(key, ["a"])
+        queue.wait_for(key, ["a"])
     queue.changed({"a"})
     assert await work_off(queue) == keys
     queue.add_rate_limited("a0")
@@ -479,7 +483,7 @@ async def test_keys_whose_cause_ended_take_one_retry_each_from_the_limit() -> No
         lambda key: key[0], 1.0, 10.0, lambda: TokenBucket(0.1, 60, clock)
     )
     for number in range(50):
-        queue.blame(f"a{number}", ["a"])
+        queue.wait_for(f"a{number}", ["a"])
     for _ in range(50):
         key = await queue.take()
         queue.forget(key)
@@ -527,12 +531,12 @@ async def test_keys_of_one_cause_share_one_back_off() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     keys = [f"a{number}" for number in range(200)]
     for key in keys:
-        queue.blame(key, ["no such kind"])
+        queue.wait_for(key, ["no such kind"])
     looked: list[tuple[str, float]] = []
     while elapsed_s() < 60:
         key = await queue.take()
         looked.append((key, elapsed_s()))
-        queue.blame(key, ["no such kind"])
+        queue.wait_for(key, ["no such kind"])
         queue.done(key)
     assert [at for _, at in looked] == [1, 3, 7, 15, 25, 35, 45, 55, 65]
     assert len({key for key, _ in looked}) >= len(looked) - 1
@@ -541,8 +545,8 @@ async def test_keys_of_one_cause_share_one_back_off() -> None:
 async def test_change_brings_all_keys_that_wait_for_it_at_once() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     for key in ("a1", "a2", "a3"):
-        queue.blame(key, ["kind"])
-    queue.blame("b1", ["webhook"])
+        queue.wait_for(key, ["kind"])
+    queue.wait_for("b1", ["webhook"])
     queue.changed({"kind"})
     assert await work_off(queue) == ["a1", "a2", "a3"]
     assert elapsed_s() == 0
@@ -551,7 +555,7 @@ async def test_change_brings_all_keys_that_wait_for_it_at_once() -> None:
 async def test_scout_that_fares_well_brings_the_others_a_few_at_a_time() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     for number in range(100):
-        queue.blame(f"a{number}", ["right"])
+        queue.wait_for(f"a{number}", ["right"])
     taken = []
     for _ in range(100):
         key = await queue.take()
@@ -565,13 +569,13 @@ async def test_scout_that_fares_well_brings_the_others_a_few_at_a_time() -> None
 async def test_key_that_went_well_while_its_cause_holds_brings_few_of_the_others() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     for number in range(100):
-        queue.blame(f"a{number}", ["right"])
+        queue.wait_for(f"a{number}", ["right"])
     queue.forget("a50")
     taken = 0
     while elapsed_s() < 0.5:
         key = await queue.take()
         taken += elapsed_s() < 0.5
-        queue.blame(key, ["right"])
+        queue.wait_for(key, ["right"])
         queue.done(key)
     assert taken == 2
 
@@ -579,7 +583,7 @@ async def test_key_that_went_well_while_its_cause_holds_brings_few_of_the_others
 async def test_retry_now_brings_keys_that_wait_for_a_cause() -> None:
     queue = new_queue()
     for key in ("a1", "a2", "b1"):
-        queue.blame(key, ["kind"])
+        queue.wait_for(key, ["kind"])
     queue.retry_now(lambda key: key.startswith("a"))
     assert await work_off(queue) == ["a1", "a2"]
 
@@ -605,7 +609,7 @@ async def _no_key_is_lost(steps: list[tuple[str, str, list[str]]]) -> None:
     for what, key, causes in steps:
         match what:
             case "blame" if causes:
-                queue.blame(key, causes)
+                queue.wait_for(key, causes)
                 owed.add(key)
             case "forget":
                 queue.forget(key)

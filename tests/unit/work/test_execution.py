@@ -394,7 +394,7 @@ async def test_kind_that_is_served_elsewhere_is_looked_for_again(world: World) -
         await reconcile(world)
     assert applied(world)["message"].endswith("the server could not find the requested resource")
     gvk = GroupVersionKind("", "v1", "ConfigMap")
-    assert raised.value.causes == (kind_of(gvk),)
+    assert raised.value.dependencies == (kind_of(gvk),)
     await reconcile(world)
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
     assert world.host.find(SETTINGS)

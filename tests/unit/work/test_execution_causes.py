@@ -60,7 +60,7 @@ async def blamed(world: World) -> RetryError:
 async def test_kind_that_is_not_served_is_a_cause(world: World) -> None:
     given(world, gadget(), gadget("h"))
     error = await blamed(world)
-    assert error.causes == (kind_of(GADGET),)
+    assert error.dependencies == (kind_of(GADGET),)
     assert not error.is_own
 
 
@@ -68,7 +68,7 @@ async def test_what_is_about_one_work_is_no_cause(world: World) -> None:
     given(world, gadget(), config_map("c"))
     world.host.fail(422, method="POST", path=CONFIG_MAPS)
     error = await blamed(world)
-    assert error.causes == (kind_of(GADGET),)
+    assert error.dependencies == (kind_of(GADGET),)
     assert error.is_own
 
 
@@ -88,7 +88,7 @@ async def test_missing_right_is_a_cause_but_a_quota_is_not(
     given(world, config_map("c"))
     world.host.fail(403, method="POST", path=CONFIG_MAPS, message=message)
     error = await blamed(world)
-    assert error.causes == expected
+    assert error.dependencies == expected
     assert error.is_own == (not expected)
 
 
@@ -96,7 +96,7 @@ async def test_cluster_that_is_not_ready_is_a_cause(world: World) -> None:
     world.register(ready="False")
     given(world, config_map("c"))
     error = await blamed(world)
-    assert error.causes == ("branch-a",)
+    assert error.dependencies == ("branch-a",)
 
 
 class Silent:
@@ -190,7 +190,7 @@ async def test_hook_that_does_not_answer_is_a_cause(world: World) -> None:
     world.levels.append(silent)
     given(world, config_map("c"))
     error = await blamed(world)
-    assert error.causes == (dependencies.HookDependency("branch-a", "silent"),)
+    assert error.dependencies == (dependencies.HookDependency("branch-a", "silent"),)
     assert not error.is_own
 
 

@@ -121,4 +121,4 @@ async def test_annotation_on_a_namespace_that_is_not_claimed_holds_nothing(world
     namespace = objects.namespace("agents", annotations={HOLD_ANNOTATION: "true"})
     world.host.seed(namespace)
     world.look()
-    assert world.parts.common.held.by_path("/api/v1/namespaces/agents/secrets/x") is None
+    assert world.parts.common.held.refusal("/api/v1/namespaces/agents/secrets/x") is None

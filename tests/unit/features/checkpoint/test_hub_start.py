@@ -41,7 +41,7 @@ async def checking() -> AsyncIterator[asyncio.Task[None]]:
 def election(scene: Scene, identity: str) -> LeaderElection:
     clock = asyncio.get_running_loop().time
     return LeaderElection(
-        scene.client, "agents", "agent", identity, ElectionTimes(), clock, line=LINE
+        scene.client, "agents", "agent", identity, ElectionTimes(), clock, lineage=LINE
     )
 
 

@@ -1,4 +1,4 @@
-"""A queue whose turns alternate, each with one item at a time in progress."""
+"""A queue that flows share fairly, each with one item at a time in progress."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class TurnQueue(Generic[T]):
-    """Items that wait, in order within their turn. most: of all turns; most_of_one: of each."""
+class FairQueue(Generic[T]):
+    """Items that wait, in order within their flow. most: of all flows; most_of_one: of each."""
 
     def __init__(self, most: int, most_of_one: int) -> None:
         self._most = most
@@ -22,38 +22,38 @@ class TurnQueue(Generic[T]):
     def __len__(self) -> int:
         return self._length
 
-    def try_add(self, turn: Hashable, item: T) -> bool:
-        """Add an item unless there are too many already, in total or in this turn."""
-        items = self._waiting.get(turn, ())
+    def try_add(self, flow: Hashable, item: T) -> bool:
+        """Add an item unless there are too many already, in total or in this flow."""
+        items = self._waiting.get(flow, ())
         if self._length >= self._most or len(items) >= self._most_of_one:
             return False
-        self._waiting.setdefault(turn, deque()).append(item)
+        self._waiting.setdefault(flow, deque()).append(item)
         self._length += 1
         self._has_changed.set()
         return True
 
     def pop(self) -> tuple[Hashable, T] | None:
-        """Return the next item and its turn, None if there is none; `done` must follow."""
-        turn = next((turn for turn in self._waiting if turn not in self._busy), None)
-        if turn is None:
+        """Return the next item and its flow, None if there is none; `done` must follow."""
+        flow = next((flow for flow in self._waiting if flow not in self._busy), None)
+        if flow is None:
             return None
-        items = self._waiting[turn]
+        items = self._waiting[flow]
         item = items.popleft()
         self._length -= 1
-        self._busy.add(turn)
+        self._busy.add(flow)
         if items:
-            self._waiting.move_to_end(turn)
+            self._waiting.move_to_end(flow)
         else:
-            del self._waiting[turn]
-        return turn, item
+            del self._waiting[flow]
+        return flow, item
 
-    def done(self, turn: Hashable) -> None:
-        """Let another item of a turn be returned."""
-        self._busy.discard(turn)
+    def done(self, flow: Hashable) -> None:
+        """Let another item of a flow be returned."""
+        self._busy.discard(flow)
         self._has_changed.set()
 
     async def wait(self) -> None:
         """Wait until `pop` returns an item."""
-        while all(turn in self._busy for turn in self._waiting):
+        while all(flow in self._busy for flow in self._waiting):
             self._has_changed.clear()
             await self._has_changed.wait()

@@ -1,11 +1,11 @@
-"""WatchTurns: never more at once than may be, and everybody's turn comes."""
+"""WatchSlots: never more at once than may be, and everybody's turn comes."""
 
 import asyncio
 
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.watch_turns import TURN_S, WatchTurns
+from karmada_vc_agent.kube.watch_slots import OPEN_AT_LEAST_S, WatchSlots
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import config_map, namespace
@@ -15,7 +15,7 @@ NAMESPACES = "/api/v1/namespaces"
 
 
 async def test_turns_are_never_more_than_may_be_and_each_comes() -> None:
-    turns = WatchTurns(2)
+    turns = WatchSlots(2)
     held = most = 0
     came: list[int] = []
 
@@ -35,25 +35,25 @@ async def test_turns_are_never_more_than_may_be_and_each_comes() -> None:
     await asyncio.wait(tasks[:4])
     assert came == [0, 1, 2, 3, 4, 5]
     assert most == 2
-    assert asyncio.get_running_loop().time() - started == 2 * TURN_S
+    assert asyncio.get_running_loop().time() - started == 2 * OPEN_AT_LEAST_S
     assert not any(task.done() for task in tasks[4:]), "nobody waits for their turns"
     for task in tasks[4:]:
         task.cancel()
 
 
 async def test_nobody_is_closed_where_there_is_room() -> None:
-    turns = WatchTurns(2)
+    turns = WatchSlots(2)
     async with turns.take() as one, turns.take() as two:
-        await asyncio.sleep(100 * TURN_S)
+        await asyncio.sleep(100 * OPEN_AT_LEAST_S)
         assert not one.is_over
         assert not two.is_over
 
 
 async def test_turn_that_ends_before_its_watch_is_open_closes_it_then() -> None:
-    turns = WatchTurns(1)
+    turns = WatchSlots(1)
     async with turns.take() as turn:
         other = asyncio.ensure_future(_hold(turns))
-        await asyncio.sleep(2 * TURN_S)
+        await asyncio.sleep(2 * OPEN_AT_LEAST_S)
         assert turn.is_over
         closed: list[bool] = []
         turn.opened(lambda: closed.append(True))
@@ -61,13 +61,13 @@ async def test_turn_that_ends_before_its_watch_is_open_closes_it_then() -> None:
     await other
 
 
-async def _hold(turns: WatchTurns) -> None:
+async def _hold(turns: WatchSlots) -> None:
     async with turns.take():
         pass
 
 
 async def test_reflectors_that_take_turns_miss_nothing(host: FakeApiServer) -> None:
-    client = host.client(turns=WatchTurns(1))
+    client = host.client(watch_slots=WatchSlots(1))
     host.seed(namespace("edge"))
     stores: dict[str, Store[Object]] = {
         path: Store(RawCodec()) for path in (CONFIG_MAPS, NAMESPACES)
