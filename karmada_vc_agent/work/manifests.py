@@ -2,7 +2,7 @@
 
     translate once -> its strategy -> live -> merge -> retain -> assert placement -> decide -> write
 
-The result of the translation selects one of apply/strategies; the steps between `live` and
+The result of the translation selects the strategy (strategies.py); the steps between `live` and
 `write` are the same for all (host_objects.py).
 """
 
@@ -36,7 +36,7 @@ from karmada_vc_agent.work.noted_objects import NotedObjects
 from karmada_vc_agent.work.rules.apply_plan import Foreign
 from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies.choice import Strategies
+from karmada_vc_agent.work.strategies import Strategies
 from karmada_vc_agent.work.target import Target, WorkManifest
 from karmada_vc_agent.work.translator import ContextFor, Translator
 from karmada_vc_agent.work.window_gate import Waiting, WindowGate
@@ -89,8 +89,10 @@ class Manifests:
     ) -> None:
         self._namespaces = namespaces
         self._host_objects = host_objects
-        strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
-        self._translator = Translator(kinds.find, context_for, strategies.of)
+        self._strategies = Strategies(
+            host_objects, shared_objects, namespaces, shared_names, lost_node
+        )
+        self._translator = Translator(kinds.find, context_for)
         self._kinds = kinds
         self.context_for = context_for
         self._shared_names = shared_names
@@ -164,7 +166,7 @@ class Manifests:
     async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
         if target.depends_on_claims:
             self._depending_on_claims[target.work] = None
-        applied = await target.strategy.apply(target)
+        applied = await self._strategies.apply(target)
         if isinstance(applied, Foreign):
             return conflict(target.vc, target.manifest)
         if applied is None:
@@ -198,7 +200,7 @@ class Manifests:
         Also for a manifest that is now refused. Raises KubeError.
         """
         target = await self._translator.locate(item)
-        return target.strategy.cached(target) if target is not None else None
+        return self._strategies.cached(target) if target is not None else None
 
     async def others(self, item: WorkManifest) -> set[str] | Failure:
         """Return the other Works that wrote the object of a manifest, also deleted ones.
@@ -236,7 +238,7 @@ class Manifests:
                 return target
             for each in target.objects:
                 self._owned.settled(target.vc.name, each.host_key)
-            await target.strategy.remove(target, preserve=preserve)
+            await self._strategies.remove(target, preserve=preserve)
         except _FAILURES as error:
             return self._failure(item, error)
         return None

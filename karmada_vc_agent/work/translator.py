@@ -13,23 +13,20 @@ from karmada_vc_agent.translation.restore import names_of, restore_text
 from karmada_vc_agent.translation.shape import malformed_frame
 from karmada_vc_agent.translation.translate import Converted, HostObject, Skipped, translate
 from karmada_vc_agent.work.failure import Failure, not_served, refused
-from karmada_vc_agent.work.target import Strategy, Target, WorkManifest
+from karmada_vc_agent.work.strategies import strategy_of
+from karmada_vc_agent.work.target import Target, WorkManifest
 
 FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
 ContextFor = Callable[[VirtualCluster, str], TranslationContext]
 """(virtual cluster, `<execution namespace>/<work>`) -> the facts that a translation depends on."""
-StrategyOf = Callable[[HostObject | Converted], Strategy]
 
 
 class Translator:
     """Translates manifests and finds their objects."""
 
-    def __init__(
-        self, find_resource: FindResource, context_for: ContextFor, strategy_of: StrategyOf
-    ) -> None:
+    def __init__(self, find_resource: FindResource, context_for: ContextFor) -> None:
         self.context_for = context_for
         self._find_resource = find_resource
-        self._strategy_of = strategy_of
 
     async def translate(self, item: WorkManifest) -> Target | Failure | Skipped:
         """Return what a manifest becomes, and store it for later callers. Raises KubeError."""
@@ -82,7 +79,7 @@ class Translator:
         resource: Resource,
         result: HostObject | Converted,
     ) -> Target | Failure:
-        strategy = self._strategy_of(result)
+        strategy = strategy_of(result)
         if isinstance(result, HostObject):
             return Target(
                 strategy,
