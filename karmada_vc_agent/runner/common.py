@@ -57,18 +57,6 @@ class Discoveries:
         """Return where a kind lives: as the host serves it, else as the hub does (trap 34)."""
         return await self.host.find(gvk) or await self.hub.find(gvk)
 
-    async def find_on_host(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return where the host serves a kind, at whatever version."""
-        return await self.host.find_any(gvk)
-
-    def doubt(self, gvk: GroupVersionKind) -> None:
-        """Have the host asked again for a kind that is not served where it said."""
-        self.host.doubt(gvk)
-
-    def tells(self, gvk: GroupVersionKind) -> bool:
-        """Whether the host would tell of a kind if it served it."""
-        return self.host.tells(gvk)
-
 
 @dataclass(frozen=True, slots=True)
 class Process:

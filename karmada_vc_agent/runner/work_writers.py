@@ -27,7 +27,7 @@ from karmada_vc_agent.work.namespaces.namespace_rights import NamespaceRights
 from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
 from karmada_vc_agent.work.noted_objects import NotedObjects
 from karmada_vc_agent.work.reflection import WorkStatus
-from karmada_vc_agent.work.shared_names import NameHolders, SharedNames
+from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
@@ -86,7 +86,8 @@ class WorkWriters:
             scopes=common.scopes,
         )
         self.shared_names = SharedNames(
-            NameHolders(readers.informers, common.discoveries.host),
+            readers.informers,
+            common.discoveries.host,
             common.signals.work_affected.emit,
             self._refuses_shared_hosts,
             former,
@@ -97,7 +98,8 @@ class WorkWriters:
             self.host_objects,
             self.shared_objects,
             self.namespace_writer,
-            common.discoveries,
+            common.discoveries.find,
+            common.discoveries.host,
             readers.contexts.context_for,
             common.stores.membership.lost_node,
             self.shared_names,

@@ -8,12 +8,13 @@ The result of the translation selects the strategy (strategies.py); the steps be
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from operator import itemgetter
+from typing import TypeVar
 
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import (
     ApiError,
     HeldError,
@@ -27,18 +28,18 @@ from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.translate import HostObject
-from karmada_vc_agent.work.contested import Contested
 from karmada_vc_agent.work.dependencies import of_answer
 from karmada_vc_agent.work.failure import Failure, conflict, not_served, refused
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
 from karmada_vc_agent.work.noted_objects import NotedObjects
+from karmada_vc_agent.work.rules.apply_order import ObjectId, object_id
 from karmada_vc_agent.work.rules.apply_plan import Foreign
 from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.strategies import Strategies
 from karmada_vc_agent.work.target import Target, WorkManifest
-from karmada_vc_agent.work.translator import ContextFor, Translator
+from karmada_vc_agent.work.translator import ContextFor, FindResource, Translator
 from karmada_vc_agent.work.window_gate import Waiting, WindowGate
 
 R = TypeVar("R")
@@ -51,27 +52,12 @@ _FAILURES = (
 """Errors that concern one manifest; no response at all is an outage and no failure."""
 
 
-class Kinds(Protocol):
-    """What the host serves, as far as is known."""
-
-    async def find(self, gvk: GroupVersionKind, /) -> Resource | None:
-        """Return where a kind lives; None = nowhere. Raises KubeError."""
-
-    async def find_on_host(self, gvk: GroupVersionKind, /) -> Resource | None:
-        """Return where the host serves a kind, at whatever version; None = nowhere."""
-
-    def doubt(self, gvk: GroupVersionKind, /) -> None:
-        """Have the next `find` ask for a kind that is not where it was said to be."""
-
-    def tells(self, gvk: GroupVersionKind, /) -> bool:
-        """Whether None means that a kind is not served, not that its API group does not answer."""
-
-
 class Manifests:
     """Applies and removes single manifests.
 
-    lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
-    windows: decides what waits. owned: told of adopted objects that something else owns.
+    find_resource: returns where a kind is served, by the host or else by the hub. lost_node:
+    returns the name of a node that the virtual cluster selects but an older one owns. windows:
+    decides what waits. owned: told of adopted objects that something else owns.
     """
 
     def __init__(
@@ -79,7 +65,8 @@ class Manifests:
         host_objects: HostObjects,
         shared_objects: SharedObjects,
         namespaces: NamespaceWriter,
-        kinds: Kinds,
+        find_resource: FindResource,
+        host_kinds: Discovery,
         context_for: ContextFor,
         lost_node: Callable[[str], str | None],
         shared_names: SharedNames,
@@ -92,14 +79,19 @@ class Manifests:
         self._strategies = Strategies(
             host_objects, shared_objects, namespaces, shared_names, lost_node
         )
-        self._translator = Translator(kinds.find, context_for)
-        self._kinds = kinds
+        self._translator = Translator(find_resource, context_for)
+        self._host_kinds = host_kinds
         self.context_for = context_for
         self._shared_names = shared_names
         self._depending_on_claims: dict[str, None] = scopes.keep_by(cluster_of_work)
         self._windows = windows
         self._owned = owned
-        self._contested = Contested(scopes)
+        self._contenders: dict[tuple[str, ObjectId], set[str]] = scopes.keep_by(itemgetter(0))
+        """The Works that wrote an object after one another; the last of them has it.
+
+        Karmada's agent deletes such an object with either Work (contract 5.8). Here it stays for
+        the others. A Work that is deleted without its finalizer stays here: callers check that.
+        """
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
@@ -159,7 +151,7 @@ class Manifests:
         namespace = item.manifest["metadata"].get("namespace") or ""
         gvk = _gvk_on_host(item)
         if isinstance(error, NotServedError):
-            self._kinds.doubt(gvk)
+            self._host_kinds.doubt(gvk)
         dependency = of_answer(item.vc.name, gvk, namespace, error)
         return Failure(text, waits_for=(dependency,) if dependency is not None else ())
 
@@ -174,8 +166,9 @@ class Manifests:
             self._depending_on_claims[target.work] = None
             return None
         if applied.taken_from:
+            key = target.vc.name, object_id(target.manifest)
             works = target.work, applied.taken_from
-            self._contested.note(target.vc.name, target.manifest, *works)
+            self._contenders.setdefault(key, set()).update(works)
         notices = (*target.notices, *self._told_of_owners(target, applied.live))
         return replace(applied, notices=(*notices, *applied.notices)) if notices else applied
 
@@ -214,7 +207,11 @@ class Manifests:
             named = await self._named_by(target) if target is not None else set[str]()
         except _FAILURES as error:
             return self._failure(item, error)
-        return self._contested.leave(item.vc.name, item.manifest, item.work) | named
+        key = item.vc.name, object_id(item.manifest)
+        others = self._contenders.pop(key, set()) - {item.work}
+        if others:
+            self._contenders[key] = others
+        return others | named
 
     async def _named_by(self, target: Target) -> set[str]:
         named = [
@@ -248,7 +245,7 @@ class Manifests:
 
         Raises KubeError.
         """
-        target = await self._translator.locate(item, self._kinds.find_on_host)
+        target = await self._translator.locate(item, self._host_kinds.find_any)
         if target is None:
             failure = item.translation
             is_unserved = isinstance(failure, Failure) and failure.is_unserved
@@ -257,7 +254,7 @@ class Manifests:
         if target.objects and not there:
             return None
         gvk = target.resource.gvk
-        resource = await self._kinds.find_on_host(gvk)
+        resource = await self._host_kinds.find_any(gvk)
         if resource is None:
             return self._unless_told(gvk)
         return replace(target, resource=resource, objects=tuple(there))
@@ -272,7 +269,7 @@ class Manifests:
 
     def _unless_told(self, gvk: GroupVersionKind) -> Failure | None:
         """Return a Failure if what a manifest made may be there, of a kind that is not told."""
-        if self._kinds.tells(gvk):
+        if self._host_kinds.tells(gvk):
             return None
         return not_served(gvk, f"the host does not tell what it serves of {gvk.api_version}")
 

@@ -22,6 +22,7 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION
+from karmada_vc_agent.work.rules.apply_order import object_id
 from karmada_vc_agent.work.works import Works, manifests_of
 
 OWNERS_AT_MOST = 6
@@ -138,6 +139,5 @@ def manifest_of(work: Object, root: Object, namespace: str) -> Object | None:
 
     namespace: the virtual one of the object.
     """
-    wanted = gvk_of(root).group_kind, namespace, key_of(root).name
-    keys = ((manifest, key_of(manifest)) for manifest in manifests_of(work))
-    return next((m for m, k in keys if (k.gvk.group_kind, k.namespace, k.name) == wanted), None)
+    desired = gvk_of(root).group_kind, namespace, key_of(root).name
+    return next((each for each in manifests_of(work) if object_id(each) == desired), None)

@@ -9,7 +9,6 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import RetryError
@@ -34,56 +33,27 @@ NAME_INDEX = "shared name"
 LOOKS, LOOK_EVERY_S = 200, 0.05
 
 
-class Holders(Protocol):
-    """The informers with the users of names."""
-
-    def known(self) -> Iterable[Store[Object]]:
-        """Return the running ones, each with NAME_INDEX."""
-
-    def needed(self) -> Iterable[Store[Object]]:
-        """Return one for every kind that uses names, started if needed."""
-
-
-class NameHolders:
-    """The informers of host objects, for the kinds that the host serves."""
-
-    def __init__(self, informers: InformerSet, discovery: Discovery) -> None:
-        self._informers = informers
-        self._discovery = discovery
-
-    def known(self) -> Iterable[Store[Object]]:
-        """Return the informers of all kinds: those without names have nothing in the index."""
-        return self._informers.stores().values()
-
-    def needed(self) -> Iterable[Store[Object]]:
-        """Start what is missing; a kind served in several versions needs one of them."""
-        served = {
-            gvk.group_kind: resource
-            for gvk, resource in self._discovery.served.by_kind.items()
-            if holds_names(gvk)
-        }
-        stores = map(self._informers.store, served.values())
-        return [store for store in stores if store is not None]
-
-
 class SharedNames:
     """Reports hosts that another virtual cluster uses, and refuses them if so configured.
 
-    refuses: whether they are refused to a virtual cluster (settings `refuseSharedHosts` and
-    `tenancy`). enqueue: called with the Works (`<execution namespace>/<work>`) to sync again when a
-    name becomes free. former_names: earlier names of a virtual cluster, whose objects are its own.
+    informers: of host objects, with NAME_INDEX. refuses: whether they are refused to a virtual
+    cluster (settings `refuseSharedHosts` and `tenancy`). enqueue: called with the Works
+    (`<execution namespace>/<work>`) to sync again when a name becomes free. former_names: earlier
+    names of a virtual cluster, whose objects are its own.
     """
 
     def __init__(
         self,
-        holders: Holders,
+        informers: InformerSet,
+        discovery: Discovery,
         enqueue: Callable[[str], None],
         refuses: Callable[[str], bool] = lambda _cluster: False,
         former_names: Callable[[str], Iterable[str]] = lambda _cluster: (),
         *,
         scopes: Scopes,
     ) -> None:
-        self._holders = holders
+        self._informers = informers
+        self._discovery = discovery
         self._enqueue = enqueue
         self._refuses = refuses
         self._former_names = former_names
@@ -115,12 +85,25 @@ class SharedNames:
         """
         if not self._refuses(labels_of(obj)[CLUSTER_LABEL]) or not shared_names(obj):
             return
-        stores = list(self._holders.needed())
+        stores = self._stores_of_holders()
         for _ in range(LOOKS):
             if all(store.is_synced for store in stores):
                 return
             await asyncio.sleep(LOOK_EVERY_S)
         raise RetryError("refuseSharedHosts waits for the host to list who uses which host name")
+
+    def _stores_of_holders(self) -> list[Store[Object]]:
+        """Return a store for each kind that has names; starts missing informers.
+
+        A kind that is served in several versions needs one of them.
+        """
+        served = {
+            gvk.group_kind: resource
+            for gvk, resource in self._discovery.served.by_kind.items()
+            if holds_names(gvk)
+        }
+        stores = map(self._informers.store, served.values())
+        return [store for store in stores if store is not None]
 
     @contextmanager
     def taking(
@@ -153,7 +136,7 @@ class SharedNames:
         own = {cluster, *self._former_names(cluster)}
         return any(
             labels_of(holder).get(CLUSTER_LABEL) not in own
-            for store in self._holders.known()
+            for store in self._informers.stores().values()
             for holder in store.by_index(NAME_INDEX, index_key(name))
         )
 

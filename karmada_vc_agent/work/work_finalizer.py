@@ -32,9 +32,9 @@ from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.work.bugs import Bugs
-from karmada_vc_agent.work.contested import is_about
 from karmada_vc_agent.work.failure import Failure
 from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.rules.apply_order import object_id
 from karmada_vc_agent.work.rules.work_conditions import aggregate
 from karmada_vc_agent.work.target import WorkManifest
 from karmada_vc_agent.work.works import (
@@ -262,7 +262,7 @@ class WorkFinalizer:
         work = self._works.by_id(work_id)
         if work is None or self.is_due(item.vc.name, work):
             return False
-        return any(is_about(item.manifest, other) for other in manifests_of(work))
+        return object_id(item.manifest) in map(object_id, manifests_of(work))
 
     def _wait_for_works(self, vc: VirtualCluster) -> None:
         """Raise NotReadyError while it is not known which Works there are, and what they use.

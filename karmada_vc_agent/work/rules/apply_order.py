@@ -63,6 +63,9 @@ A kind in no row is applied alone: custom ones, whose webhooks may need anything
 two with the same fixed node port the first one gets it.
 """
 
+ObjectId = tuple[GroupKind, str, str]
+"""Kind, virtual namespace and name."""
+
 ROWS: Mapping[GroupKind, int] = {kind: row for row, peers in enumerate(_PEERS) for kind in peers}
 
 
@@ -71,7 +74,7 @@ def batches(manifests: Sequence[Object]) -> list[list[int]]:
 
     manifests: from the hub, of any shape. An object that is listed twice is in two batches.
     """
-    keys = [_named(manifest) for manifest in manifests]
+    keys = [object_id(manifest) for manifest in manifests]
     rows = [ROWS.get(kind) for kind, *_ in keys]
     found: list[list[int]] = []
     batch: set[object] = set()
@@ -85,6 +88,7 @@ def batches(manifests: Sequence[Object]) -> list[list[int]]:
     return found
 
 
-def _named(manifest: Object) -> tuple[GroupKind, str, str]:
+def object_id(manifest: Object) -> ObjectId:
+    """Return what identifies the object of a manifest, at whatever version."""
     key = key_of(manifest)
     return key.gvk.group_kind, key.namespace, key.name

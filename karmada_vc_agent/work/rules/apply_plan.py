@@ -44,12 +44,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The live object is not ours to write.
-
-    owner: the virtual cluster that owns it; "" if no Karmada manages it.
-    """
-
-    owner: str
+    """The live object is not ours to write."""
 
 
 def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object | Foreign:
@@ -61,7 +56,7 @@ def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> 
     if live is None:
         return desired
     if not ownership.may_replace(desired, live, former):
-        return Foreign(ownership.foreign_owner(desired, live, former) or "")
+        return Foreign()
     return metadata.merge_metadata(desired, live)
 
 
@@ -71,7 +66,7 @@ def merge_released(desired: Object, live: Object) -> Object | Foreign:
     For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8, first point).
     """
     if not ownership.may_replace(desired, live):
-        return Foreign(ownership.foreign_owner(desired, live) or "")
+        return Foreign()
     if desired.get("apiVersion") != live.get("apiVersion"):
         # Its version is not served any more, so what it says may mean nothing at this one.
         return metadata.without_claims(live)
@@ -113,7 +108,8 @@ def decide_released(retained: Object, live: Object) -> Replace | Keep:
 
     Our own keys are in no managed list, so the merge alone would restore them.
     """
-    return _replace_unless_equal(metadata.without_our_keys(retained), live)
+    desired = metadata.without_our_keys(retained)
+    return Keep() if prune(desired) == prune(live) else Replace(desired)
 
 
 def version_of(live: Object) -> str:
@@ -142,7 +138,3 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
         != (dig(live, "metadata", "namespace") or "")
         or labels_of(desired) != labels_of(live)
     )
-
-
-def _replace_unless_equal(wanted: Object, live: Object) -> Replace | Keep:
-    return Keep() if prune(wanted) == prune(live) else Replace(wanted)

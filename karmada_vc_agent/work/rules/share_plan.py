@@ -46,13 +46,9 @@ class Remove:
     otherwise: Object
 
 
-SharePlan = Create | Replace | Keep | Change | Differs
-LeavePlan = Replace | Remove | Keep
-
-
 def plan_share(
     desired: Object, live: Object | None, cluster: str, former: Container[str] = ()
-) -> SharePlan:
+) -> Create | Replace | Keep | Change | Differs:
     """Plan the write for the manifest of one virtual cluster.
 
     desired: as translated, labelled as shared. An object of the host itself is never written: it is
@@ -77,7 +73,7 @@ def plan_share(
     return Differs(path, None if is_noted else with_owners(live, joined))
 
 
-def plan_leave(live: Object, cluster: str) -> LeavePlan:
+def plan_leave(live: Object, cluster: str) -> Replace | Remove | Keep:
     """Plan the write for a virtual cluster that no longer wants the object."""
     owners = owners_of(live)
     if not is_shared(live) or cluster not in owners:
