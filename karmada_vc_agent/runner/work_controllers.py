@@ -10,7 +10,7 @@ from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS, first
 from karmada_vc_agent.work.departures import DeparturesController
-from karmada_vc_agent.work.execution import Collaborators, ExecutionController
+from karmada_vc_agent.work.execution import ExecutionController
 from karmada_vc_agent.work.namespaces.controller import (
     DEFAULT_NAMESPACE,
     NamespaceController,
@@ -38,22 +38,20 @@ def execution(parts: Parts) -> ControllerSpec[WorkKey]:
     common, works = parts.common, parts.works
     controller = ExecutionController(
         common.virtual_clusters,
-        Collaborators(
-            clusters=common.stores.clusters,
-            works=works.watches.works,
-            hub_works=works.hub_works,
-            reports=works.reports,
-            manifests=works.manifests,
-            finalizer=works.finalizer,
-            work_status=works.work_status,
-            events=works.events,
-            held_changes=common.held_changes,
-            scopes=common.scopes,
-            measure=common.metrics.work_synced,
-            bounds=works.bounds,
-            memory=works.memory,
-            in_flight=works.in_flight,
-        ),
+        clusters=common.stores.clusters,
+        works=works.watches.works,
+        hub_works=works.hub_works,
+        reports=works.reports,
+        manifests=works.manifests,
+        finalizer=works.finalizer,
+        work_status=works.work_status,
+        events=works.events,
+        held_changes=common.held_changes,
+        scopes=common.scopes,
+        measure=common.metrics.work_synced,
+        bounds=works.bounds,
+        memory=works.memory,
+        large_slots=works.large_slots,
     )
     return ControllerSpec(
         "execution",

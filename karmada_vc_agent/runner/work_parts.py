@@ -59,7 +59,7 @@ class WorkParts:
         self.contexts, self.store_of = readers.contexts, readers.store_of
         self.recorder, self.events = writers.recorder, writers.events
         self.manifests, self.finalizer = writers.manifests, writers.finalizer
-        self.in_flight = writers.in_flight
+        self.large_slots = writers.large_slots
         self.hub_works, self.work_status = writers.hub_works, writers.work_status
         self.shared_objects, self.shared_names = writers.shared_objects, writers.shared_names
         self.shared_informers, self.host_objects = writers.shared_informers, writers.host_objects

@@ -9,6 +9,7 @@ from karmada_vc_agent.config.presets import WARNINGS
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import tenancy
@@ -20,7 +21,6 @@ from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_readers import WorkReaders
 from karmada_vc_agent.work.host_objects import HostObjects
 from karmada_vc_agent.work.hub_works import HubWorks
-from karmada_vc_agent.work.in_flight import InFlight
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.namespaces.default_objects import DefaultObjects
 from karmada_vc_agent.work.namespaces.namespace_rights import NamespaceRights
@@ -29,6 +29,7 @@ from karmada_vc_agent.work.noted_objects import NotedObjects
 from karmada_vc_agent.work.reflection import WorkStatus
 from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.work_applier import LARGE_AT_ONCE
 from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.works import WorkKey
@@ -107,7 +108,7 @@ class WorkWriters:
             self.owned,
             common.scopes,
         )
-        self.in_flight = InFlight(common.virtual_clusters.are_several)
+        self.large_slots = FairSlots(LARGE_AT_ONCE, common.virtual_clusters.are_several)
         self.finalizer = self._finalizer()
         self.hub_works = HubWorks(
             clients.hub,

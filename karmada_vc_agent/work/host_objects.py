@@ -94,14 +94,6 @@ class _Memory:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """The digest to mark an object with; is_trusted: whether the one that it has is believed."""
-
-    digest: str
-    is_trusted: bool
-
-
 class RecreationError(Exception):
     """An object that somebody deleted could not be recreated; has the host's error."""
 
@@ -121,7 +113,7 @@ class PlacementKeeper(Protocol):
         """Take note of an object that is removed or released."""
 
 
-class HostObjects:
+class HostObjects(LiveObjects):
     """Reads and writes host objects.
 
     store_of: the informer store of a resource, or None if it has none. is_strict: whether the
@@ -140,27 +132,14 @@ class HostObjects:
         adoptions: PlacementKeeper | None = None,
         scopes: Scopes,
     ) -> None:
+        super().__init__(host, store_of)
         self._former_names = former_names
         self._adoptions = adoptions
-        self._host = host
-        self._objects = LiveObjects(host, store_of)
         self._bound_roles = BoundRoles(host, is_strict=is_strict)
         self._interpreter = interpreter
         self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = scopes.keep_each(
             lambda: LRUCache(REMEMBERED)
         )
-
-    async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return the live object, from the informer if it has it, otherwise from the server."""
-        return await self._objects.live(resource, namespace, name)
-
-    def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return the live object if the informer has it whole; sends no request."""
-        return self._objects.cached(resource, namespace, name)
-
-    async def known(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return the live object; what a synced informer lacks does not exist, or is not ours."""
-        return await self._objects.known(resource, namespace, name)
 
     async def apply(
         self, resource: Resource, desired: Object, check: Check, as_user: str = ""
@@ -171,7 +150,7 @@ class HostObjects:
         KubeError, RetryError, RecreationError, InterpretationError, and whatever `check` raises.
         """
         key = key_of(desired)
-        live = await self._objects.known(resource, key.namespace, key.name)
+        live = await self.known(resource, key.namespace, key.name)
         wanted = _content(desired)
         memory = self._memory[_cluster_of(desired)]
         known = memory.get(key)
@@ -190,8 +169,9 @@ class HostObjects:
         async def write(live: Object | None) -> Applied | Foreign:
             is_recreation = live is None and was_there
             try:
-                mark = _Mark(wanted, is_trusted=known is None)
-                answer = await self._sync(resource, desired, live, check, as_user, mark)
+                answer = await self._sync(
+                    resource, desired, live, check, as_user, wanted, trusts_mark=known is None
+                )
             except (AlreadyExistsError, ConflictError, HeldError):
                 raise
             except ApiError as error:
@@ -206,7 +186,7 @@ class HostObjects:
                 memory.pop(key, None)
             return replace(answer, was_recreated=is_recreation)
 
-        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        fresh = partial(self.fresh, resource, key.namespace, key.name)
         return await retry_on_conflict(live, write, fresh)
 
     def wrote(self, desired: Object) -> bool:
@@ -244,7 +224,7 @@ class HostObjects:
 
         live = _metadata_of(await self.live(resource, key.namespace, key.name))
         self._forget(desired)
-        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        fresh = partial(self.fresh, resource, key.namespace, key.name)
         await retry_on_conflict(live, delete, fresh)
 
     async def other_work(self, resource: Resource, desired: Object) -> str:
@@ -253,7 +233,7 @@ class HostObjects:
         Raises KubeError.
         """
         key = key_of(desired)
-        return _other_work(desired, await self._objects.known(resource, key.namespace, key.name))
+        return _other_work(desired, await self.known(resource, key.namespace, key.name))
 
     async def release(
         self, resource: Resource, desired: Object, as_user: str = ""
@@ -281,7 +261,7 @@ class HostObjects:
             self._forget(desired)
             return None
 
-        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        fresh = partial(self.fresh, resource, key.namespace, key.name)
         return await retry_on_conflict(await fresh(), write, fresh)
 
     def _forget(self, desired: Object) -> None:
@@ -302,9 +282,14 @@ class HostObjects:
         live: Object | None,
         check: Check,
         as_user: str,
-        mark: _Mark,
+        mark: str,
+        *,
+        trusts_mark: bool,
     ) -> Applied | Foreign:
-        """Write once, if anything needs to be written."""
+        """Write once, if anything needs to be written.
+
+        mark: a digest of what is desired. trusts_mark: see apply_plan.decide().
+        """
         former = self._former_names(_cluster_of(desired))
         merged = apply_plan.merge(desired, live, former)
         if isinstance(merged, Foreign):
@@ -313,8 +298,8 @@ class HostObjects:
         wanted, is_kept = check(retained, live), False
         if live is not None and self._adoptions is not None:
             wanted, is_kept = await self._adoptions.settle(resource, wanted, live, as_user)
-        noted = "" if is_kept else mark.digest
-        match apply_plan.decide(wanted, live, noted, trusts_mark=mark.is_trusted):
+        noted = "" if is_kept else mark
+        match apply_plan.decide(wanted, live, noted, trusts_mark=trusts_mark):
             case Create(obj):
                 path = resource.path(desired["metadata"].get("namespace") or "")
                 write = partial(self._host.create, path, obj, as_user)
@@ -326,7 +311,7 @@ class HostObjects:
                 assert live is not None  # noqa: S101 - only a live object can be kept
                 return Applied(live, was_written=False, is_settled=not is_kept)
         answer = await self._bound_roles.writing(wanted, as_user, write)
-        self._objects.observe(resource, answer)
+        self.observe(resource, answer)
         taken_from = _other_work(desired, live)
         return Applied(answer, was_written=True, is_settled=not is_kept, taken_from=taken_from)
 

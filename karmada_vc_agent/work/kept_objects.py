@@ -61,7 +61,7 @@ _STATUS = "status"
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Account:
+class _Account:
     """What is kept for one virtual cluster: bytes of whole objects, number of those over it.
 
     A new copy of an object is taken while a store still has the old one: the larger one counts.
@@ -99,7 +99,7 @@ class Whole(dict[str, Any]):
 
     __slots__ = ("__weakref__", "_account", "_counted")
 
-    def __init__(self, obj: Object, account: Account, key: _Key, size: int) -> None:
+    def __init__(self, obj: Object, account: _Account, key: _Key, size: int) -> None:
         super().__init__(obj)
         self._account, self._counted = account, (key, size)
         account.add(*self._counted)
@@ -122,14 +122,14 @@ class ObjectIdentity(dict[str, Any]):
 
     __slots__ = ("_account",)
 
-    def __init__(self, obj: Object, account: Account | None = None) -> None:
+    def __init__(self, obj: Object, account: _Account | None = None) -> None:
         metadata = obj["metadata"]
         super().__init__({key: obj[key] for key in ("apiVersion", "kind") if key in obj})
         self["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
         most = _MARKS_LENGTH_OF_TENANTS if metadata.get("namespace") else _MARKS_LENGTH
         self["metadata"]["labels"] = _marks(labels_of(obj), most)
         self["metadata"]["annotations"] = _marks(annotations_of(obj), most)
-        self._account = account or Account()
+        self._account = account or _Account()
         self._account.over += 1
 
     def __del__(self) -> None:
@@ -151,7 +151,7 @@ class KeptObjects:
         self._virtual_clusters = virtual_clusters
         self._cluster_on = cluster_on
         # An account exists for as long as anything counts on it.
-        self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
+        self._accounts: WeakValueDictionary[str, _Account] = WeakValueDictionary()
         self._whole: WeakValueDictionary[_Key, Whole] = WeakValueDictionary()
         self.over: Signal[[str, str]] = Signal()
 
@@ -190,9 +190,9 @@ class KeptObjects:
             self.over.emit(cluster, text_of(bounds))
         return None
 
-    def _account_of(self, cluster: str) -> tuple[Bounds, Account]:
+    def _account_of(self, cluster: str) -> tuple[Bounds, _Account]:
         vc = self._virtual_clusters.get(cluster)
-        account = self._accounts.setdefault(cluster if vc is not None else "", Account())
+        account = self._accounts.setdefault(cluster if vc is not None else "", _Account())
         return vc.bounds if vc is not None else Bounds(), account
 
     def met(self) -> Iterable[tuple[str, str]]:
@@ -214,7 +214,7 @@ class HostCodec(RawCodec):
         return self._kept.take(super().trim(obj))
 
 
-def _has_room(bounds: Bounds, account: Account, key: _Key, size: int) -> bool:
+def _has_room(bounds: Bounds, account: _Account, key: _Key, size: int) -> bool:
     return not bounds.bytes or account.used_with(key, size) <= bounds.bytes
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from karmada_vc_agent.kube.errors import TooLargeError
+from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.memory import OBJECT_BYTES, SMALL_BYTES, bytes_of
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -18,7 +19,6 @@ from karmada_vc_agent.work.bugs import Bugs
 from karmada_vc_agent.work.failure import Failure, refused
 from karmada_vc_agent.work.held_changes import HeldChanges
 from karmada_vc_agent.work.host_objects import Applied
-from karmada_vc_agent.work.in_flight import InFlight
 from karmada_vc_agent.work.kept_objects import held_bytes
 from karmada_vc_agent.work.live_objects import reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
@@ -34,6 +34,13 @@ from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_outcome import WorkOutcome
 from karmada_vc_agent.work.works import id_of_work, key_of_work, manifests_of
 
+LARGE_AT_ONCE = 2
+"""Large manifests that are applied concurrently, of all virtual clusters.
+
+They bound what is in memory: small ones are bounded by the number of workers. A manifest whose
+object on the host turns out to be large is applied again among the large ones.
+"""
+
 _Result = Applied | Failure | Waiting | None
 
 
@@ -48,8 +55,8 @@ class _Settled:
 class WorkApplier:
     """Applies Works and reads the status of their objects.
 
-    work_status: None if controller workStatus is disabled: no manifestStatuses are written. A bug
-    at one manifest is a failure of that one, and the others go on.
+    work_status: None if controller workStatus is disabled: no manifestStatuses are written.
+    large_slots: LARGE_AT_ONCE of them. A bug at one manifest is a failure of that one alone.
     """
 
     def __init__(
@@ -60,7 +67,7 @@ class WorkApplier:
         bounds: WorkBounds,
         held_changes: HeldChanges,
         bugs: Bugs,
-        in_flight: InFlight,
+        large_slots: FairSlots,
     ) -> None:
         self._manifests = manifests
         self._work_status = work_status
@@ -68,7 +75,7 @@ class WorkApplier:
         self._bounds = bounds
         self._held_changes = held_changes
         self._bugs = bugs
-        self._in_flight = in_flight
+        self._large_slots = large_slots
 
     async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
@@ -109,7 +116,7 @@ class WorkApplier:
                 if live is None or held_bytes(live) <= SMALL_BYTES:
                     return _Settled(first, await self._reflect(work, item, live))
             live = None
-        async with self._in_flight.large():
+        async with self._large_slots.hold():
             try:
                 with reading_at_most(OBJECT_BYTES):
                     again, live = await self._apply(work, item)

@@ -16,7 +16,7 @@ _NOT_DONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class _Outcome:
     """How carrying out a Work ended last.
 
     generation: of the Work then. codes: of the manifests that a rule refused.
@@ -32,12 +32,12 @@ class WorkMemory:
 
     def __init__(self, scopes: Scopes) -> None:
         scopes.ended.subscribe(self._end)
-        self._outcomes: dict[WorkKey, Outcome] = {}
+        self._outcomes: dict[WorkKey, _Outcome] = {}
 
     def note(self, work: Object, codes: tuple[str, ...] = (), *, is_done: bool = True) -> None:
         """Record the result of a sync of a Work; is_done: none of this generation waits."""
         generation = work["metadata"].get("generation") or 0 if is_done else _NOT_DONE
-        self._outcomes[key_of_work(work)] = Outcome(uid_of(work), generation, codes)
+        self._outcomes[key_of_work(work)] = _Outcome(uid_of(work), generation, codes)
 
     def knows(self, key: WorkKey) -> bool:
         """Whether this process synced a Work of this name."""

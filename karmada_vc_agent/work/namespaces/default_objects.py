@@ -1,7 +1,6 @@
 """Writes the default objects of claimed namespaces, and deletes those no longer wanted."""
 
 import logging
-from typing import Protocol
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
@@ -30,24 +29,14 @@ QUOTAS = RESOURCES[GroupVersionKind("", "v1", "ResourceQuota")]
 _CONTENT = ("spec", "roleRef", "subjects")
 
 
-class NamespaceShares(Protocol):
-    """The shares of quotas of virtual clusters, by host namespace."""
+class NamespaceShares:
+    """The shares of quotas, by host namespace; without the feature of quotas there are none."""
 
     def expect(self, cluster: str, namespace: str) -> None:
         """Record a host namespace whose quota was just created, and has no share yet."""
 
     async def share(self, cluster: str, namespace: str) -> None:
         """Wait until a new namespace has its share, for a bounded time."""
-
-
-class NoShares:
-    """What an agent has that divides no quota."""
-
-    def expect(self, cluster: str, namespace: str) -> None:
-        """Record nothing."""
-
-    async def share(self, cluster: str, namespace: str) -> None:
-        """Return at once."""
 
 
 class DefaultObjects:
@@ -148,9 +137,7 @@ class DefaultObjects:
         return live
 
     def _observe(self, resource: Resource, live: Object) -> None:
-        if CLUSTER_LABEL in labels_of(
-            live
-        ):  # otherwise it belongs to nobody, and no informer has it
+        if CLUSTER_LABEL in labels_of(live):  # otherwise no informer has it
             self._objects.observe(resource, live)
 
 
