@@ -17,9 +17,8 @@ from karmada_vc_agent.work.namespaces.controller import (
     keys_of_cluster,
     keys_of_namespace,
     keys_of_object,
-    left_behind,
 )
-from karmada_vc_agent.work.namespaces.namespace_writer import Pair
+from karmada_vc_agent.work.namespaces.namespace_writer import Pair, left_behind
 from karmada_vc_agent.work.node_taints import SETTLES_S as TAINTS_SETTLE_S
 from karmada_vc_agent.work.node_taints import NodeTaintsController
 from karmada_vc_agent.work.orphans_controller import (

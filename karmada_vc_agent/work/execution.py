@@ -41,6 +41,7 @@ from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
     id_of_work,
+    is_applied,
     is_listed,
     is_suspended,
     key_of_work,
@@ -158,45 +159,19 @@ class ExecutionController:
         outcome = await self._applier.apply(vc, work)
         self._measure("error" if outcome.errors else "success", time.monotonic() - started)
         is_new = self._memory.is_new(work) and not self._was_told(work, outcome)
-        if outcome.waiting:
-            return self._wait(vc, work, outcome, is_new=is_new)
-        conditions = [
-            _dispatching(vc, work),
-            applied_condition(
-                applied_of(work.get("status")),
-                len(manifests_of(work)),
-                outcome.errors,
-                was_recreated=outcome.was_recreated,
-                is_new=is_new,
-            ),
-        ]
+        conditions = _conditions(vc, work, outcome, is_new=is_new)
         outcome_events.report_dispatching(self._events, work, conditions[0])
         outcome_events.report_sync(self._events, vc.name, work, outcome, is_new=is_new)
         self._reports.tell(work, conditions, outcome.entries)
         # What was written for a Work of the checkpoint is reported once the hub lists it.
-        is_done = outcome.is_as_it_was or is_listed(work)
+        is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
         self._memory.note(work, outcome.codes, is_done=is_done)
-        return self._rest(outcome)
+        return self._rest(outcome) or (Rest() if outcome.waiting else None)
 
     def _was_told(self, work: Object, outcome: WorkOutcome) -> bool:
         """Whether another process applied a Work and said so: this one found nothing to do."""
-        before = applied_of(work.get("status"))
-        is_applied = before is not None and before["status"] == "True"
-        return is_applied and outcome.is_as_it_was and not self._memory.knows(key_of_work(work))
-
-    def _wait(
-        self, vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
-    ) -> Rest:
-        """Report that something of a Work waits for a window; Applied is of what does not."""
-        until = outcome.waiting[0].opening.text
-        conditions = [work_conditions.waiting(work["metadata"].get("generation") or 0, until)]
-        if outcome.errors:
-            conditions.append(work_conditions.applied(len(manifests_of(work)), outcome.errors))
-        outcome_events.report_dispatching(self._events, work, conditions[0])
-        outcome_events.report_sync(self._events, vc.name, work, outcome, is_new=is_new)
-        self._reports.tell(work, conditions, outcome.entries)
-        self._memory.note(work, outcome.codes, is_done=False)
-        return self._rest(outcome) or Rest()
+        was_synced = self._memory.knows(key_of_work(work))
+        return is_applied(work) and outcome.is_as_it_was and not was_synced
 
     def _rest(self, outcome: WorkOutcome) -> Rest | None:
         """Return what a sync waits for, if that is all it needs. Raises RetryError otherwise."""
@@ -253,11 +228,30 @@ class ExecutionController:
             raise outcome.retry(outcome.unreadable)
 
 
-def _dispatching(vc: VirtualCluster, work: Object) -> Condition:
-    """Return Dispatching of a Work of which nothing waits; with windows, of which generation."""
-    if not vc.window:
-        return work_conditions.dispatching(suspended=False)
-    return work_conditions.dispatched(work["metadata"].get("generation") or 0)
+def _conditions(
+    vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
+) -> list[Condition]:
+    """Return Dispatching and Applied; while a window is closed, Applied only of what does not wait.
+
+    With windows, Dispatching has the generation of which nothing waits.
+    """
+    generation, total = work["metadata"].get("generation") or 0, len(manifests_of(work))
+    if outcome.waiting:
+        waiting = work_conditions.waiting(generation, outcome.waiting[0].opening.text)
+        errors = outcome.errors
+        return [waiting, work_conditions.applied(total, errors)] if errors else [waiting]
+    return [
+        work_conditions.dispatched(generation)
+        if vc.window
+        else work_conditions.dispatching(suspended=False),
+        applied_condition(
+            applied_of(work.get("status")),
+            total,
+            outcome.errors,
+            was_recreated=outcome.was_recreated,
+            is_new=is_new,
+        ),
+    ]
 
 
 def _is_suspended(vc: VirtualCluster, work: Object) -> bool:

@@ -20,8 +20,10 @@ class WorkOutcome:
     unreadable: str = ""
     unreadable_for: set[Hashable | None] = field(default_factory=set)
 
-    def reflected(self, reflection: Reflection) -> None:
-        """Add the reflection of one manifest."""
+    def reflected(self, reflection: Reflection | None) -> None:
+        """Add the reflection of one manifest, None if it has none."""
+        if reflection is None:
+            return
         if reflection.problem:
             self.unreadable = reflection.problem
             self.unreadable_for.add(reflection.cause)

@@ -59,8 +59,8 @@ def is_suspended(work: Object) -> bool:
 
 def is_applied(work: Object) -> bool:
     """Whether a Work has the condition Applied=True."""
-    conditions = maps_at(work, "status", "conditions")
-    return any(c.get("type") == "Applied" and c.get("status") == "True" for c in conditions)
+    condition = applied_of(work.get("status"))
+    return condition is not None and condition["status"] == "True"
 
 
 def is_listed(work: Object) -> bool:
@@ -186,12 +186,10 @@ class Works:
 
     def with_kind(self, cluster: str, concerns: Callable[[GroupVersionKind], bool]) -> list[str]:
         """Return the names of the Works with a manifest of a kind that `concerns` matches."""
-        namespace = execution_namespace(cluster)
         return [
             work["metadata"]["name"]
-            for work in self._stores.get(cluster) or ()
-            if work["metadata"].get("namespace") == namespace
-            and any(concerns(gvk_of(manifest)) for manifest in manifests_of(work))
+            for work in self.of(cluster)
+            if any(concerns(gvk_of(manifest)) for manifest in manifests_of(work))
         ]
 
     def using_namespace(self, cluster: str, namespace: str) -> list[Object]:

@@ -4,28 +4,19 @@ from collections.abc import Callable, Container, Iterator, Mapping
 
 from karmada_vc_agent.cluster.claims import Claims, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import (
-    HostNamespace,
     VirtualCluster,
     VirtualNamespace,
 )
 from karmada_vc_agent.translation.refusal import RefusedError
 from karmada_vc_agent.work.namespaces.default_objects import RESOURCES
-from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter, Pair
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter, Pair, left_behind
 
 DEFAULT_NAMESPACE = VirtualNamespace("default")
 """Karmada never sends a Work for it (contract 10.1), so the agent creates it itself."""
-
-
-def left_behind(
-    claims: Claims, virtual_clusters: Mapping[str, VirtualCluster], cluster: str
-) -> Mapping[VirtualNamespace, HostNamespace]:
-    """Return the namespaces that are claimed for former names of a virtual cluster."""
-    return claims.left_by(former_names(virtual_clusters, cluster))
 
 
 def keys_of_cluster(

@@ -65,6 +65,13 @@ Pair = tuple[str, VirtualNamespace]
 """Virtual cluster and virtual namespace."""
 
 
+def left_behind(
+    claims: Claims, virtual_clusters: Mapping[str, VirtualCluster], cluster: str
+) -> Mapping[VirtualNamespace, HostNamespace]:
+    """Return the namespaces that are claimed for former names of a virtual cluster."""
+    return claims.left_by(former_names(virtual_clusters, cluster))
+
+
 class NamespaceWriter:
     """Claims host namespaces, corrects the claimed ones, and releases them.
 
@@ -337,7 +344,7 @@ class NamespaceWriter:
 
     def _left(self, vc: VirtualCluster) -> Mapping[VirtualNamespace, HostNamespace]:
         """Return what a virtual cluster claimed under earlier names."""
-        return self._claims.left_by(former_names(self._virtual_clusters, vc.name))
+        return left_behind(self._claims, self._virtual_clusters, vc.name)
 
     async def _take_over(self, vc: VirtualCluster, live: Object) -> None:
         """Change the claim of an earlier name into one of the name of now.
