@@ -40,8 +40,8 @@ class WorkReaders:
             hub,
             common.virtual_clusters,
             signals.work.emit,
+            self.bounds,
             cluster_wide=common.config.works_cluster_wide,
-            bounds=self.bounds,
             supervisor=common.supervisor,
         )
         self.scope = WatchScope(host, self._claimed)

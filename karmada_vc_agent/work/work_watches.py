@@ -8,10 +8,8 @@ import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
 
-from karmada_vc_agent.cluster.shapes import WorkShape
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.first_lists import Trouble
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
@@ -40,10 +38,10 @@ class WorkWatches:
         hub: ApiClient,
         clusters: Collection[str],
         on_change: OnChange,
+        bounds: WorkBounds,
         *,
         cluster_wide: bool,
         supervisor: Supervisor = ALONE,
-        bounds: WorkBounds | None = None,
     ) -> None:
         self._bounds = bounds
         self._hub = hub
@@ -72,7 +70,7 @@ class WorkWatches:
         self._reflectors.pop(cluster, None)
         if task is not None:
             task.cancel()
-        if self._stores.pop(cluster, None) is not None and self._bounds is not None:
+        if self._stores.pop(cluster, None) is not None:
             self._bounds.forget_cluster(cluster)
             self._keep_little(cluster)
 
@@ -128,12 +126,10 @@ class WorkWatches:
 
     def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:
         """Return a store; read: the virtual clusters whose Works are read from it."""
-        bounds = self._bounds
-        codec = WorkCodec(bounds, read) if bounds is not None else RawCodec(WorkShape)
+        codec = WorkCodec(self._bounds, read)
         store: Store[Object] = Store(codec, {Works.NAMESPACE_INDEX: namespaces_used})
         store.add_handler(partial(self._changed, read))
-        if bounds is not None:
-            store.on_replaced = lambda _: bounds.listed(store, read())
+        store.on_replaced = lambda _: self._bounds.listed(store, read())
         return store
 
     def _changed(
@@ -145,9 +141,9 @@ class WorkWatches:
         cluster = cluster_of_execution_namespace(work["metadata"].get("namespace") or "")
         if cluster is None or cluster not in read():
             return
-        if self._bounds is not None and new is not None:
+        if new is not None:
             self._bounds.note(new)  # again, where it was observed and not decoded
-        elif self._bounds is not None:
+        else:
             self._bounds.gone(work)
         if cluster in self._clusters:
             self._on_change(cluster, old, new)
