@@ -56,7 +56,7 @@ class WorkReaders:
             self.scope,
             IDLE_S,
             are_ours=True,
-            codec=common.stores.host_codec,
+            codec=common.stores.kept,
         )
         self.group_informers = InformerSet(
             host, {}, signals.node_group.emit, supervisor=common.supervisor

@@ -137,8 +137,8 @@ class ObjectIdentity(dict[str, Any]):
         self._account.over -= 1
 
 
-class KeptObjects:
-    """Decides what is kept of host objects, and of what Works report of them.
+class KeptObjects(RawCodec):
+    """Decides what is kept of host objects as they are decoded, and of what Works report of them.
 
     cluster_on: returns the virtual cluster that has a host namespace, "" if none: what lies there
     counts for it, whatever its label says. over: a virtual cluster that has more than is kept, and
@@ -148,6 +148,7 @@ class KeptObjects:
     def __init__(
         self, virtual_clusters: Mapping[str, VirtualCluster], cluster_on: Callable[[str], str]
     ) -> None:
+        super().__init__()
         self._virtual_clusters = virtual_clusters
         self._cluster_on = cluster_on
         # An account exists for as long as anything counts on it.
@@ -155,8 +156,9 @@ class KeptObjects:
         self._whole: WeakValueDictionary[_Key, Whole] = WeakValueDictionary()
         self.over: Signal[[str, str]] = Signal()
 
-    def take(self, obj: Object) -> Object:
+    def trim(self, obj: Object) -> Object:
         """Return what is kept of an object; of the same version, what is kept already."""
+        obj = super().trim(obj)
         label = labels_of(obj).get(CLUSTER_LABEL)
         if label is None or isinstance(obj, Whole | ObjectIdentity):
             return obj
@@ -200,18 +202,6 @@ class KeptObjects:
         for cluster, account in self._accounts.items():
             if cluster in self._virtual_clusters and account.over:
                 yield cluster, HOST_BYTES
-
-
-class HostCodec(RawCodec):
-    """Objects of the host, of which only so much is kept."""
-
-    def __init__(self, kept: KeptObjects) -> None:
-        super().__init__()
-        self._kept = kept
-
-    def trim(self, obj: Object) -> Object:
-        """Return what is kept of an object."""
-        return self._kept.take(super().trim(obj))
 
 
 def _has_room(bounds: Bounds, account: _Account, key: _Key, size: int) -> bool:

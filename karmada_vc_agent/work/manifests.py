@@ -14,7 +14,7 @@ from typing import TypeVar
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import (
     ApiError,
     HeldError,
@@ -24,10 +24,15 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, key_of, maps_at
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.windows import Opening
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.denial import explain_denial
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
-from karmada_vc_agent.translation.translate import HostObject
+from karmada_vc_agent.translation.restore import names_of, restore_text
+from karmada_vc_agent.translation.shape import malformed_frame
+from karmada_vc_agent.translation.translate import Converted, HostObject, Skipped, translate
 from karmada_vc_agent.work.dependencies import of_answer
 from karmada_vc_agent.work.failure import Failure, conflict, not_served, refused
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
@@ -37,10 +42,13 @@ from karmada_vc_agent.work.rules.apply_order import ObjectId, object_id
 from karmada_vc_agent.work.rules.apply_plan import Foreign
 from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies import Strategies
+from karmada_vc_agent.work.strategies import Strategies, strategy_of
 from karmada_vc_agent.work.target import Target, WorkManifest
-from karmada_vc_agent.work.translator import ContextFor, FindResource, Translator
 from karmada_vc_agent.work.window_gate import Waiting, WindowGate
+
+FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
+ContextFor = Callable[[VirtualCluster, str], TranslationContext]
+"""(virtual cluster, `<execution namespace>/<work>`) -> the facts that a translation depends on."""
 
 R = TypeVar("R")
 _Apply = Callable[[Target, WorkManifest], Awaitable[R]]
@@ -79,7 +87,7 @@ class Manifests:
         self._strategies = Strategies(
             host_objects, shared_objects, namespaces, shared_names, lost_node
         )
-        self._translator = Translator(find_resource, context_for)
+        self._find_resource = find_resource
         self._host_kinds = host_kinds
         self.context_for = context_for
         self._shared_names = shared_names
@@ -128,7 +136,7 @@ class Manifests:
     async def _try(self, item: WorkManifest, apply: _Apply[R]) -> R | Failure | None:
         """Translate and apply one manifest; see `apply`."""
         try:
-            target = await self._translator.translate(item)
+            target = await self._translated(item)
             if isinstance(target, Failure):
                 return target
             if not isinstance(target, Target):
@@ -136,6 +144,86 @@ class Manifests:
             return await apply(self._windows.marked(target), item)
         except _FAILURES as error:
             return self._failure(item, error)
+
+    async def _translated(self, item: WorkManifest) -> Target | Failure | Skipped:
+        """Return the result of translating a manifest, once for each. Raises KubeError."""
+        if item.translation is None:
+            item.translation = await self._translate(item)
+        return item.translation
+
+    async def _translate(self, item: WorkManifest) -> Target | Failure | Skipped:
+        vc, manifest = item.vc, item.manifest
+        problem = malformed_frame(manifest)
+        if problem:
+            return refused(vc, manifest, Refusal(Code.MANIFEST_INVALID, "", problem))
+        resource = await self._find_resource(gvk_of(manifest))
+        if resource is None:
+            return not_served(gvk_of(manifest))
+        context = self.context_for(vc, item.work)
+        result = translate(manifest, resource.namespaced, context)
+        if isinstance(result, Refusal):
+            return refused(vc, manifest, result)
+        if isinstance(result, Skipped):
+            return result
+        return await self._target(item, context, resource, result)
+
+    async def _locate(self, item: WorkManifest, find: FindResource | None = None) -> Target | None:
+        """Return what a manifest created on the host, even if it is refused now.
+
+        find: for a kind that is not served at its version.
+        """
+        translation = await self._translated(item)
+        if isinstance(translation, Target):
+            return translation
+        # It may have become malformed or refused after it was applied.
+        bare = _bare(item.manifest)
+        if isinstance(translation, Skipped) or malformed_frame(bare):
+            return None
+        resource = await (find or self._find_resource)(gvk_of(bare))
+        if resource is None:
+            return None
+        context = replace(self.context_for(item.vc, item.work), names_only=True)
+        result = translate(bare, resource.namespaced, context)
+        if isinstance(result, Refusal | Skipped):
+            return None
+        target = await self._target(item, context, resource, result)
+        return target if isinstance(target, Target) else None
+
+    async def _target(
+        self,
+        item: WorkManifest,
+        context: TranslationContext,
+        resource: Resource,
+        result: HostObject | Converted,
+    ) -> Target | Failure:
+        strategy = strategy_of(result)
+        if isinstance(result, HostObject):
+            return Target(
+                strategy,
+                item.vc,
+                item.manifest,
+                context,
+                resource,
+                (result,),
+                depends_on_claims=result.depends_on_claims,
+                notices=result.notices,
+            )
+        found = await self._find_resource(result.gvk)
+        if found is None:
+            return not_served(result.gvk)
+        return Target(
+            strategy, item.vc, item.manifest, context, found, result.objects, depends_on_claims=True
+        )
+
+    def _virtual_text(self, item: WorkManifest, text: str) -> str:
+        """Return a message of the host with virtual names, including those not claimed yet."""
+        vc, target = item.vc, item.translation
+        context = self.context_for(vc, "")
+        names = context.names()
+        if isinstance(target, Target) and target.objects:
+            names = names_of(target.object.obj, context)
+        text = restore_text(text, names)
+        return text if vc.apply_as is None else explain_denial(text, vc.name, vc.apply_as)
 
     def _failure(self, item: WorkManifest, error: Exception) -> Failure:
         """Return the failure of an error, in virtual names."""
@@ -145,7 +233,7 @@ class Manifests:
             detail = f"an administrator of the host holds its namespace: {error.hold}"
             refusal = Refusal(Code.NAMESPACE_HELD, "metadata.namespace", detail, error.namespace)
             return refused(item.vc, item.manifest, refusal)
-        text = self._translator.virtual_text(item, str(error))
+        text = self._virtual_text(item, str(error))
         if isinstance(error, RecreationError):
             return Failure(text, is_recreation=True)
         namespace = item.manifest["metadata"].get("namespace") or ""
@@ -192,7 +280,7 @@ class Manifests:
 
         Also for a manifest that is now refused. Raises KubeError.
         """
-        target = await self._translator.locate(item)
+        target = await self._locate(item)
         return self._strategies.cached(target) if target is not None else None
 
     async def others(self, item: WorkManifest) -> set[str] | Failure:
@@ -245,7 +333,7 @@ class Manifests:
 
         Raises KubeError.
         """
-        target = await self._translator.locate(item, self._host_kinds.find_any)
+        target = await self._locate(item, self._host_kinds.find_any)
         if target is None:
             failure = item.translation
             is_unserved = isinstance(failure, Failure) and failure.is_unserved
@@ -278,3 +366,15 @@ def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:
     """Return the kind that a manifest is applied as; its own if it is not known."""
     target = item.translation
     return target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)
+
+
+def _bare(manifest: Object) -> Object:
+    """Return a manifest with its identity only, enough to find what it created."""
+    found = manifest.get("metadata")
+    metadata = found if isinstance(found, dict) else {}
+    identity = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    return {
+        "apiVersion": manifest.get("apiVersion"),
+        "kind": manifest.get("kind"),
+        "metadata": identity,
+    }

@@ -85,7 +85,7 @@ class WorkManifest:
     work: `<execution namespace>/<work>`. ordinal: of the first manifest in it for the same object.
     is_known: whether the hub has that all of this generation of the Work was applied.
     translation: its result or the reason why there is none, None before the only translation
-    (work/translator.py).
+    (work/manifests.py).
     """
 
     vc: VirtualCluster
