@@ -1,7 +1,7 @@
 """Bugs of the agent that one manifest or one Work triggers.
 
 The tenant gets a message that names nothing of the host; the traceback is logged once. The caller
-goes on with the others.
+continues with the others.
 """
 
 import logging

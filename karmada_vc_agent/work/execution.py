@@ -5,7 +5,7 @@ of one of its objects on the host, a retry. So each Work has one writer, and one
 
     read    the Work, its Cluster, the live objects
     decide  translate each manifest, plan its write
-    write   the host objects; then tell one status with Dispatching, Applied, manifestStatuses
+    write   the host objects; then report one status with Dispatching, Applied, manifestStatuses
 """
 
 import logging
@@ -114,25 +114,25 @@ class ExecutionController:
         finally:
             self._held_changes.end(key)
             if not self._is_served(cluster):
-                self._scopes.end(cluster)  # it went meanwhile
+                self._scopes.end(cluster)  # it was deleted meanwhile
 
     def _is_served(self, cluster: str) -> bool:
         return cluster in self._virtual_clusters and self._clusters.ours(cluster) is not None
 
-    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> Rest | None:
-        cluster, known = vc.name, self._reports.as_told(known)
-        refusal = self._bounds.refusal(known)
+    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, cached: Object) -> Rest | None:
+        cluster, cached = vc.name, self._reports.with_reported_status(cached)
+        refusal = self._bounds.refusal(cached)
         if (
             refusal is not None
-            and not _is_suspended(vc, known)
-            and not self._finalizer.is_due(cluster, known)
+            and not _is_suspended(vc, cached)
+            and not self._finalizer.is_due(cluster, cached)
         ):
-            await self._refuse(vc, known, refusal)
+            await self._refuse(vc, cached, refusal)
             return None
-        work = await self._hub_works.whole(known)
+        work = await self._hub_works.whole(cached)
         if work is None:
             return None
-        work = self._reports.as_told(work)
+        work = self._reports.with_reported_status(work)
         if self._finalizer.is_due(cluster, work):
             self._reports.forget(key)
             await self._finalizer.finalise(vc, work)
@@ -158,18 +158,18 @@ class ExecutionController:
         started = time.monotonic()
         outcome = await self._applier.apply(vc, work)
         self._measure("error" if outcome.errors else "success", time.monotonic() - started)
-        is_new = self._memory.is_new(work) and not self._was_told(work, outcome)
+        is_new = self._memory.is_new(work) and not self._was_reported(work, outcome)
         conditions = _conditions(vc, work, outcome, is_new=is_new)
         outcome_events.report_dispatching(self._events, work, conditions[0])
         outcome_events.report_sync(self._events, vc.name, work, outcome, is_new=is_new)
-        self._reports.tell(work, conditions, outcome.entries)
+        self._reports.report(work, conditions, outcome.entries)
         # What was written for a Work of the checkpoint is reported once the hub lists it.
         is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
         self._memory.note(work, outcome.codes, is_done=is_done)
         return self._rest(outcome) or (Rest() if outcome.waiting else None)
 
-    def _was_told(self, work: Object, outcome: WorkOutcome) -> bool:
-        """Whether another process applied a Work and said so: this one found nothing to do."""
+    def _was_reported(self, work: Object, outcome: WorkOutcome) -> bool:
+        """Another process applied a Work and reported it, and this one wrote nothing."""
         was_synced = self._memory.knows(key_of_work(work))
         return is_applied(work) and outcome.is_as_it_was and not was_synced
 
@@ -192,7 +192,7 @@ class ExecutionController:
                 whole = await self._hub_works.whole(work)
                 condition = work_conditions.applied(len(manifests_of(whole or work)), [text])
                 if whole is not None:
-                    self._reports.tell(whole, [condition], [])
+                    self._reports.report(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first bug is the one to report
             _log.debug("Failing to report a bug", exc_info=True, extra={"work": id_of_work(work)})
 
@@ -212,7 +212,7 @@ class ExecutionController:
             conditions = [work_conditions.dispatching(suspended=False), condition]
             outcome_events.report_dispatching(self._events, whole, conditions[0])
             self._events.refused(whole, refusal.code, text)
-            self._reports.tell(whole, conditions, [])
+            self._reports.report(whole, conditions, [])
         self._memory.note(work, (str(refusal.code),))
 
     # --- suspend ------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class ExecutionController:
         outcome = await self._applier.observe(vc, work)
         condition = work_conditions.dispatching(suspended=True)
         outcome_events.report_dispatching(self._events, work, condition)
-        self._reports.tell(work, [condition], outcome.entries)
+        self._reports.report(work, [condition], outcome.entries)
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
 
@@ -237,7 +237,7 @@ def _conditions(
     """
     generation, total = work["metadata"].get("generation") or 0, len(manifests_of(work))
     if outcome.waiting:
-        waiting = work_conditions.waiting(generation, outcome.waiting[0].opening.text)
+        waiting = work_conditions.waiting(generation, outcome.waiting[0].window.text)
         errors = outcome.errors
         return [waiting, work_conditions.applied(total, errors)] if errors else [waiting]
     return [

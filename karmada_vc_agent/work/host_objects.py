@@ -2,10 +2,10 @@
 
     live -> merge -> retain -> assert placement -> decide -> write
 
-One order, whatever is decided; only retaining and writing wait for anybody. Reads come from an
-informer of our own labelled objects where it is synced, otherwise from the server. What was
-written, and in which version the server answered, is remembered, so that an event about an
-object that is as we left it costs no write; a mark on the object tells the next process (ADR 49).
+One order, whatever is decided; only retaining and writing wait. Reads come from an informer of our
+own labelled objects where it is synced, otherwise from the server. What was written, and in which
+version the server answered, is remembered, so that an event about an object that is as we left it
+costs no write; a mark on the object says so to the next process (ADR 49).
 """
 
 from collections import defaultdict
@@ -95,18 +95,18 @@ class _Memory:
 
 
 class RecreationError(Exception):
-    """An object that somebody deleted could not be recreated; has the host's error."""
+    """An object that was deleted on the host could not be recreated; has the host's error."""
 
 
 class PlacementKeeper(Protocol):
     """Decides which adopted workloads keep the placement of their pods."""
 
     async def settle(
-        self, resource: Resource, wanted: Object, live: Object, as_user: str
+        self, resource: Resource, checked: Object, live: Object, as_user: str
     ) -> tuple[Object, bool]:
         """Return what to write, and whether it keeps the live placement. Raises KubeError.
 
-        wanted: merged, retained, and with placement asserted.
+        checked: merged, retained, and with placement asserted.
         """
 
     def gone(self, desired: Object) -> None:
@@ -150,17 +150,17 @@ class HostObjects(LiveObjects):
         KubeError, RetryError, RecreationError, InterpretationError, and whatever `check` raises.
         """
         key = key_of(desired)
-        live = await self.known(resource, key.namespace, key.name)
-        wanted = _content(desired)
+        live = await self.get(resource, key.namespace, key.name)
+        content = _content(desired)
         memory = self._memory[_cluster_of(desired)]
-        known = memory.get(key)
-        was_there = known is not None
+        written = memory.get(key)
+        was_there = written is not None
         is_as_left = (
             live is not None
-            and known is not None
-            and known.desired == wanted
-            and known.uid == uid_of(live)
-            and not needs_update(desired, live, known.version)
+            and written is not None
+            and written.desired == content
+            and written.uid == uid_of(live)
+            and not needs_update(desired, live, written.version)
             and _has_our_marks(desired, live)
         )
         if live is not None and is_as_left:
@@ -170,7 +170,7 @@ class HostObjects(LiveObjects):
             is_recreation = live is None and was_there
             try:
                 answer = await self._sync(
-                    resource, desired, live, check, as_user, wanted, trusts_mark=known is None
+                    resource, desired, live, check, as_user, content, trusts_mark=written is None
                 )
             except (AlreadyExistsError, ConflictError, HeldError):
                 raise
@@ -181,7 +181,7 @@ class HostObjects(LiveObjects):
             if isinstance(answer, Foreign):
                 return answer
             if answer.is_settled:
-                memory[key] = _Memory(wanted, uid_of(answer.live), version_of(answer.live))
+                memory[key] = _Memory(content, uid_of(answer.live), version_of(answer.live))
             else:
                 memory.pop(key, None)
             return replace(answer, was_recreated=is_recreation)
@@ -190,9 +190,9 @@ class HostObjects(LiveObjects):
         return await retry_on_conflict(live, write, fresh)
 
     def wrote(self, desired: Object) -> bool:
-        """Whether this process wrote just this, or found it there, when it last looked."""
-        known = self._memory[_cluster_of(desired)].get(key_of(desired))
-        return known is not None and known.desired == _content(desired)
+        """Whether this process wrote just this, or read it as it is, at its last sync."""
+        written = self._memory[_cluster_of(desired)].get(key_of(desired))
+        return written is not None and written.desired == _content(desired)
 
     async def differs(self, desired: Object, live: Object, check: Check) -> bool:
         """Whether applying would change more than the mark of the manifest; nothing is written.
@@ -202,8 +202,8 @@ class HostObjects(LiveObjects):
         merged = apply_plan.merge(desired, live, self._former_names(_cluster_of(desired)))
         if isinstance(merged, Foreign):
             return False
-        wanted = check(await self._retain(merged, live), live)
-        return not isinstance(apply_plan.decide(_unmarked(wanted), _unmarked(live)), Keep)
+        checked = check(await self._retain(merged, live), live)
+        return not isinstance(apply_plan.decide(_unmarked(checked), _unmarked(live)), Keep)
 
     def forget_all(self) -> None:
         """Forget what was written: the host went back in time, so generations start over."""
@@ -233,7 +233,7 @@ class HostObjects(LiveObjects):
         Raises KubeError.
         """
         key = key_of(desired)
-        return _other_work(desired, await self.known(resource, key.namespace, key.name))
+        return _other_work(desired, await self.get(resource, key.namespace, key.name))
 
     async def release(
         self, resource: Resource, desired: Object, as_user: str = ""
@@ -295,11 +295,11 @@ class HostObjects(LiveObjects):
         if isinstance(merged, Foreign):
             return merged
         retained = merged if live is None else await self._retain(merged, live)
-        wanted, is_kept = check(retained, live), False
+        checked, is_kept = check(retained, live), False
         if live is not None and self._adoptions is not None:
-            wanted, is_kept = await self._adoptions.settle(resource, wanted, live, as_user)
-        noted = "" if is_kept else mark
-        match apply_plan.decide(wanted, live, noted, trusts_mark=trusts_mark):
+            checked, is_kept = await self._adoptions.settle(resource, checked, live, as_user)
+        written_mark = "" if is_kept else mark
+        match apply_plan.decide(checked, live, written_mark, trusts_mark=trusts_mark):
             case Create(obj):
                 path = resource.path(desired["metadata"].get("namespace") or "")
                 write = partial(self._host.create, path, obj, as_user)
@@ -310,7 +310,7 @@ class HostObjects(LiveObjects):
             case Keep():
                 assert live is not None  # noqa: S101 - only a live object can be kept
                 return Applied(live, was_written=False, is_settled=not is_kept)
-        answer = await self._bound_roles.writing(wanted, as_user, write)
+        answer = await self._bound_roles.writing(checked, as_user, write)
         self.observe(resource, answer)
         taken_from = _other_work(desired, live)
         return Applied(answer, was_written=True, is_settled=not is_kept, taken_from=taken_from)
@@ -324,7 +324,7 @@ def _cluster_of(desired: Object) -> str:
 
 
 def _metadata_of(live: Object | None) -> Object | None:
-    """Return all of an object that tells whether it may be deleted."""
+    """Return all of an object that decides whether it may be deleted."""
     return live and {key: live[key] for key in ("apiVersion", "kind", "metadata") if key in live}
 
 
@@ -337,7 +337,7 @@ def _other_work(desired: Object, live: Object | None) -> str:
 
 
 def _content(desired: Object) -> str:
-    """Return a digest of what is wanted, whether or not it says from which manifest it is."""
+    """Return a digest of what is desired, whether or not it says from which manifest it is."""
     return digest(_unmarked(desired))
 
 
@@ -347,6 +347,6 @@ def _unmarked(obj: Object) -> Object:
 
 def _has_our_marks(desired: Object, live: Object) -> bool:
     """Whether our annotations are unmodified; they affect neither generation nor labels."""
-    found = annotations_of(live)
-    wanted = annotations_of(desired).items()
-    return all(found.get(key) == value for key, value in wanted if is_ours(key))
+    live_marks = annotations_of(live)
+    desired_marks = annotations_of(desired).items()
+    return all(live_marks.get(key) == value for key, value in desired_marks if is_ours(key))

@@ -52,7 +52,7 @@ _MARKS_LENGTH, _MARKS_LENGTH_OF_TENANTS = 4096, 1024
 """Of all marks of an object that is not whole; tenants write those of objects in namespaces."""
 _OWN_KINDS = frozenset(gvk.group_kind for gvk in DEFAULT_KINDS)
 _READ_KINDS = _OWN_KINDS | HOLDERS.keys() | WITH_PODS | {NAMESPACE.group_kind}
-"""Kinds whose content is read whoever made an object; of others if a Work has it."""
+"""Kinds whose content is read of any object; of other kinds if a Work has it."""
 
 _Key = tuple[str, str]
 """API version and uid: informers of two versions of a kind keep an object each."""
@@ -140,7 +140,7 @@ class ObjectIdentity(dict[str, Any]):
 class KeptObjects(RawCodec):
     """Decides what is kept of host objects as they are decoded, and of what Works report of them.
 
-    cluster_on: returns the virtual cluster that has a host namespace, "" if none: what lies there
+    cluster_on: returns the virtual cluster that has a host namespace, "" if none: what is there
     counts for it, whatever its label says. over: a virtual cluster that has more than is kept, and
     the bound in words, once each time that begins.
     """
@@ -162,16 +162,16 @@ class KeptObjects(RawCodec):
         label = labels_of(obj).get(CLUSTER_LABEL)
         if label is None or isinstance(obj, Whole | ObjectIdentity):
             return obj
-        known = self._whole.get(_key(obj))
-        if known is not None and is_echo(known, obj):
-            return known
+        cached = self._whole.get(_key(obj))
+        if cached is not None and is_echo(cached, obj):
+            return cached
         kind = gvk_of(obj).group_kind
         if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
             return ObjectIdentity(obj)
         cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
         bounds, account = self._account_of(cluster)
         size, key = bytes_of(obj), _key(obj)
-        is_within = size <= OBJECT_BYTES and _has_room(bounds, account, key, size)
+        is_within = size <= OBJECT_BYTES and _fits(bounds, account, key, size)
         if is_within or (size <= SMALL and kind in _OWN_KINDS):
             whole = self._whole[key] = Whole(obj, account, key, size)
             return whole
@@ -180,13 +180,13 @@ class KeptObjects(RawCodec):
         return ObjectIdentity(obj, account)
 
     def take_status(self, cluster: str, uid: str, status: Object) -> Object | None:
-        """Return the status of a Work as it is kept; None = no room for what it reflects."""
+        """Return the status of a Work as it is kept; None = what it reflects is over the bound."""
         size = 0 if isinstance(status, Whole) else bytes_of(status)
         if size <= SMALL_STATUS:
             return status
         bounds, account = self._account_of(cluster)
         key = (_STATUS, uid)
-        if _has_room(bounds, account, key, size):
+        if _fits(bounds, account, key, size):
             return Whole(status, account, key, size)
         if not account.over:
             self.over.emit(cluster, text_of(bounds))
@@ -204,7 +204,7 @@ class KeptObjects(RawCodec):
                 yield cluster, HOST_BYTES
 
 
-def _has_room(bounds: Bounds, account: _Account, key: _Key, size: int) -> bool:
+def _fits(bounds: Bounds, account: _Account, key: _Key, size: int) -> bool:
     return not bounds.bytes or account.used_with(key, size) <= bounds.bytes
 
 
@@ -226,8 +226,8 @@ def _key(obj: Object) -> _Key:
 
 
 def _marks(texts: Mapping[str, str], most: int) -> dict[str, str]:
-    found = {}
+    kept = {}
     for key in sorted(texts.keys() & _MARKS, key=lambda key: (len(texts[key]), key)):
-        found[key] = texts[key][:most]
-        most -= len(found[key])
-    return found
+        kept[key] = texts[key][:most]
+        most -= len(kept[key])
+    return kept

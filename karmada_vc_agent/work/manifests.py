@@ -65,7 +65,7 @@ class Manifests:
 
     find_resource: returns where a kind is served, by the host or else by the hub. lost_node:
     returns the name of a node that the virtual cluster selects but an older one owns. windows:
-    decides what waits. owned: told of adopted objects that something else owns.
+    decides what waits. owned: records adopted objects that something else owns.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Manifests:
         return [work for work in self._depending_on_claims if cluster_of_work(work) == cluster]
 
     def forget_work(self, work: str) -> None:
-        """Forget a Work that is gone, as `<execution namespace>/<name>`."""
+        """Forget a deleted Work, as `<execution namespace>/<name>`."""
         self._depending_on_claims.pop(work, None)
         self._windows.forget_work(work)
         self._shared_names.forget_work(work)
@@ -208,11 +208,17 @@ class Manifests:
                 depends_on_claims=result.depends_on_claims,
                 notices=result.notices,
             )
-        found = await self._find_resource(result.gvk)
-        if found is None:
+        converted = await self._find_resource(result.gvk)
+        if converted is None:
             return not_served(result.gvk)
         return Target(
-            strategy, item.vc, item.manifest, context, found, result.objects, depends_on_claims=True
+            strategy,
+            item.vc,
+            item.manifest,
+            context,
+            converted,
+            result.objects,
+            depends_on_claims=True,
         )
 
     def _virtual_text(self, item: WorkManifest, text: str) -> str:
@@ -257,11 +263,11 @@ class Manifests:
             key = target.vc.name, object_id(target.manifest)
             works = target.work, applied.taken_from
             self._contenders.setdefault(key, set()).update(works)
-        notices = (*target.notices, *self._told_of_owners(target, applied.live))
+        notices = (*target.notices, *self._owner_notices(target, applied.live))
         return replace(applied, notices=(*notices, *applied.notices)) if notices else applied
 
-    def _told_of_owners(self, target: Target, live: Object) -> tuple[Notice, ...]:
-        """Note whether something else owns an object, which it had before it was adopted."""
+    def _owner_notices(self, target: Target, live: Object) -> tuple[Notice, ...]:
+        """Record the owners of an object, which it had before it was adopted."""
         cluster, key = target.vc.name, key_of(live)
         # A Work never makes an object with owners: they are of who made it before.
         owners = ", ".join(
@@ -286,7 +292,7 @@ class Manifests:
     async def others(self, item: WorkManifest) -> set[str] | Failure:
         """Return the other Works that wrote the object of a manifest, also deleted ones.
 
-        What other processes wrote is known by the mark of the object. Raises UnreachableError.
+        What other processes wrote is said by the mark of the object. Raises UnreachableError.
         """
         try:
             target = await self._target_on_host(item)
@@ -337,14 +343,14 @@ class Manifests:
         if target is None:
             failure = item.translation
             is_unserved = isinstance(failure, Failure) and failure.is_unserved
-            return self._unless_told(gvk_of(item.manifest)) if is_unserved else None
+            return self._failure_unless_unserved(gvk_of(item.manifest)) if is_unserved else None
         there = [each for each in target.objects if await self._may_be_there(each)]
         if target.objects and not there:
             return None
         gvk = target.resource.gvk
         resource = await self._host_kinds.find_any(gvk)
         if resource is None:
-            return self._unless_told(gvk)
+            return self._failure_unless_unserved(gvk)
         return replace(target, resource=resource, objects=tuple(there))
 
     async def _may_be_there(self, translated: HostObject) -> bool:
@@ -355,23 +361,23 @@ class Manifests:
         place = translated.host_key.namespace
         return not place or await self._namespaces.may_hold(place)
 
-    def _unless_told(self, gvk: GroupVersionKind) -> Failure | None:
-        """Return a Failure if what a manifest made may be there, of a kind that is not told."""
+    def _failure_unless_unserved(self, gvk: GroupVersionKind) -> Failure | None:
+        """Return a Failure if objects of a kind may exist: its API group does not answer."""
         if self._host_kinds.tells(gvk):
             return None
-        return not_served(gvk, f"the host does not tell what it serves of {gvk.api_version}")
+        return not_served(gvk, f"the host does not report what it serves of {gvk.api_version}")
 
 
 def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:
-    """Return the kind that a manifest is applied as; its own if it is not known."""
+    """Return the kind that a manifest is applied as; its own if it was not translated."""
     target = item.translation
     return target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)
 
 
 def _bare(manifest: Object) -> Object:
     """Return a manifest with its identity only, enough to find what it created."""
-    found = manifest.get("metadata")
-    metadata = found if isinstance(found, dict) else {}
+    given = manifest.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
     identity = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
     return {
         "apiVersion": manifest.get("apiVersion"),

@@ -1,6 +1,6 @@
 """The events of the sync of a Work, as Karmada's agent writes them (contract 5.7).
 
-A Work of the checkpoint has none: it is not known what the hub has, and its list has every Work
+A Work of the checkpoint has none: what the hub has is open, and its list has every Work
 synced again.
 """
 
@@ -26,7 +26,7 @@ def report_dispatching(events: WorkEvents, work: Object, condition: Condition) -
 def report_sync(
     events: WorkEvents, cluster: str, work: Object, outcome: WorkOutcome, *, is_new: bool
 ) -> None:
-    """Write the events of a sync; one that found all as it was is worth none.
+    """Write the events of a sync; one that changed nothing is worth none.
 
     is_new: the Work changed since its last sync.
     """
@@ -41,8 +41,8 @@ def report_sync(
 
 def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, work: Object) -> None:
     """Write the events of the Work and each of its manifests, also of success."""
-    for manifest, found in outcome.results:
-        result = found.kept if isinstance(found, Waiting) else found
+    for manifest, outcome_of_one in outcome.results:
+        result = outcome_of_one.kept if isinstance(outcome_of_one, Waiting) else outcome_of_one
         if result is None:
             continue
         if isinstance(result, Applied):

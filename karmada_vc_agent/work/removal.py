@@ -62,7 +62,7 @@ class Removal:
     ) -> str:
         """Do what can be done now; return what it waits for, "" once nothing is left of it.
 
-        source: wants it no more after that. keeps: whether what its Works made stays. Raises
+        source: loses it after that. keeps: whether what its Works made stays. Raises
         KubeError.
         """
         name = vc.name
@@ -86,20 +86,20 @@ class Removal:
         return ""
 
     def has_begun(self, name: str) -> bool:
-        """Whether it is too late to have everything stay: the Cluster goes, or is gone."""
+        """Whether it is too late to have everything stay: its Cluster is deleted, or will be."""
         return self._clusters.ours(name) is None or self._clusters.is_deleting(name)
 
     def is_anywhere(self, name: str) -> bool:
-        """Whether a virtual cluster has anything on hub or host, as far as is known."""
+        """Whether a virtual cluster has anything on hub or host, by the caches."""
         return self._clusters.ours(name) is not None or bool(self._claims.of(name))
 
     async def _cluster(self, name: str) -> Object | None:
         """Return our Cluster, read once more if it is not cached; None if there is none."""
-        known = self._clusters.ours(name)
-        if known is not None or self._clusters.other_agent(name) is not None:
-            return known
-        found = await find_cluster(self._hub, name)
-        return found if found is not None and self._clusters.is_ours(found) else None
+        cached = self._clusters.ours(name)
+        if cached is not None or self._clusters.other_agent(name) is not None:
+            return cached
+        live = await find_cluster(self._hub, name)
+        return live if live is not None and self._clusters.is_ours(live) else None
 
     async def _end_cluster(self, cluster: Object, *, keeps: bool) -> str:
         name = cluster["metadata"]["name"]
@@ -108,7 +108,7 @@ class Removal:
         for work in unmarked:
             await preserve_work(self._hub, work)
         if unmarked and not cluster["metadata"].get("deletionTimestamp"):
-            # Who finalises them goes by what was watched: that is to show the mark first.
+            # The finalizer goes by the watch, which is to show the mark first.
             return f"waiting for Works to be marked as preserved ({len(unmarked)} left)"
         if not cluster["metadata"].get("deletionTimestamp"):
             _log.info("Deleting the Cluster on the hub", extra={"virtual_cluster": name})

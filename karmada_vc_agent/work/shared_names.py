@@ -1,8 +1,8 @@
 """Hosts and REST paths that two virtual clusters use, detected in the informers.
 
 An index over our own labelled objects has the users of a name, so lookups send no request. Writes
-in progress count too: of two that want one name at once the first gets it. Nobody is told who the
-other one is (rewriting-rules 4.3, 7; ADR 16).
+in progress count too: of two that use one name at once the first gets it. The other one is never
+named (rewriting-rules 4.3, 7; ADR 16).
 """
 
 import asyncio
@@ -69,17 +69,17 @@ class SharedNames:
             self._free(shared_names(old).keys() - shared_names(new or {}).keys())
 
     def forget_work(self, work: str) -> None:
-        """Forget a Work that goes: it waits for no name any more."""
+        """Forget a Work that is deleted: it waits for no name any more."""
         self._forget(lambda each: each == work)
 
-    def _forget(self, goes: Callable[[str], bool]) -> None:
+    def _forget(self, is_dropped: Callable[[str], bool]) -> None:
         for name, works in list(self._waiting.items()):
-            works -= {work for work in works if goes(work)}
+            works -= {work for work in works if is_dropped(work)}
             if not works:
                 del self._waiting[name]
 
     async def wait_listed(self, obj: Object) -> None:
-        """Wait until all users of the names for which an object may be refused are known.
+        """Wait until all users of the names for which an object may be refused are listed.
 
         obj: as translated. A restart must not give a name away. Raises RetryError.
         """
@@ -114,17 +114,17 @@ class SharedNames:
         obj: as translated. live: the informer's object. Raises RefusedError (SharedHostConflict).
         """
         cluster = labels_of(obj)[CLUSTER_LABEL]
-        wanted, had = shared_names(obj), shared_names(live or {}).keys()
-        taken = tuple(name for name in wanted if self._is_taken(name, cluster))
+        names, had = shared_names(obj), shared_names(live or {}).keys()
+        taken = tuple(name for name in names if self._is_taken(name, cluster))
         # Names already in use stay, even if the setting is newer.
         if self._refuses(cluster):
-            self._refuse_hosts([name for name in taken if name not in had], wanted, work)
-        flights = [(name, cluster) for name in wanted]
+            self._refuse_hosts([name for name in taken if name not in had], names, work)
+        flights = [(name, cluster) for name in names]
         self._in_flight.update(flights)
-        freed = wanted.keys() - had
+        freed = names.keys() - had
         try:
             yield taken
-            freed = had - wanted.keys()
+            freed = had - names.keys()
         finally:
             self._in_flight.subtract(flights)
             self._in_flight += Counter()  # drops entries at zero

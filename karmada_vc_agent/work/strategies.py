@@ -148,7 +148,7 @@ class Strategies:
         if not holds_names(key.gvk):
             return await self._write(target)
         await self._names.wait_listed(desired)
-        live = await self._host_objects.known(target.resource, key.namespace, key.name)
+        live = await self._host_objects.get(target.resource, key.namespace, key.name)
         with self._names.taking(desired, live, target.work) as taken:
             result = await self._write(target)
         if isinstance(result, Foreign):
@@ -173,7 +173,7 @@ class Strategies:
         Reports the node ports that the host chose in place of fixed ones.
         """
         key = target.object.host_key
-        live = await self._host_objects.known(target.resource, key.namespace, key.name)
+        live = await self._host_objects.get(target.resource, key.namespace, key.name)
         desired = node_ports.keep_assigned(target.object.obj, live)
         try:
             result = await self._write_one(target, target.object, desired)

@@ -10,9 +10,9 @@ from karmada_vc_agent.work.target import Target, WorkManifest
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A manifest that waits for a window; kept: the result of what was applied before, if known."""
+    """A manifest that waits for a window; kept: the result of its predecessor, if recorded."""
 
-    opening: Opening
+    window: Opening
     kept: Applied | Failure | None = None
 
 

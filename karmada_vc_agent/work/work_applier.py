@@ -103,7 +103,7 @@ class WorkApplier:
             try:
                 with reading_at_most(OBJECT_BYTES):
                     again, live = await self._apply(work, item)
-                    # The first attempt may have written what the second one found.
+                    # The first attempt may have written what the second one reads.
                     both = isinstance(first, Applied) and isinstance(again, Applied)
                     result = first if both else again
                     return result, await self._reflect(work, item, live)

@@ -26,7 +26,7 @@ class WorkOutcome:
             return
         if reflection.problem:
             self.unreadable = reflection.problem
-            self.unreadable_for.add(reflection.cause)
+            self.unreadable_for.add(reflection.dependency)
         if reflection.entry is not None:
             self.entries.append(reflection.entry)
 
@@ -83,7 +83,7 @@ class WorkOutcome:
 
 
 def is_recreation(result: Applied | Failure | Waiting) -> bool:
-    """Whether an object existed before and was deleted by somebody."""
+    """Whether an object existed before and was deleted on the host."""
     done = _done(result)
     if isinstance(done, Failure):
         return done.is_recreation

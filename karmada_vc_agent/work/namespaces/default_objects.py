@@ -1,4 +1,4 @@
-"""Writes the default objects of claimed namespaces, and deletes those no longer wanted."""
+"""Writes the default objects of claimed namespaces, and deletes those no longer desired."""
 
 import logging
 
@@ -63,7 +63,7 @@ class DefaultObjects:
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
     ) -> None:
         """Create or correct the default objects of a namespace. Raises KubeError."""
-        wanted = namespace_defaults(
+        desired = namespace_defaults(
             vc,
             virtual,
             host,
@@ -71,11 +71,11 @@ class DefaultObjects:
             self._settings.pod_cidrs,
             self._settings.gateway,
         )
-        if vc.quota:  # before anybody is bound who may create what it counts
+        if vc.quota:  # before anyone is bound who may create what it counts
             await self._make_quota(vc, virtual, host)
-        for obj in wanted:
-            await self._put_right(vc, obj)
-        kept = {(gvk_of(obj), obj["metadata"]["name"]) for obj in wanted}
+        for obj in desired:
+            await self._correct(vc, obj)
+        kept = {(gvk_of(obj), obj["metadata"]["name"]) for obj in desired}
         if vc.quota:
             kept.add((QUOTAS.gvk, QUOTA_NAME))
         for gvk, names in DEFAULT_KINDS.items():
@@ -83,10 +83,10 @@ class DefaultObjects:
                 if (gvk, name) not in kept:
                     await self._remove(RESOURCES[gvk], host, name)
 
-    async def _put_right(self, vc: VirtualCluster, desired: Object) -> None:
+    async def _correct(self, vc: VirtualCluster, desired: Object) -> None:
         resource = RESOURCES[gvk_of(desired)]
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
-        live = await self._objects.known(resource, namespace, name)
+        live = await self._objects.get(resource, namespace, name)
         if live is None:
             live = await self._create(resource, desired)
         if _is_right(desired, live):
@@ -106,7 +106,7 @@ class DefaultObjects:
     async def _make_quota(
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
     ) -> None:
-        live = await self._objects.known(QUOTAS, host, QUOTA_NAME)
+        live = await self._objects.get(QUOTAS, host, QUOTA_NAME)
         desired = empty_quota(vc, virtual, host)
         if live is None:
             self.divisions.expect(vc.name, host)

@@ -41,7 +41,8 @@ HELD_WITHIN_S = 5.0
 """A server honours a new binding, and new labels in policies, after some milliseconds."""
 ASK_AGAIN_S = 0.05
 REMEMBERED = 16_384
-"""Namespaces whose rights are known; one that is forgotten costs its next claim three reviews."""
+"""Namespaces whose rights are recorded; one that is forgotten costs its next claim three reviews.
+"""
 _GVK = GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding")
 BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
 _PROOFS = (
@@ -74,7 +75,7 @@ class NamespaceRights:
         self._clock = clock
         self._account = ""
         self._held: LRUCache[HostNamespace, tuple[str, bool | None]] = LRUCache(REMEMBERED)
-        """Namespace -> its uid, and whether our bindings give the rights; None = not known yet."""
+        """Namespace -> its uid, and whether our bindings give the rights; None = not listed yet."""
 
     async def ensure(
         self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
@@ -83,11 +84,13 @@ class NamespaceRights:
 
         uid: of the Namespace; a recreated one has none of the old bindings.
         """
-        known, was_bound = self._held.get(host, ("", None))
-        is_known = known == uid != "" and (was_bound is not None or self._bindings() is None)
-        if is_known and (not was_bound or self._is_bound(host)):
+        recorded_uid, was_bound = self._held.get(host, ("", None))
+        is_current = recorded_uid == uid != "" and (
+            was_bound is not None or self._bindings() is None
+        )
+        if is_current and (not was_bound or self._is_bound(host)):
             return
-        if not is_known and await self._has_rights(host):
+        if not is_current and await self._has_rights(host):
             self._held[host] = (uid, await self._has_them_by_bindings(host))
             return
         account = await self._name_us()
@@ -107,7 +110,7 @@ class NamespaceRights:
         self._held.pop(host, None)
 
     async def _name_us(self) -> str:
-        """Return the account that the host knows us as; asked once. Raises KubeError."""
+        """Return the account that the host has for us; requested once. Raises KubeError."""
         self._account = self._account or await user_name(self._host)
         return self._account
 
@@ -137,30 +140,30 @@ class NamespaceRights:
             return True
         for name, role in self._roles.items():
             live = store.get(host, name)
-            wanted: Object = {"roleRef": _role_ref(role)}
+            desired: Object = {"roleRef": _role_ref(role)}
             if self._account:
-                wanted["subjects"] = [_subject(self._account)]
-            if live is None or any(live.get(part) != wanted[part] for part in wanted):
+                desired["subjects"] = [_subject(self._account)]
+            if live is None or any(live.get(part) != desired[part] for part in desired):
                 return False
         return True
 
     async def _has_rights(self, host: HostNamespace) -> bool:
         for need in _PROOFS:
-            asked = Need(need.verb, need.group, need.resource, host)
-            if not await may(self._host, asked):
+            review = Need(need.verb, need.group, need.resource, host)
+            if not await may(self._host, review):
                 return False
         return True
 
-    async def _bind(self, wanted: Object, deadline: float) -> None:
+    async def _bind(self, desired: Object, deadline: float) -> None:
         """Create one binding; retry until the server has seen the claim, as the policy needs."""
-        namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
+        namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
         while True:
             try:
-                live = await self._host.create(BINDINGS.path(namespace), wanted)
+                live = await self._host.create(BINDINGS.path(namespace), desired)
             except AlreadyExistsError:
                 path = BINDINGS.path(namespace, name)
                 live = await self._host.get(path)
-                content = {part: wanted[part] for part in ("roleRef", "subjects")}
+                content = {part: desired[part] for part in ("roleRef", "subjects")}
                 if content != {part: live.get(part) for part in content}:
                     _log.info("Correcting own rights", extra={"namespace": namespace})
                     live = await self._host.replace(path, {**live, **content})

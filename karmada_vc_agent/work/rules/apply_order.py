@@ -2,7 +2,7 @@
 
 Karmada applies them in the order of the list (contract 5.4), and authors of Works rely on it: a
 ServiceAccount before its token, a role before its binding, a LimitRange before the pods. So the
-order is kept, except that what all others may need goes first. Neighbours of kinds that never need
+order is kept, except that what all others may need is first. Neighbours of kinds that never need
 each other are applied concurrently. Why: docs/adr/0026.
 """
 
@@ -76,16 +76,16 @@ def batches(manifests: Sequence[Object]) -> list[list[int]]:
     """
     keys = [object_id(manifest) for manifest in manifests]
     rows = [ROWS.get(kind) for kind, *_ in keys]
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     batch: set[object] = set()
     for place in sorted(range(len(keys)), key=lambda place: rows[place] != 0):
         row = rows[place]
-        if row is None or not found or rows[found[-1][0]] != row or keys[place] in batch:
-            found.append([])
+        if row is None or not result or rows[result[-1][0]] != row or keys[place] in batch:
+            result.append([])
             batch.clear()
-        found[-1].append(place)
+        result[-1].append(place)
         batch.add(keys[place])
-    return found
+    return result
 
 
 def object_id(manifest: Object) -> ObjectId:

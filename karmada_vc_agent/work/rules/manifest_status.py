@@ -31,13 +31,13 @@ class ManifestStatus(TypedDict):
 class Reflection:
     """What was read for one manifest: its entry, None if its status could not be read.
 
-    problem: the failure to retry; empty = none. cause: a failure shared with other Works; None =
-    specific to this object.
+    problem: the failure to retry; empty = none. dependency: a failure shared with other Works; None
+    = specific to this object.
     """
 
     entry: ManifestStatus | None
     problem: str = ""
-    cause: Hashable | None = None
+    dependency: Hashable | None = None
 
 
 ALWAYS_WITH_STATUS = frozenset((GroupVersionKind("", "v1", "ResourceQuota"),))

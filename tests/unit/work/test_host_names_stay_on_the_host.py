@@ -76,7 +76,7 @@ class _Refusing(HostObjects):
     async def apply(self, *_: Any) -> Applied:
         raise InvalidError(422, "Invalid", self._text)
 
-    async def known(self, *_: Any) -> None:
+    async def get(self, *_: Any) -> None:
         return None
 
 

@@ -166,11 +166,11 @@ async def test_what_is_not_kept_is_read(
     live = LiveObjects(client, lambda _: keeping.store)
     name = made[-1]["metadata"]["name"]
     assert live.cached(MAPS, "of-a", name) is None
-    found = await live.known(MAPS, "of-a", name)
+    found = await live.get(MAPS, "of-a", name)
     assert found is not None
     assert found["data"]
-    await live.known(MAPS, "of-a", made[0]["metadata"]["name"])
-    assert await live.known(MAPS, "of-a", "absent") is None
+    await live.get(MAPS, "of-a", made[0]["metadata"]["name"])
+    assert await live.get(MAPS, "of-a", "absent") is None
     assert [request.method for request in host.requests] == ["GET"]
 
 
