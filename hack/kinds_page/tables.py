@@ -38,9 +38,8 @@ from karmada_vc_agent.translation.notices import NoticeCode, shared_name
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import Reference, Treatment
 from karmada_vc_agent.translation.retained import Kept
-from karmada_vc_agent.work import bound_roles
+from karmada_vc_agent.work import bound_roles, strategies
 from karmada_vc_agent.work.rules import apply_order, manifest_status, orphaned, prune
-from karmada_vc_agent.work.strategies import choice
 
 
 class Aspect(Enum):
@@ -335,7 +334,7 @@ TABLES: tuple[Table, ...] = (
         _says("`{row}` belongs to the host in each namespace"),
     ),
     Table(Aspect.WRITTEN, apply_order.ROWS, _order),
-    Table(Aspect.WRITTEN, choice.OF_KIND, _summary()),
+    Table(Aspect.WRITTEN, strategies.OF_KIND, _says("{row.value}")),
     Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
     Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
     Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),

@@ -57,18 +57,6 @@ class Discoveries:
         """Return where a kind lives: as the host serves it, else as the hub does (trap 34)."""
         return await self.host.find(gvk) or await self.hub.find(gvk)
 
-    async def find_on_host(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return where the host serves a kind, at whatever version."""
-        return await self.host.find_any(gvk)
-
-    def doubt(self, gvk: GroupVersionKind) -> None:
-        """Request again what the host serves: a kind is not served where it said."""
-        self.host.doubt(gvk)
-
-    def tells(self, gvk: GroupVersionKind) -> bool:
-        """Return whether the host would list a kind if it served it."""
-        return self.host.covers(gvk)
-
 
 @dataclass(eq=False)
 class Common:

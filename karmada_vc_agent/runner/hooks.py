@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.work.host_objects import HostObjects, PlacementKeeper
-from karmada_vc_agent.work.namespaces.default_objects import NamespaceShares, NoShares
+from karmada_vc_agent.work.namespaces.default_objects import NamespaceShares
 from karmada_vc_agent.work.noted_objects import NotedObjects
-from karmada_vc_agent.work.window_gate import AlwaysOpen, WindowGate
+from karmada_vc_agent.work.window_gate import WindowGate
 
 MayHold = Callable[[str], Awaitable[bool]]
 """Returns whether a host namespace may hold objects."""
@@ -28,9 +28,9 @@ class Hooks:
     new Cluster has besides its own. writes_ready: awaited before the first Work is written.
     """
 
-    window_gate: Callable[[HostObjects, MayHold], WindowGate] = lambda *_: AlwaysOpen()
+    window_gate: Callable[[HostObjects, MayHold], WindowGate] = lambda *_: WindowGate()
     placement_keeper: Callable[[NotedObjects], PlacementKeeper | None] = lambda _: None
-    shares: NamespaceShares = field(default_factory=NoShares)
+    shares: NamespaceShares = field(default_factory=NamespaceShares)
     fields_of_new: Callable[[VirtualCluster], Awaitable[Object]] = _no_fields
     writes_ready: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 

@@ -29,7 +29,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.clients import Clients
-from karmada_vc_agent.work.kept_objects import HostCodec, KeptObjects
+from karmada_vc_agent.work.kept_objects import KeptObjects
 
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 """The variable that has the address of the Service `kubernetes` in a pod."""
@@ -58,8 +58,7 @@ class Stores:
         self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
         self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
         self.kept = KeptObjects(virtual_clusters, self._cluster_on)
-        self.host_codec = HostCodec(self.kept)
-        self.namespaces: Store[Object] = Store(self.host_codec, HOST_OBJECT_INDEXES)
+        self.namespaces: Store[Object] = Store(self.kept, HOST_OBJECT_INDEXES)
         agent = agent_id(config.agent_namespace, config.agent_name)
         self.clusters = HubClusters(clusters, host_uid, virtual_clusters, agent, judgements)
         self.membership = Membership(virtual_clusters, self.nodes, self.clusters.created_at)
@@ -74,7 +73,7 @@ class Stores:
         hub, host = clients.hub, clients.host
         self.of_host: tuple[Lists, ...] = (
             Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
-            Reflector(host, "/api/v1/namespaces", self.host_codec, self.namespaces),
+            Reflector(host, "/api/v1/namespaces", self.kept, self.namespaces),
             Reflector(host, "/api/v1/pods", pod_codec, self.pods),
         )
         of_hub = (

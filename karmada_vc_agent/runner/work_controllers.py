@@ -10,18 +10,17 @@ from karmada_vc_agent.model.switches import EXECUTION
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS, first
 from karmada_vc_agent.work.departures import DeparturesController
-from karmada_vc_agent.work.execution import Collaborators, ExecutionController
+from karmada_vc_agent.work.execution import ExecutionController
 from karmada_vc_agent.work.namespaces.controller import (
     DEFAULT_NAMESPACE,
-    NamespaceController,
     keys_of_cluster,
     keys_of_namespace,
     keys_of_object,
-    left_behind,
+    reconcile_namespace,
 )
-from karmada_vc_agent.work.namespaces.namespace_writer import Pair
+from karmada_vc_agent.work.namespaces.namespace_writer import Pair, left_behind
 from karmada_vc_agent.work.node_taints import SETTLES_S as TAINTS_SETTLE_S
-from karmada_vc_agent.work.node_taints import NodeTaintsController
+from karmada_vc_agent.work.node_taints import follow_taints
 from karmada_vc_agent.work.orphans_controller import (
     ALL,
     INITIAL_DELAY_S,
@@ -29,7 +28,7 @@ from karmada_vc_agent.work.orphans_controller import (
     OrphansController,
     keys_of_work,
 )
-from karmada_vc_agent.work.status_controller import WorkStatusController
+from karmada_vc_agent.work.status_controller import write_report
 from karmada_vc_agent.work.works import WorkKey
 
 
@@ -38,22 +37,20 @@ def execution(parts: Parts) -> ControllerSpec[WorkKey]:
     common, works = parts.common, parts.works
     controller = ExecutionController(
         common.virtual_clusters,
-        Collaborators(
-            clusters=common.stores.clusters,
-            works=works.watches.works,
-            hub_works=works.hub_works,
-            reports=works.reports,
-            manifests=works.manifests,
-            finalizer=works.finalizer,
-            work_status=works.work_status,
-            events=works.events,
-            held_changes=common.held_changes,
-            scopes=common.scopes,
-            measure=common.metrics.work_synced,
-            bounds=works.bounds,
-            memory=works.memory,
-            in_flight=works.in_flight,
-        ),
+        clusters=common.stores.clusters,
+        works=works.watches.works,
+        hub_works=works.hub_works,
+        reports=works.reports,
+        manifests=works.manifests,
+        finalizer=works.finalizer,
+        work_status=works.work_status,
+        events=works.events,
+        held_changes=common.held_changes,
+        scopes=common.scopes,
+        measure=common.metrics.work_synced,
+        bounds=works.bounds,
+        memory=works.memory,
+        large_slots=works.large_slots,
     )
     return ControllerSpec(
         "execution",
@@ -92,13 +89,17 @@ def _of_other_works(parts: Parts) -> tuple[Source[WorkKey], ...]:
 def work_status(parts: Parts) -> ControllerSpec[WorkKey]:
     """Declare the controller; execution fills its queue."""
     works = parts.works
-    controller = WorkStatusController(
-        works.reports, works.watches.works, works.hub_works, parts.common.held_changes
+    reconcile = partial(
+        write_report,
+        works.reports,
+        works.watches.works,
+        works.hub_works,
+        parts.common.held_changes,
     )
     return ControllerSpec(
         "work-status",
         works.status_queue,
-        controller.reconcile,
+        reconcile,
         parts.common.config.concurrent_work_syncs,
         switch=EXECUTION,
     )
@@ -133,11 +134,10 @@ def node_taints(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller."""
     common, stores = parts.common, parts.common.stores
     works, due = parts.works.watches.works, common.signals.work_due.emit
-    controller = NodeTaintsController(stores.taints, works, due)
     return ControllerSpec(
         "node-taints",
         common.queues.by_name(),
-        controller.reconcile,
+        partial(follow_taints, stores.taints, works, due),
         sources=(Enqueues(stores.membership.changed.subscribe, itself, TAINTS_SETTLE_S),),
         resync_keys=same,
     )
@@ -172,7 +172,8 @@ def namespaces(parts: Parts) -> ControllerSpec[Pair]:
     """Declare the controller; its keys are virtual clusters with a virtual namespace."""
     common, stores = parts.common, parts.common.stores
     clusters, claims, vcs = stores.clusters, stores.claims, common.virtual_clusters
-    controller = NamespaceController(
+    reconcile = partial(
+        reconcile_namespace,
         parts.works.namespace_writer,
         claims,
         vcs,
@@ -194,7 +195,7 @@ def namespaces(parts: Parts) -> ControllerSpec[Pair]:
     return ControllerSpec(
         "namespaces",
         common.queues.by_cluster(first),
-        controller.reconcile,
+        reconcile,
         FEW_WORKERS,
         sources=(
             Enqueues(clusters.store.add_handler, partial(keys_of_cluster, clusters, claims, vcs)),

@@ -11,6 +11,7 @@ from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.interpretation.script_runner import ScriptRunner
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.kube.informers import IDLE_S, InformerSet
 from karmada_vc_agent.kube.namespaced_watches import WatchScope
 from karmada_vc_agent.kube.rate_limit import TokenBucket
@@ -33,7 +34,6 @@ from karmada_vc_agent.work.affected_works import AffectedWorks
 from karmada_vc_agent.work.dependency_changes import DependencyChanges
 from karmada_vc_agent.work.host_objects import HostObjects
 from karmada_vc_agent.work.hub_works import HubWorks
-from karmada_vc_agent.work.in_flight import InFlight
 from karmada_vc_agent.work.interpreter_rules import InterpreterRules
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.namespaces.default_objects import DefaultObjects
@@ -43,8 +43,9 @@ from karmada_vc_agent.work.noted_objects import NotedObjects
 from karmada_vc_agent.work.reflection import WorkStatus, owning_work
 from karmada_vc_agent.work.registered_clusters import RegisteredClusters
 from karmada_vc_agent.work.served_kinds import ServedKinds
-from karmada_vc_agent.work.shared_names import NAME_INDEX, NameHolders, SharedNames
+from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.work_applier import LARGE_AT_ONCE
 from karmada_vc_agent.work.work_bounds import WorkBounds
 from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
@@ -120,8 +121,8 @@ class WorkParts:
             common.clients.hub,
             common.virtual_clusters,
             signals.work.emit,
+            self.bounds,
             cluster_wide=common.config.works_cluster_wide,
-            bounds=self.bounds,
             supervisor=common.supervisor,
         )
 
@@ -140,7 +141,7 @@ class WorkParts:
             self.scope,
             IDLE_S,
             are_ours=True,
-            codec=common.stores.host_codec,
+            codec=common.stores.kept,
         )
         self.group_informers = InformerSet(
             host, {}, signals.node_group.emit, supervisor=common.supervisor
@@ -241,7 +242,8 @@ class WorkParts:
             scopes=common.scopes,
         )
         self.shared_names = SharedNames(
-            NameHolders(self.informers, common.discoveries.host),
+            self.informers,
+            common.discoveries.host,
             common.signals.work_affected.emit,
             self._refuses_shared_hosts,
             former,
@@ -252,7 +254,8 @@ class WorkParts:
             self.host_objects,
             self.shared_objects,
             self.namespace_writer,
-            common.discoveries,
+            common.discoveries.find,
+            common.discoveries.host,
             self.contexts.context_for,
             common.stores.membership.lost_node,
             self.shared_names,
@@ -260,7 +263,7 @@ class WorkParts:
             self.owned,
             common.scopes,
         )
-        self.in_flight = InFlight(common.virtual_clusters.are_several)
+        self.large_slots = FairSlots(LARGE_AT_ONCE, common.virtual_clusters.are_several)
         self.finalizer = self._finalizer()
         self.hub_works = HubWorks(clients.hub, self.watches.works, self.bounds, common.held_changes)
         self.work_status = (

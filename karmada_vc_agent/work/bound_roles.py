@@ -1,10 +1,10 @@
 """The roles that RoleBindings name: none too strong, and none needed before the binding.
 
 Works come in no order, and an API server refuses a RoleBinding to a role that is not there to
-whoever has no right to `bind` it. The agent has none, so that the server goes on judging each
-role that is there: no binding gives more than the agent may do. Instead an empty role stands
+a caller without the right to `bind` it. The agent has none, so that the server goes on judging each
+role that is there: no binding gives more than the agent may do. Instead an empty role is
 there while the binding is written. Where it cannot be removed again, that is tried with the next
-binding and by the look for orphans (work/orphans_controller.py). Why: docs/adr/0024.
+binding and by the count of orphans (work/orphans_controller.py). Why: docs/adr/0024.
 """
 
 import logging
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 ATTEMPTS = 5
 """Roles are created and deleted meanwhile, also by other writes of bindings to the same one."""
 LEFT = 1000
-"""Stand-ins whose removal failed, that are remembered; the look for orphans finds all."""
+"""Stand-ins whose removal failed, that are remembered; the count of orphans finds all."""
 _RESERVED = ("vc:", "vc-")
 """No Work may contain a role with such a name, so none is prepared for one either."""
 
@@ -57,7 +57,7 @@ class _Left(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """How roles of one kind are found and created.
+    """How roles of one kind are read and created.
 
     path: of their collection, with the namespace of the binding. of_the_host: names of roles that
     are not checked. marks: labels that a placeholder copies.
@@ -146,7 +146,7 @@ class BoundRoles:
             await self._remove(self._left.popleft())
 
     async def _remove(self, left: "_Left") -> None:
-        """Remove a stand-in, or keep it for later: how its binding fared is told in any case."""
+        """Remove a stand-in, or keep it for later; the caller raises in any case."""
         if not await remove_stand_in(self._host, left.path, left.live, left.user):
             self._left.append(left)
 
@@ -215,7 +215,7 @@ def is_stand_in(obj: Object) -> bool:
 
 
 async def remove_stand_in(host: ApiClient, path: str, live: Object, as_user: str = "") -> bool:
-    """Delete a stand-in unless somebody wrote to it; return whether nothing is left to remove.
+    """Delete a stand-in unless another writer changed it; return whether nothing is left to remove.
 
     The Work of the role may have taken it over by now.
     """

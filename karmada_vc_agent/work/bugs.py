@@ -1,7 +1,7 @@
 """Bugs of the agent that one manifest or one Work triggers.
 
 The tenant gets a message that names nothing of the host; the traceback is logged once. The caller
-goes on with the others.
+continues with the others.
 """
 
 import logging
@@ -32,12 +32,12 @@ class Bugs:
         self._once.bug("Failed to handle a manifest", error, about=where, where=where)
         return f"internal error ({type(error).__name__}): see the log of the agent"
 
-    def guard(self, work: str, manifest: Object) -> "BugGuard":
+    def guard(self, work: str, manifest: Object) -> "_Guard":
         """Return a context that catches bugs at one manifest: `with bugs.guard(…) as guard:`."""
-        return BugGuard(self, work, manifest)
+        return _Guard(self, work, manifest)
 
 
-class BugGuard:
+class _Guard:
     """Lets errors of servers and retries pass; problem: the bug that it caught, or ""."""
 
     def __init__(self, bugs: Bugs, work: str, manifest: Object) -> None:

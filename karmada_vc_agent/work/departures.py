@@ -66,7 +66,7 @@ class DeparturesController:
             return  # merely not served now
         served = await self._discovery.refresh(FRESH_S)
         left = await self._shared_objects.leave_all(
-            served, name, preserve=True, wants=self._is_shared
+            served, name, preserve=True, selects=self._is_shared
         )
         for resource, shared in left:
             _log.info(
@@ -86,7 +86,7 @@ class DeparturesController:
             await unlabel_nodes(self._host, value)
 
     async def _is_on_hub(self, name: str) -> bool:
-        """Whether a Cluster of this name exists, whoever owns it; asks the hub if not.
+        """Whether a Cluster of this name exists, of any owner; requests it if not cached.
 
         Raises NotReadyError while hub or host may have gone back in time.
         """

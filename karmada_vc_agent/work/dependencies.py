@@ -35,14 +35,14 @@ class Named(NamedTuple):
 
 
 class HookDependency(NamedTuple):
-    """A script or webhook that does not answer a virtual cluster; no change tells that it does."""
+    """A script or webhook that does not answer a virtual cluster; no change reports it."""
 
     cluster: str
     hook: Hashable
 
 
 class Right(NamedTuple):
-    """A kind that may not be written in a virtual namespace; no change tells of a grant."""
+    """A kind that may not be written in a virtual namespace; no change reports a grant."""
 
     kind: GroupVersionKind
     namespace: str

@@ -50,7 +50,7 @@ class DependencyChanges:
     def served(self, served: ServedApis) -> None:
         """Report kinds that are newly served or rescoped.
 
-        What is known at the first time, and NodeGroups, concern every virtual cluster.
+        All kinds of the first call, and NodeGroups, concern every virtual cluster.
         """
         before = self._scopes
         self._scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}

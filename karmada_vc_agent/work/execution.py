@@ -5,29 +5,28 @@ of one of its objects on the host, a retry. So each Work has one writer, and one
 
     read    the Work, its Cluster, the live objects
     decide  translate each manifest, plan its write
-    write   the host objects; then tell one status with Dispatching, Applied, manifestStatuses
+    write   the host objects; then report one status with Dispatching, Applied, manifestStatuses
 """
 
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import NotReadyError, Rest, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
+from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.refusal import Refusal
+from karmada_vc_agent.work import outcome_events
 from karmada_vc_agent.work.bugs import Bugs
 from karmada_vc_agent.work.held_changes import HeldChanges
 from karmada_vc_agent.work.hub_works import HubWorks
-from karmada_vc_agent.work.in_flight import InFlight
 from karmada_vc_agent.work.manifests import Manifests
-from karmada_vc_agent.work.outcome_events import OutcomeEvents
 from karmada_vc_agent.work.reflection import WorkStatus
 from karmada_vc_agent.work.rules import work_conditions
 from karmada_vc_agent.work.rules.work_status import applied_condition, applied_of
@@ -42,6 +41,7 @@ from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
     id_of_work,
+    is_applied,
     is_listed,
     is_suspended,
     key_of_work,
@@ -51,61 +51,59 @@ from karmada_vc_agent.work.works import (
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Collaborators:
-    """The collaborators of execution; `setup` passes them in.
+class ExecutionController:
+    """Syncs Works; the only writer of the objects it creates. It waits for no status.
 
-    work_status: None if controller workStatus is disabled: no manifestStatuses are written.
-    scopes: ended where a Cluster is gone.
+    work_status: None if controller workStatus is disabled: no manifestStatuses are written. scopes:
+    ended once a Cluster is deleted. measure: called after each sync of a Work with success or
+    error, and its duration in seconds. large_slots: see WorkApplier.
     """
 
-    clusters: HubClusters
-    works: Works
-    hub_works: HubWorks
-    reports: WorkReports
-    manifests: Manifests
-    finalizer: WorkFinalizer
-    work_status: WorkStatus | None
-    events: WorkEvents
-    held_changes: HeldChanges
-    scopes: Scopes
-    memory: WorkMemory
-    bounds: WorkBounds = field(default_factory=lambda: WorkBounds({}))
-    in_flight: InFlight = field(default_factory=InFlight)
-    measure: Callable[[str, float], None] = lambda *_: None
-    """Called after each sync of a Work with success or error, and its duration in seconds."""
-
-
-class ExecutionController:
-    """Syncs Works; the only writer of the objects it creates. It waits for no status."""
-
     def __init__(
-        self, virtual_clusters: Mapping[str, VirtualCluster], others: Collaborators
+        self,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        clusters: HubClusters,
+        works: Works,
+        hub_works: HubWorks,
+        reports: WorkReports,
+        manifests: Manifests,
+        finalizer: WorkFinalizer,
+        work_status: WorkStatus | None,
+        events: WorkEvents,
+        held_changes: HeldChanges,
+        scopes: Scopes,
+        memory: WorkMemory,
+        bounds: WorkBounds,
+        large_slots: FairSlots,
+        measure: Callable[[str, float], None],
     ) -> None:
         self._virtual_clusters = virtual_clusters
-        self._o = others
-        self._memory = others.memory
-        self._events = OutcomeEvents(others.events)
+        self._clusters = clusters
+        self._works = works
+        self._hub_works = hub_works
+        self._reports = reports
+        self._manifests = manifests
+        self._finalizer = finalizer
+        self._events = events
+        self._held_changes = held_changes
+        self._scopes = scopes
+        self._memory = memory
+        self._bounds = bounds
+        self._measure = measure
         self._bugs = Bugs()
         self._applier = WorkApplier(
-            others.manifests,
-            others.work_status,
-            others.events,
-            others.bounds,
-            others.held_changes,
-            self._bugs,
-            others.in_flight,
+            manifests, work_status, events, bounds, held_changes, self._bugs, large_slots
         )
 
     async def reconcile(self, key: WorkKey) -> Rest | None:
         """Align host and status with one Work; return what it waits for if it is refused."""
         cluster, name = key
         vc = self._virtual_clusters.get(cluster)
-        work = self._o.works.get(cluster, name) or self._o.finalizer.taken(key)
+        work = self._works.get(cluster, name) or self._finalizer.taken(key)
         if vc is None or work is None or not self._is_served(cluster):
             self._forget(key)
             return None
-        self._o.held_changes.begin(key)
+        self._held_changes.begin(key)
         try:
             return await self._reconcile(key, vc, work)
         except (KubeError, RetryError):
@@ -114,34 +112,34 @@ class ExecutionController:
             await self._report_bug(vc, work, error)
             raise
         finally:
-            self._o.held_changes.end(key)
+            self._held_changes.end(key)
             if not self._is_served(cluster):
-                self._o.scopes.end(cluster)  # it went meanwhile
+                self._scopes.end(cluster)  # it was deleted meanwhile
 
     def _is_served(self, cluster: str) -> bool:
-        return cluster in self._virtual_clusters and self._o.clusters.ours(cluster) is not None
+        return cluster in self._virtual_clusters and self._clusters.ours(cluster) is not None
 
-    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, known: Object) -> Rest | None:
-        cluster, known = vc.name, self._o.reports.as_told(known)
-        refusal = self._o.bounds.refusal(known)
+    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, cached: Object) -> Rest | None:
+        cluster, cached = vc.name, self._reports.with_reported_status(cached)
+        refusal = self._bounds.refusal(cached)
         if (
             refusal is not None
-            and not _is_suspended(vc, known)
-            and not self._o.finalizer.is_due(cluster, known)
+            and not _is_suspended(vc, cached)
+            and not self._finalizer.is_due(cluster, cached)
         ):
-            await self._refuse(vc, known, refusal)
+            await self._refuse(vc, cached, refusal)
             return None
-        work = await self._o.hub_works.whole(known)
+        work = await self._hub_works.whole(cached)
         if work is None:
             return None
-        work = self._o.reports.as_told(work)
-        if self._o.finalizer.is_due(cluster, work):
-            self._o.reports.forget(key)
-            await self._o.finalizer.finalise(vc, work)
+        work = self._reports.with_reported_status(work)
+        if self._finalizer.is_due(cluster, work):
+            self._reports.forget(key)
+            await self._finalizer.finalise(vc, work)
             self._memory.forget(key)
         elif _is_suspended(vc, work):
             await self._suspend(vc, work)
-        elif self._o.clusters.is_ready(cluster):
+        elif self._clusters.is_ready(cluster):
             return await self._sync(vc, work)
         else:
             raise NotReadyError(f"cluster({cluster}) not ready", [cluster])
@@ -150,56 +148,30 @@ class ExecutionController:
     def _forget(self, key: WorkKey) -> None:
         cluster, name = key
         self._memory.forget(key)
-        self._o.reports.forget(key)
-        self._o.finalizer.forget(key)
-        self._o.manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
+        self._reports.forget(key)
+        self._finalizer.forget(key)
+        self._manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
 
     # --- apply --------------------------------------------------------------------------
 
     async def _sync(self, vc: VirtualCluster, work: Object) -> Rest | None:
         started = time.monotonic()
         outcome = await self._applier.apply(vc, work)
-        self._o.measure("error" if outcome.errors else "success", time.monotonic() - started)
-        is_new = self._memory.is_new(work) and not self._was_told(work, outcome)
-        if outcome.waiting:
-            return self._wait(vc, work, outcome, is_new=is_new)
-        conditions = [
-            _dispatching(vc, work),
-            applied_condition(
-                applied_of(work.get("status")),
-                len(manifests_of(work)),
-                outcome.errors,
-                was_recreated=outcome.was_recreated,
-                is_new=is_new,
-            ),
-        ]
-        self._events.of_dispatching(work, conditions[0])
-        self._events.of_sync(vc.name, work, outcome, is_new=is_new)
-        self._o.reports.tell(work, conditions, outcome.entries)
+        self._measure("error" if outcome.errors else "success", time.monotonic() - started)
+        is_new = self._memory.is_new(work) and not self._was_reported(work, outcome)
+        conditions = _conditions(vc, work, outcome, is_new=is_new)
+        outcome_events.report_dispatching(self._events, work, conditions[0])
+        outcome_events.report_sync(self._events, vc.name, work, outcome, is_new=is_new)
+        self._reports.report(work, conditions, outcome.entries)
         # What was written for a Work of the checkpoint is reported once the hub lists it.
-        is_done = outcome.is_as_it_was or is_listed(work)
+        is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
         self._memory.note(work, outcome.codes, is_done=is_done)
-        return self._rest(outcome)
+        return self._rest(outcome) or (Rest() if outcome.waiting else None)
 
-    def _was_told(self, work: Object, outcome: WorkOutcome) -> bool:
-        """Whether another process applied a Work and said so: this one found nothing to do."""
-        before = applied_of(work.get("status"))
-        is_applied = before is not None and before["status"] == "True"
-        return is_applied and outcome.is_as_it_was and not self._memory.knows(key_of_work(work))
-
-    def _wait(
-        self, vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
-    ) -> Rest:
-        """Report that something of a Work waits for a window; Applied is of what does not."""
-        until = outcome.waiting[0].opening.text
-        conditions = [work_conditions.waiting(work["metadata"].get("generation") or 0, until)]
-        if outcome.errors:
-            conditions.append(work_conditions.applied(len(manifests_of(work)), outcome.errors))
-        self._events.of_dispatching(work, conditions[0])
-        self._events.of_sync(vc.name, work, outcome, is_new=is_new)
-        self._o.reports.tell(work, conditions, outcome.entries)
-        self._memory.note(work, outcome.codes, is_done=False)
-        return self._rest(outcome) or Rest()
+    def _was_reported(self, work: Object, outcome: WorkOutcome) -> bool:
+        """Another process applied a Work and reported it, and this one wrote nothing."""
+        was_synced = self._memory.knows(key_of_work(work))
+        return is_applied(work) and outcome.is_as_it_was and not was_synced
 
     def _rest(self, outcome: WorkOutcome) -> Rest | None:
         """Return what a sync waits for, if that is all it needs. Raises RetryError otherwise."""
@@ -215,12 +187,12 @@ class ExecutionController:
         """Report that a Work is not applied: its old status must not stay on the hub."""
         text = self._bugs.note(id_of_work(work), error)
         try:
-            self._o.events.sync_failed(work, vc.name, text)
-            if not self._o.finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
-                whole = await self._o.hub_works.whole(work)
+            self._events.sync_failed(work, vc.name, text)
+            if not self._finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
+                whole = await self._hub_works.whole(work)
                 condition = work_conditions.applied(len(manifests_of(whole or work)), [text])
                 if whole is not None:
-                    self._o.reports.tell(whole, [condition], [])
+                    self._reports.report(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first bug is the one to report
             _log.debug("Failing to report a bug", exc_info=True, extra={"work": id_of_work(work)})
 
@@ -232,15 +204,15 @@ class ExecutionController:
         condition = work_conditions.applied(1, [text])
         before = applied_of(work.get("status"))
         if before is None or before["message"] != condition["message"]:
-            whole = await self._o.hub_works.whole(work)
+            whole = await self._hub_works.whole(work)
             if whole is None:
                 return
-            if self._o.bounds.refusal(whole) is None:
+            if self._bounds.refusal(whole) is None:
                 raise ConflictError(409, "Conflict", "the Work became smaller meanwhile")
             conditions = [work_conditions.dispatching(suspended=False), condition]
-            self._events.of_dispatching(whole, conditions[0])
-            self._o.events.refused(whole, refusal.code, text)
-            self._o.reports.tell(whole, conditions, [])
+            outcome_events.report_dispatching(self._events, whole, conditions[0])
+            self._events.refused(whole, refusal.code, text)
+            self._reports.report(whole, conditions, [])
         self._memory.note(work, (str(refusal.code),))
 
     # --- suspend ------------------------------------------------------------------------
@@ -250,17 +222,36 @@ class ExecutionController:
         self._memory.forget_predecessor(work)
         outcome = await self._applier.observe(vc, work)
         condition = work_conditions.dispatching(suspended=True)
-        self._events.of_dispatching(work, condition)
-        self._o.reports.tell(work, [condition], outcome.entries)
+        outcome_events.report_dispatching(self._events, work, condition)
+        self._reports.report(work, [condition], outcome.entries)
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
 
 
-def _dispatching(vc: VirtualCluster, work: Object) -> Condition:
-    """Return Dispatching of a Work of which nothing waits; with windows, of which generation."""
-    if not vc.window:
-        return work_conditions.dispatching(suspended=False)
-    return work_conditions.dispatched(work["metadata"].get("generation") or 0)
+def _conditions(
+    vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
+) -> list[Condition]:
+    """Return Dispatching and Applied; while a window is closed, Applied only of what does not wait.
+
+    With windows, Dispatching has the generation of which nothing waits.
+    """
+    generation, total = work["metadata"].get("generation") or 0, len(manifests_of(work))
+    if outcome.waiting:
+        waiting = work_conditions.waiting(generation, outcome.waiting[0].window.text)
+        errors = outcome.errors
+        return [waiting, work_conditions.applied(total, errors)] if errors else [waiting]
+    return [
+        work_conditions.dispatched(generation)
+        if vc.window
+        else work_conditions.dispatching(suspended=False),
+        applied_condition(
+            applied_of(work.get("status")),
+            total,
+            outcome.errors,
+            was_recreated=outcome.was_recreated,
+            is_new=is_new,
+        ),
+    ]
 
 
 def _is_suspended(vc: VirtualCluster, work: Object) -> bool:

@@ -13,9 +13,9 @@ from karmada_vc_agent.work.rules.ownership import conflict_text
 class Failure:
     """A manifest that could not be applied; code: of a refusal, else None.
 
-    is_recreation: its object existed and was deleted by somebody. waits_for: what ends it; empty =
-    only something of this manifest. is_final: it is not retried after a delay. is_unserved: its
-    kind is not served.
+    is_recreation: its object existed and was deleted by another writer. waits_for: what ends it;
+    empty = only something of this manifest. is_final: it is not retried after a delay. is_unserved:
+    its kind is not served.
     """
 
     text: str
@@ -45,7 +45,7 @@ def not_served(gvk: GroupVersionKind, text: str = "") -> Failure:
 
 
 def conflict(vc: VirtualCluster, manifest: Object) -> Failure:
-    """Return the failure of a manifest whose object belongs to somebody else (contract 5.5)."""
+    """Return the failure of a manifest whose object belongs to another owner (contract 5.5)."""
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace") or ""
     return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))

@@ -35,7 +35,7 @@ class HeldChanges:
             return
         key = (cluster, work["metadata"]["name"])
         if new is not None and key in self._statuses:
-            # A sync meanwhile takes the status for written, though it may be gone again.
+            # A sync meanwhile takes the status for written, though it may be changed again.
             self._statuses[key][0].add(_version_of(new))
             if _is_of_status(old, new):
                 return
@@ -46,7 +46,7 @@ class HeldChanges:
         self._statuses[key] = (set(), set())
 
     def end_status(self, key: WorkKey) -> None:
-        """Enqueue a Work after its status was written if somebody else wrote it, too."""
+        """Enqueue a Work after its status was written if another writer did, too."""
         held, seen = self._statuses.pop(key, (set(), set()))
         if held - seen:
             self._enqueue(key)
@@ -77,10 +77,10 @@ class HeldChanges:
 
 def _is_of_status(old: Object | None, new: Object) -> bool:
     """Whether a Work differs from before in its status at most."""
-    return old is not None and _wanted_of(old) == _wanted_of(new)
+    return old is not None and _fixed_metadata_of(old) == _fixed_metadata_of(new)
 
 
-def _wanted_of(work: Object) -> Object:
+def _fixed_metadata_of(work: Object) -> Object:
     return {key: value for key, value in work["metadata"].items() if key not in _OF_EACH_WRITE}
 
 

@@ -2,10 +2,10 @@
 
     live -> merge -> retain -> assert placement -> decide -> write
 
-One order, whatever is decided; only retaining and writing wait for anybody. Reads come from an
-informer of our own labelled objects where it is synced, otherwise from the server. What was
-written, and in which version the server answered, is remembered, so that an event about an
-object that is as we left it costs no write; a mark on the object tells the next process (ADR 49).
+One order, whatever is decided; only retaining and writing wait. Reads come from an informer of our
+own labelled objects where it is synced, otherwise from the server. What was written, and in which
+version the server answered, is remembered, so that an event about an object that is as we left it
+costs no write; a mark on the object says so to the next process (ADR 49).
 """
 
 from collections import defaultdict
@@ -94,34 +94,26 @@ class _Memory:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """The digest to mark an object with; is_trusted: whether the one that it has is believed."""
-
-    digest: str
-    is_trusted: bool
-
-
 class RecreationError(Exception):
-    """An object that somebody deleted could not be recreated; has the host's error."""
+    """An object that was deleted on the host could not be recreated; has the host's error."""
 
 
 class PlacementKeeper(Protocol):
     """Decides which adopted workloads keep the placement of their pods."""
 
     async def settle(
-        self, resource: Resource, wanted: Object, live: Object, as_user: str
+        self, resource: Resource, checked: Object, live: Object, as_user: str
     ) -> tuple[Object, bool]:
         """Return what to write, and whether it keeps the live placement. Raises KubeError.
 
-        wanted: merged, retained, and with placement asserted.
+        checked: merged, retained, and with placement asserted.
         """
 
     def gone(self, desired: Object) -> None:
         """Take note of an object that is removed or released."""
 
 
-class HostObjects:
+class HostObjects(LiveObjects):
     """Reads and writes host objects.
 
     store_of: the informer store of a resource, or None if it has none. is_strict: whether the
@@ -140,27 +132,14 @@ class HostObjects:
         adoptions: PlacementKeeper | None = None,
         scopes: Scopes,
     ) -> None:
+        super().__init__(host, store_of)
         self._former_names = former_names
         self._adoptions = adoptions
-        self._host = host
-        self._objects = LiveObjects(host, store_of)
         self._bound_roles = BoundRoles(host, is_strict=is_strict)
         self._interpreter = interpreter
         self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = scopes.keep_each(
             lambda: LRUCache(REMEMBERED)
         )
-
-    async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return the live object, from the informer if it has it, otherwise from the server."""
-        return await self._objects.live(resource, namespace, name)
-
-    def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return the live object if the informer has it whole; sends no request."""
-        return self._objects.cached(resource, namespace, name)
-
-    async def known(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return the live object; what a synced informer lacks does not exist, or is not ours."""
-        return await self._objects.known(resource, namespace, name)
 
     async def apply(
         self, resource: Resource, desired: Object, check: Check, as_user: str = ""
@@ -171,17 +150,17 @@ class HostObjects:
         KubeError, RetryError, RecreationError, InterpretationError, and whatever `check` raises.
         """
         key = key_of(desired)
-        live = await self._objects.known(resource, key.namespace, key.name)
-        wanted = _content(desired)
+        live = await self.get(resource, key.namespace, key.name)
+        content = _content(desired)
         memory = self._memory[_cluster_of(desired)]
-        known = memory.get(key)
-        was_there = known is not None
+        written = memory.get(key)
+        was_there = written is not None
         is_as_left = (
             live is not None
-            and known is not None
-            and known.desired == wanted
-            and known.uid == uid_of(live)
-            and not needs_update(desired, live, known.version)
+            and written is not None
+            and written.desired == content
+            and written.uid == uid_of(live)
+            and not needs_update(desired, live, written.version)
             and _has_our_marks(desired, live)
         )
         if live is not None and is_as_left:
@@ -190,8 +169,9 @@ class HostObjects:
         async def write(live: Object | None) -> Applied | Foreign:
             is_recreation = live is None and was_there
             try:
-                mark = _Mark(wanted, is_trusted=known is None)
-                answer = await self._sync(resource, desired, live, check, as_user, mark)
+                answer = await self._sync(
+                    resource, desired, live, check, as_user, content, trusts_mark=written is None
+                )
             except (AlreadyExistsError, ConflictError, HeldError):
                 raise
             except ApiError as error:
@@ -201,18 +181,18 @@ class HostObjects:
             if isinstance(answer, Foreign):
                 return answer
             if answer.is_settled:
-                memory[key] = _Memory(wanted, uid_of(answer.live), version_of(answer.live))
+                memory[key] = _Memory(content, uid_of(answer.live), version_of(answer.live))
             else:
                 memory.pop(key, None)
             return replace(answer, was_recreated=is_recreation)
 
-        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        fresh = partial(self.fresh, resource, key.namespace, key.name)
         return await retry_on_conflict(live, write, fresh)
 
     def wrote(self, desired: Object) -> bool:
-        """Whether this process wrote just this, or found it there, when it last looked."""
-        known = self._memory[_cluster_of(desired)].get(key_of(desired))
-        return known is not None and known.desired == _content(desired)
+        """Whether this process wrote just this, or read it as it is, at its last sync."""
+        written = self._memory[_cluster_of(desired)].get(key_of(desired))
+        return written is not None and written.desired == _content(desired)
 
     async def differs(self, desired: Object, live: Object, check: Check) -> bool:
         """Whether applying would change more than the mark of the manifest; nothing is written.
@@ -222,8 +202,8 @@ class HostObjects:
         merged = apply_plan.merge(desired, live, self._former_names(_cluster_of(desired)))
         if isinstance(merged, Foreign):
             return False
-        wanted = check(await self._retain(merged, live), live)
-        return not isinstance(apply_plan.decide(_unmarked(wanted), _unmarked(live)), Keep)
+        checked = check(await self._retain(merged, live), live)
+        return not isinstance(apply_plan.decide(_unmarked(checked), _unmarked(live)), Keep)
 
     def forget_all(self) -> None:
         """Forget what was written: the host went back in time, so generations start over."""
@@ -244,7 +224,7 @@ class HostObjects:
 
         live = _metadata_of(await self.live(resource, key.namespace, key.name))
         self._forget(desired)
-        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        fresh = partial(self.fresh, resource, key.namespace, key.name)
         await retry_on_conflict(live, delete, fresh)
 
     async def other_work(self, resource: Resource, desired: Object) -> str:
@@ -253,7 +233,7 @@ class HostObjects:
         Raises KubeError.
         """
         key = key_of(desired)
-        return _other_work(desired, await self._objects.known(resource, key.namespace, key.name))
+        return _other_work(desired, await self.get(resource, key.namespace, key.name))
 
     async def release(
         self, resource: Resource, desired: Object, as_user: str = ""
@@ -281,7 +261,7 @@ class HostObjects:
             self._forget(desired)
             return None
 
-        fresh = partial(self._objects.fresh, resource, key.namespace, key.name)
+        fresh = partial(self.fresh, resource, key.namespace, key.name)
         return await retry_on_conflict(await fresh(), write, fresh)
 
     def _forget(self, desired: Object) -> None:
@@ -302,19 +282,24 @@ class HostObjects:
         live: Object | None,
         check: Check,
         as_user: str,
-        mark: _Mark,
+        mark: str,
+        *,
+        trusts_mark: bool,
     ) -> Applied | Foreign:
-        """Write once, if anything needs to be written."""
+        """Write once, if anything needs to be written.
+
+        mark: a digest of what is desired. trusts_mark: see apply_plan.decide().
+        """
         former = self._former_names(_cluster_of(desired))
         merged = apply_plan.merge(desired, live, former)
         if isinstance(merged, Foreign):
             return merged
         retained = merged if live is None else await self._retain(merged, live)
-        wanted, is_kept = check(retained, live), False
+        checked, is_kept = check(retained, live), False
         if live is not None and self._adoptions is not None:
-            wanted, is_kept = await self._adoptions.settle(resource, wanted, live, as_user)
-        noted = "" if is_kept else mark.digest
-        match apply_plan.decide(wanted, live, noted, trusts_mark=mark.is_trusted):
+            checked, is_kept = await self._adoptions.settle(resource, checked, live, as_user)
+        written_mark = "" if is_kept else mark
+        match apply_plan.decide(checked, live, written_mark, trusts_mark=trusts_mark):
             case Create(obj):
                 path = resource.path(desired["metadata"].get("namespace") or "")
                 write = partial(self._host.create, path, obj, as_user)
@@ -325,8 +310,8 @@ class HostObjects:
             case Keep():
                 assert live is not None  # noqa: S101 - only a live object can be kept
                 return Applied(live, was_written=False, is_settled=not is_kept)
-        answer = await self._bound_roles.writing(wanted, as_user, write)
-        self._objects.observe(resource, answer)
+        answer = await self._bound_roles.writing(checked, as_user, write)
+        self.observe(resource, answer)
         taken_from = _other_work(desired, live)
         return Applied(answer, was_written=True, is_settled=not is_kept, taken_from=taken_from)
 
@@ -339,7 +324,7 @@ def _cluster_of(desired: Object) -> str:
 
 
 def _metadata_of(live: Object | None) -> Object | None:
-    """Return all of an object that tells whether it may be deleted."""
+    """Return all of an object that decides whether it may be deleted."""
     return live and {key: live[key] for key in ("apiVersion", "kind", "metadata") if key in live}
 
 
@@ -352,7 +337,7 @@ def _other_work(desired: Object, live: Object | None) -> str:
 
 
 def _content(desired: Object) -> str:
-    """Return a digest of what is wanted, whether or not it says from which manifest it is."""
+    """Return a digest of what is desired, whether or not it says from which manifest it is."""
     return digest(_unmarked(desired))
 
 
@@ -362,6 +347,6 @@ def _unmarked(obj: Object) -> Object:
 
 def _has_our_marks(desired: Object, live: Object) -> bool:
     """Whether our annotations are unmodified; they affect neither generation nor labels."""
-    found = annotations_of(live)
-    wanted = annotations_of(desired).items()
-    return all(found.get(key) == value for key, value in wanted if is_ours(key))
+    live_marks = annotations_of(live)
+    desired_marks = annotations_of(desired).items()
+    return all(live_marks.get(key) == value for key, value in desired_marks if is_ours(key))

@@ -34,7 +34,7 @@ class HubWorks:
         self._held_changes = held_changes
 
     async def whole(self, work: Object) -> Object | None:
-        """Return a Work in full; None if it is gone or replaced.
+        """Return a Work in full; None if it was deleted or replaced.
 
         A copy, since the stored one may be trimmed meanwhile.
         """
@@ -48,9 +48,9 @@ class HubWorks:
         self._keep(dict(whole), Store.complete)
         return whole
 
-    async def write_status(self, known: Object, report: Report) -> None:
+    async def write_status(self, cached: Object, report: Report) -> None:
         """PUT what a report says if anything differs. Raises KubeError, RetryError."""
-        work = await self.whole(known)
+        work = await self.whole(cached)
         if work is None:
             return
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
@@ -65,7 +65,7 @@ class HubWorks:
             )
             if status == (live or {}):
                 return
-            with suppress(NotFoundError):  # the Work is gone; the watch will report it
+            with suppress(NotFoundError):  # the Work is deleted; the watch will report it
                 answer = await put_status(self._hub, current, status)
                 if current is work:
                     # Not after a conflict: the change is still to arrive by the watch.
@@ -91,21 +91,21 @@ class HubWorks:
         self._keep(work, Store.observe)
 
     def _keep(self, work: Object, put: Callable[[Store[Object], Object], object]) -> None:
-        """Store the hub's answer to a write of a Work, within the bounds; not if it is gone."""
+        """Store the hub's answer to a write of a Work, within the bounds; not if it was deleted."""
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
         store = self._works.store_of_namespace(namespace)
         if store is None:
             return
-        self._bounds.note(work)  # before it is stored: it may be trimmed
+        self._bounds.observe(work)  # before it is stored: it may be trimmed
         put(store, work)
         stored = store.get(namespace, name)
         if stored is None:
-            self._bounds.gone(work)
+            self._bounds.remove(work)
         elif stored is not work:
-            self._bounds.note(stored)
+            self._bounds.observe(stored)
 
 
 def _is_same(fresh: Object, work: Object) -> bool:
-    """Whether a result for a Work also applies to its current version: same uid, still wanted."""
+    """Whether a result for a Work also applies to its current version: same uid, not deleted."""
     marks = [bool(each["metadata"].get("deletionTimestamp")) for each in (fresh, work)]
     return uid_of(fresh) == uid_of(work) and marks[0] == marks[1]

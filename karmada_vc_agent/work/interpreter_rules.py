@@ -82,7 +82,7 @@ class InterpreterRules:
 
     @property
     def stores(self) -> tuple[Store[Object], ...]:
-        """Return what was said of customizations and webhook configurations."""
+        """Return the stores of customizations and webhook configurations."""
         return self._customizations, self._configurations
 
     async def run(self) -> None:
@@ -101,7 +101,7 @@ class InterpreterRules:
         await self._client.close()
 
     async def wait_answered(self) -> None:
-        """Wait until everything is known, or known to be forbidden."""
+        """Wait until everything is listed, or forbidden."""
         for reflector in self._reflectors:
             if not await reflector.wait_answered():
                 resource = reflector.path.rpartition("/")[2]

@@ -52,7 +52,7 @@ _MARKS_LENGTH, _MARKS_LENGTH_OF_TENANTS = 4096, 1024
 """Of all marks of an object that is not whole; tenants write those of objects in namespaces."""
 _OWN_KINDS = frozenset(gvk.group_kind for gvk in DEFAULT_KINDS)
 _READ_KINDS = _OWN_KINDS | HOLDERS.keys() | WITH_PODS | {NAMESPACE.group_kind}
-"""Kinds whose content is read whoever made an object; of others if a Work has it."""
+"""Kinds whose content is read of any object; of other kinds if a Work has it."""
 
 _Key = tuple[str, str]
 """API version and uid: informers of two versions of a kind keep an object each."""
@@ -61,7 +61,7 @@ _STATUS = "status"
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Account:
+class _Account:
     """What is kept for one virtual cluster: bytes of whole objects, number of those over it.
 
     A new copy of an object is taken while a store still has the old one: the larger one counts.
@@ -99,7 +99,7 @@ class Whole(dict[str, Any]):
 
     __slots__ = ("__weakref__", "_account", "_counted")
 
-    def __init__(self, obj: Object, account: Account, key: _Key, size: int) -> None:
+    def __init__(self, obj: Object, account: _Account, key: _Key, size: int) -> None:
         super().__init__(obj)
         self._account, self._counted = account, (key, size)
         account.add(*self._counted)
@@ -122,14 +122,14 @@ class ObjectIdentity(dict[str, Any]):
 
     __slots__ = ("_account",)
 
-    def __init__(self, obj: Object, account: Account | None = None) -> None:
+    def __init__(self, obj: Object, account: _Account | None = None) -> None:
         metadata = obj["metadata"]
         super().__init__({key: obj[key] for key in ("apiVersion", "kind") if key in obj})
         self["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
         most = _MARKS_LENGTH_OF_TENANTS if metadata.get("namespace") else _MARKS_LENGTH
         self["metadata"]["labels"] = _marks(labels_of(obj), most)
         self["metadata"]["annotations"] = _marks(annotations_of(obj), most)
-        self._account = account or Account()
+        self._account = account or _Account()
         self._account.over += 1
 
     def __del__(self) -> None:
@@ -137,10 +137,10 @@ class ObjectIdentity(dict[str, Any]):
         self._account.over -= 1
 
 
-class KeptObjects:
-    """Decides what is kept of host objects, and of what Works report of them.
+class KeptObjects(RawCodec):
+    """Decides what is kept of host objects as they are decoded, and of what Works report of them.
 
-    cluster_on: returns the virtual cluster that has a host namespace, "" if none: what lies there
+    cluster_on: returns the virtual cluster that has a host namespace, "" if none: what is there
     counts for it, whatever its label says. over: a virtual cluster that has more than is kept, and
     the bound in words, once each time that begins.
     """
@@ -148,28 +148,30 @@ class KeptObjects:
     def __init__(
         self, virtual_clusters: Mapping[str, VirtualCluster], cluster_on: Callable[[str], str]
     ) -> None:
+        super().__init__()
         self._virtual_clusters = virtual_clusters
         self._cluster_on = cluster_on
         # An account exists for as long as anything counts on it.
-        self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
+        self._accounts: WeakValueDictionary[str, _Account] = WeakValueDictionary()
         self._whole: WeakValueDictionary[_Key, Whole] = WeakValueDictionary()
         self.over: Signal[[str, str]] = Signal()
 
-    def take(self, obj: Object) -> Object:
+    def trim(self, obj: Object) -> Object:
         """Return what is kept of an object; of the same version, what is kept already."""
+        obj = super().trim(obj)
         label = labels_of(obj).get(CLUSTER_LABEL)
         if label is None or isinstance(obj, Whole | ObjectIdentity):
             return obj
-        known = self._whole.get(_key(obj))
-        if known is not None and is_echo(known, obj):
-            return known
+        cached = self._whole.get(_key(obj))
+        if cached is not None and is_echo(cached, obj):
+            return cached
         kind = gvk_of(obj).group_kind
         if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
             return ObjectIdentity(obj)
         cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
         bounds, account = self._account_of(cluster)
         size, key = bytes_of(obj), _key(obj)
-        is_within = size <= OBJECT_BYTES and _has_room(bounds, account, key, size)
+        is_within = size <= OBJECT_BYTES and _fits(bounds, account, key, size)
         if is_within or (size <= SMALL and kind in _OWN_KINDS):
             whole = self._whole[key] = Whole(obj, account, key, size)
             return whole
@@ -178,21 +180,21 @@ class KeptObjects:
         return ObjectIdentity(obj, account)
 
     def take_status(self, cluster: str, uid: str, status: Object) -> Object | None:
-        """Return the status of a Work as it is kept; None = no room for what it reflects."""
+        """Return the status of a Work as it is kept; None = what it reflects is over the bound."""
         size = 0 if isinstance(status, Whole) else bytes_of(status)
         if size <= SMALL_STATUS:
             return status
         bounds, account = self._account_of(cluster)
         key = (_STATUS, uid)
-        if _has_room(bounds, account, key, size):
+        if _fits(bounds, account, key, size):
             return Whole(status, account, key, size)
         if not account.over:
             self.over.emit(cluster, text_of(bounds))
         return None
 
-    def _account_of(self, cluster: str) -> tuple[Bounds, Account]:
+    def _account_of(self, cluster: str) -> tuple[Bounds, _Account]:
         vc = self._virtual_clusters.get(cluster)
-        account = self._accounts.setdefault(cluster if vc is not None else "", Account())
+        account = self._accounts.setdefault(cluster if vc is not None else "", _Account())
         return vc.bounds if vc is not None else Bounds(), account
 
     def met(self) -> Iterable[tuple[str, str]]:
@@ -202,19 +204,7 @@ class KeptObjects:
                 yield cluster, HOST_BYTES
 
 
-class HostCodec(RawCodec):
-    """Objects of the host, of which only so much is kept."""
-
-    def __init__(self, kept: KeptObjects) -> None:
-        super().__init__()
-        self._kept = kept
-
-    def trim(self, obj: Object) -> Object:
-        """Return what is kept of an object."""
-        return self._kept.take(super().trim(obj))
-
-
-def _has_room(bounds: Bounds, account: Account, key: _Key, size: int) -> bool:
+def _fits(bounds: Bounds, account: _Account, key: _Key, size: int) -> bool:
     return not bounds.bytes or account.used_with(key, size) <= bounds.bytes
 
 
@@ -236,8 +226,8 @@ def _key(obj: Object) -> _Key:
 
 
 def _marks(texts: Mapping[str, str], most: int) -> dict[str, str]:
-    found = {}
+    kept = {}
     for key in sorted(texts.keys() & _MARKS, key=lambda key: (len(texts[key]), key)):
-        found[key] = texts[key][:most]
-        most -= len(found[key])
-    return found
+        kept[key] = texts[key][:most]
+        most -= len(kept[key])
+    return kept

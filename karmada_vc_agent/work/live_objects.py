@@ -38,27 +38,27 @@ class LiveObjects:
 
     def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object if the informer has it whole; sends no request."""
-        found = self._stored(resource, namespace, name)
-        return None if isinstance(found, ObjectIdentity) else found
+        stored = self._stored(resource, namespace, name)
+        return None if isinstance(stored, ObjectIdentity) else stored
 
-    async def known(self, resource: Resource, namespace: str, name: str) -> Object | None:
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object; what a synced informer lacks does not exist, or is not ours."""
-        found, store = self._stored(resource, namespace, name), self._store_of(resource)
-        if found is None and store is not None and store.is_synced:
+        stored, store = self._stored(resource, namespace, name), self._store_of(resource)
+        if stored is None and store is not None and store.is_synced:
             return None
         return await self.live(resource, namespace, name)
 
     async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return an object; asks the server for what the informer lacks."""
+        """Return an object; requests from the server what the informer lacks."""
         cached = self.cached(resource, namespace, name)
         if cached is not None:
             return cached
-        found = await self.fresh(resource, namespace, name)
+        live = await self.fresh(resource, namespace, name)
         store = self._store_of(resource)
         # A later version is left to the watch: handlers would take it for an echo then.
-        if found is not None and store is not None and is_echo(store.get(namespace, name), found):
-            store.complete(store.codec.trim(found))
-        return found
+        if live is not None and store is not None and is_echo(store.get(namespace, name), live):
+            store.complete(store.codec.trim(live))
+        return live
 
     def _stored(self, resource: Resource, namespace: str, name: str) -> Object | None:
         store = self._store_of(resource)

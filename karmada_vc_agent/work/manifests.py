@@ -2,19 +2,20 @@
 
     translate once -> its strategy -> live -> merge -> retain -> assert placement -> decide -> write
 
-The result of the translation selects one of apply/strategies; the steps between `live` and
+The result of the translation selects the strategy (strategies.py); the steps between `live` and
 `write` are the same for all (host_objects.py).
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from operator import itemgetter
+from typing import TypeVar
 
 from karmada_vc_agent.cluster.held_namespaces import HeldError
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.interpretation.hook_errors import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import (
     ApiError,
     NotServedError,
@@ -23,23 +24,31 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, key_of, maps_at
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.windows import Opening
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.denial import explain_denial
 from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
-from karmada_vc_agent.translation.translate import HostObject
-from karmada_vc_agent.work.contested import Contested
+from karmada_vc_agent.translation.restore import names_of, restore_text
+from karmada_vc_agent.translation.shape import malformed_frame
+from karmada_vc_agent.translation.translate import Converted, HostObject, Skipped, translate
 from karmada_vc_agent.work.dependencies import of_answer
 from karmada_vc_agent.work.failure import Failure, conflict, not_served, refused
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
 from karmada_vc_agent.work.noted_objects import NotedObjects
+from karmada_vc_agent.work.rules.apply_order import ObjectId, object_id
 from karmada_vc_agent.work.rules.apply_plan import Foreign
 from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies.choice import Strategies
+from karmada_vc_agent.work.strategies import Strategies, strategy_of
 from karmada_vc_agent.work.target import Target, WorkManifest
-from karmada_vc_agent.work.translator import ContextFor, Translator
 from karmada_vc_agent.work.window_gate import Waiting, WindowGate
+
+FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
+ContextFor = Callable[[VirtualCluster, str], TranslationContext]
+"""(virtual cluster, `<execution namespace>/<work>`) -> the facts that a translation depends on."""
 
 R = TypeVar("R")
 _Apply = Callable[[Target, WorkManifest], Awaitable[R]]
@@ -51,27 +60,12 @@ _FAILURES = (
 """Errors that concern one manifest; no response at all is an outage and no failure."""
 
 
-class Kinds(Protocol):
-    """What the host serves, as far as is known."""
-
-    async def find(self, gvk: GroupVersionKind, /) -> Resource | None:
-        """Return where a kind lives; None = nowhere. Raises KubeError."""
-
-    async def find_on_host(self, gvk: GroupVersionKind, /) -> Resource | None:
-        """Return where the host serves a kind, at whatever version; None = nowhere."""
-
-    def doubt(self, gvk: GroupVersionKind, /) -> None:
-        """Have the next `find` ask for a kind that is not where it was said to be."""
-
-    def tells(self, gvk: GroupVersionKind, /) -> bool:
-        """Whether None means that a kind is not served, not that its API group does not answer."""
-
-
 class Manifests:
     """Applies and removes single manifests.
 
-    lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
-    windows: decides what waits. owned: told of adopted objects that something else owns.
+    find_resource: returns where a kind is served, by the host or else by the hub. lost_node:
+    returns the name of a node that the virtual cluster selects but an older one owns. windows:
+    decides what waits. owned: records adopted objects that something else owns.
     """
 
     def __init__(
@@ -79,7 +73,8 @@ class Manifests:
         host_objects: HostObjects,
         shared_objects: SharedObjects,
         namespaces: NamespaceWriter,
-        kinds: Kinds,
+        find_resource: FindResource,
+        host_kinds: Discovery,
         context_for: ContextFor,
         lost_node: Callable[[str], str | None],
         shared_names: SharedNames,
@@ -89,22 +84,29 @@ class Manifests:
     ) -> None:
         self._namespaces = namespaces
         self._host_objects = host_objects
-        strategies = Strategies(host_objects, shared_objects, namespaces, shared_names, lost_node)
-        self._translator = Translator(kinds.find, context_for, strategies.of)
-        self._kinds = kinds
+        self._strategies = Strategies(
+            host_objects, shared_objects, namespaces, shared_names, lost_node
+        )
+        self._find_resource = find_resource
+        self._host_kinds = host_kinds
         self.context_for = context_for
         self._shared_names = shared_names
         self._depending_on_claims: dict[str, None] = scopes.keep_by(cluster_of_work)
         self._windows = windows
         self._owned = owned
-        self._contested = Contested(scopes)
+        self._contenders: dict[tuple[str, ObjectId], set[str]] = scopes.keep_by(itemgetter(0))
+        """The Works that wrote an object after one another; the last of them has it.
+
+        Karmada's agent deletes such an object with either Work (contract 5.8). Here it stays for
+        the others. A Work that is deleted without its finalizer stays here: callers check that.
+        """
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
         return [work for work in self._depending_on_claims if cluster_of_work(work) == cluster]
 
     def forget_work(self, work: str) -> None:
-        """Forget a Work that is gone, as `<execution namespace>/<name>`."""
+        """Forget a deleted Work, as `<execution namespace>/<name>`."""
         self._depending_on_claims.pop(work, None)
         self._windows.forget_work(work)
         self._shared_names.forget_work(work)
@@ -134,7 +136,7 @@ class Manifests:
     async def _try(self, item: WorkManifest, apply: _Apply[R]) -> R | Failure | None:
         """Translate and apply one manifest; see `apply`."""
         try:
-            target = await self._translator.translate(item)
+            target = await self._translated(item)
             if isinstance(target, Failure):
                 return target
             if not isinstance(target, Target):
@@ -142,6 +144,92 @@ class Manifests:
             return await apply(self._windows.marked(target), item)
         except _FAILURES as error:
             return self._failure(item, error)
+
+    async def _translated(self, item: WorkManifest) -> Target | Failure | Skipped:
+        """Return the result of translating a manifest, once for each. Raises KubeError."""
+        if item.translation is None:
+            item.translation = await self._translate(item)
+        return item.translation
+
+    async def _translate(self, item: WorkManifest) -> Target | Failure | Skipped:
+        vc, manifest = item.vc, item.manifest
+        problem = malformed_frame(manifest)
+        if problem:
+            return refused(vc, manifest, Refusal(Code.MANIFEST_INVALID, "", problem))
+        resource = await self._find_resource(gvk_of(manifest))
+        if resource is None:
+            return not_served(gvk_of(manifest))
+        context = self.context_for(vc, item.work)
+        result = translate(manifest, resource.namespaced, context)
+        if isinstance(result, Refusal):
+            return refused(vc, manifest, result)
+        if isinstance(result, Skipped):
+            return result
+        return await self._target(item, context, resource, result)
+
+    async def _locate(self, item: WorkManifest, find: FindResource | None = None) -> Target | None:
+        """Return what a manifest created on the host, even if it is refused now.
+
+        find: for a kind that is not served at its version.
+        """
+        translation = await self._translated(item)
+        if isinstance(translation, Target):
+            return translation
+        # It may have become malformed or refused after it was applied.
+        bare = _bare(item.manifest)
+        if isinstance(translation, Skipped) or malformed_frame(bare):
+            return None
+        resource = await (find or self._find_resource)(gvk_of(bare))
+        if resource is None:
+            return None
+        context = replace(self.context_for(item.vc, item.work), names_only=True)
+        result = translate(bare, resource.namespaced, context)
+        if isinstance(result, Refusal | Skipped):
+            return None
+        target = await self._target(item, context, resource, result)
+        return target if isinstance(target, Target) else None
+
+    async def _target(
+        self,
+        item: WorkManifest,
+        context: TranslationContext,
+        resource: Resource,
+        result: HostObject | Converted,
+    ) -> Target | Failure:
+        strategy = strategy_of(result)
+        if isinstance(result, HostObject):
+            return Target(
+                strategy,
+                item.vc,
+                item.manifest,
+                context,
+                resource,
+                (result,),
+                depends_on_claims=result.depends_on_claims,
+                notices=result.notices,
+            )
+        converted = await self._find_resource(result.gvk)
+        if converted is None:
+            return not_served(result.gvk)
+        return Target(
+            strategy,
+            item.vc,
+            item.manifest,
+            context,
+            converted,
+            result.objects,
+            depends_on_claims=True,
+        )
+
+    def _virtual_text(self, item: WorkManifest, text: str) -> str:
+        """Return a message of the host with virtual names, including those not claimed yet."""
+        vc, target = item.vc, item.translation
+        context = self.context_for(vc, "")
+        names = context.names()
+        if isinstance(target, Target) and target.objects:
+            names = names_of(target.object.obj, context)
+        text = restore_text(text, names)
+        return text if vc.apply_as is None else explain_denial(text, vc.name, vc.apply_as)
 
     def _failure(self, item: WorkManifest, error: Exception) -> Failure:
         """Return the failure of an error, in virtual names."""
@@ -151,20 +239,20 @@ class Manifests:
             detail = f"an administrator of the host holds its namespace: {error.hold}"
             refusal = Refusal(Code.NAMESPACE_HELD, "metadata.namespace", detail, error.namespace)
             return refused(item.vc, item.manifest, refusal)
-        text = self._translator.virtual_text(item, str(error))
+        text = self._virtual_text(item, str(error))
         if isinstance(error, RecreationError):
             return Failure(text, is_recreation=True)
         namespace = item.manifest["metadata"].get("namespace") or ""
         gvk = _gvk_on_host(item)
         if isinstance(error, NotServedError):
-            self._kinds.doubt(gvk)
+            self._host_kinds.doubt(gvk)
         dependency = of_answer(item.vc.name, gvk, namespace, error)
         return Failure(text, waits_for=(dependency,) if dependency is not None else ())
 
     async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
         if target.depends_on_claims:
             self._depending_on_claims[target.work] = None
-        applied = await target.strategy.apply(target)
+        applied = await self._strategies.apply(target)
         if isinstance(applied, Foreign):
             return conflict(target.vc, target.manifest)
         if applied is None:
@@ -172,13 +260,14 @@ class Manifests:
             self._depending_on_claims[target.work] = None
             return None
         if applied.taken_from:
+            key = target.vc.name, object_id(target.manifest)
             works = target.work, applied.taken_from
-            self._contested.note(target.vc.name, target.manifest, *works)
-        notices = (*target.notices, *self._told_of_owners(target, applied.live))
+            self._contenders.setdefault(key, set()).update(works)
+        notices = (*target.notices, *self._owner_notices(target, applied.live))
         return replace(applied, notices=(*notices, *applied.notices)) if notices else applied
 
-    def _told_of_owners(self, target: Target, live: Object) -> tuple[Notice, ...]:
-        """Note whether something else owns an object, which it had before it was adopted."""
+    def _owner_notices(self, target: Target, live: Object) -> tuple[Notice, ...]:
+        """Record the owners of an object, which it had before it was adopted."""
         cluster, key = target.vc.name, key_of(live)
         # A Work never makes an object with owners: they are of who made it before.
         owners = ", ".join(
@@ -197,13 +286,13 @@ class Manifests:
 
         Also for a manifest that is now refused. Raises KubeError.
         """
-        target = await self._translator.locate(item)
-        return target.strategy.cached(target) if target is not None else None
+        target = await self._locate(item)
+        return self._strategies.cached(target) if target is not None else None
 
     async def others(self, item: WorkManifest) -> set[str] | Failure:
         """Return the other Works that wrote the object of a manifest, also deleted ones.
 
-        What other processes wrote is known by the mark of the object. Raises UnreachableError.
+        What other processes wrote is said by the mark of the object. Raises UnreachableError.
         """
         try:
             target = await self._target_on_host(item)
@@ -212,7 +301,11 @@ class Manifests:
             named = await self._named_by(target) if target is not None else set[str]()
         except _FAILURES as error:
             return self._failure(item, error)
-        return self._contested.leave(item.vc.name, item.manifest, item.work) | named
+        key = item.vc.name, object_id(item.manifest)
+        others = self._contenders.pop(key, set()) - {item.work}
+        if others:
+            self._contenders[key] = others
+        return others | named
 
     async def _named_by(self, target: Target) -> set[str]:
         named = [
@@ -236,7 +329,7 @@ class Manifests:
                 return target
             for each in target.objects:
                 self._owned.settled(target.vc.name, each.host_key)
-            await target.strategy.remove(target, preserve=preserve)
+            await self._strategies.remove(target, preserve=preserve)
         except _FAILURES as error:
             return self._failure(item, error)
         return None
@@ -246,18 +339,18 @@ class Manifests:
 
         Raises KubeError.
         """
-        target = await self._translator.locate(item, self._kinds.find_on_host)
+        target = await self._locate(item, self._host_kinds.find_any)
         if target is None:
             failure = item.translation
             is_unserved = isinstance(failure, Failure) and failure.is_unserved
-            return self._unless_told(gvk_of(item.manifest)) if is_unserved else None
+            return self._failure_unless_unserved(gvk_of(item.manifest)) if is_unserved else None
         there = [each for each in target.objects if await self._may_be_there(each)]
         if target.objects and not there:
             return None
         gvk = target.resource.gvk
-        resource = await self._kinds.find_on_host(gvk)
+        resource = await self._host_kinds.find_any(gvk)
         if resource is None:
-            return self._unless_told(gvk)
+            return self._failure_unless_unserved(gvk)
         return replace(target, resource=resource, objects=tuple(there))
 
     async def _may_be_there(self, translated: HostObject) -> bool:
@@ -268,14 +361,26 @@ class Manifests:
         place = translated.host_key.namespace
         return not place or await self._namespaces.may_hold(place)
 
-    def _unless_told(self, gvk: GroupVersionKind) -> Failure | None:
-        """Return a Failure if what a manifest made may be there, of a kind that is not told."""
-        if self._kinds.tells(gvk):
+    def _failure_unless_unserved(self, gvk: GroupVersionKind) -> Failure | None:
+        """Return a Failure if objects of a kind may exist: its API group does not answer."""
+        if self._host_kinds.tells(gvk):
             return None
-        return not_served(gvk, f"the host does not tell what it serves of {gvk.api_version}")
+        return not_served(gvk, f"the host does not report what it serves of {gvk.api_version}")
 
 
 def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:
-    """Return the kind that a manifest is applied as; its own if it is not known."""
+    """Return the kind that a manifest is applied as; its own if it was not translated."""
     target = item.translation
     return target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)
+
+
+def _bare(manifest: Object) -> Object:
+    """Return a manifest with its identity only, enough to find what it created."""
+    given = manifest.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
+    identity = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    return {
+        "apiVersion": manifest.get("apiVersion"),
+        "kind": manifest.get("kind"),
+        "metadata": identity,
+    }

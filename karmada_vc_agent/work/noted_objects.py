@@ -1,6 +1,6 @@
-"""Host objects of which something is to be told on the Cluster, for as long as it lasts.
+"""Host objects that are reported on the Cluster, for as long as it lasts.
 
-Such as adopted workloads whose pods keep the placement that they came with.
+Such as adopted workloads whose pods keep the placement that they had.
 """
 
 from collections import defaultdict
@@ -11,26 +11,26 @@ from karmada_vc_agent.model.objects import ObjectKey
 
 
 class NotedObjects:
-    """By virtual cluster: host object -> what it is called on the hub, `Deployment edge/web`.
+    """By virtual cluster: host object -> its name on the hub, `Deployment edge/web`.
 
-    changed: a virtual cluster for which one came, went, or is called otherwise.
+    changed: a virtual cluster for which one was added, removed or renamed.
     """
 
     def __init__(self, scopes: Scopes) -> None:
-        self._noted: defaultdict[str, dict[ObjectKey, str]] = scopes.keep_each(dict)
+        self._objects: defaultdict[str, dict[ObjectKey, str]] = scopes.keep_each(dict)
         self.changed: Signal[[str]] = Signal()
 
     def of(self, cluster: str) -> list[str]:
-        """Return what is noted of a virtual cluster, sorted."""
-        return sorted(self._noted.get(cluster, {}).values())
+        """Return what is recorded of a virtual cluster, sorted."""
+        return sorted(self._objects.get(cluster, {}).values())
 
     def note(self, cluster: str, key: ObjectKey, text: str) -> None:
         """Remember an object."""
-        if self._noted[cluster].get(key) != text:
-            self._noted[cluster][key] = text
+        if self._objects[cluster].get(key) != text:
+            self._objects[cluster][key] = text
             self.changed.emit(cluster)
 
     def settled(self, cluster: str, key: ObjectKey) -> None:
-        """Take note of an object of which nothing is to be told any more, or that is gone."""
-        if self._noted.get(cluster, {}).pop(key, None) is not None:
+        """Drop an object that is no longer reported, or was deleted."""
+        if self._objects.get(cluster, {}).pop(key, None) is not None:
             self.changed.emit(cluster)

@@ -1,8 +1,8 @@
-"""Counts host objects that no Work stands behind any more; removes none of them.
+"""Counts host objects without a Work; removes none of them.
 
 They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them. What a
 start from an old checkpoint made, or a restored host brings back, is among them. Only an
-empty role that the agent made for a moment, and could not remove then, goes (bound_roles.py).
+empty role that the agent made for a moment, and could not remove then, is deleted (bound_roles.py).
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -24,7 +24,7 @@ ALL = "all virtual clusters"
 EVERY = Requeue(600.0)
 """One look costs a list of metadata for each kind of the host, so it is taken seldom."""
 WHILE_ANY = Requeue(120.0)
-"""Somebody may be removing them: the condition is not to outlast that for long."""
+"""They may be being removed: the condition is not to outlast that for long."""
 SETTLES_S = 5.0
 """Works disappear together, as with the first list after a start from the checkpoint."""
 INITIAL_DELAY_S = 30.0
@@ -36,7 +36,7 @@ STAND_IN_LASTS = timedelta(seconds=60.0)
 class OrphansController:
     """Looks at all virtual clusters together.
 
-    on_found: called with each virtual cluster and the names of its objects that are orphaned.
+    on_count: called with each virtual cluster and the names of its objects that are orphaned.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class OrphansController:
         claims: Claims,
         works: Works,
         clusters: Collection[str],
-        on_found: Callable[[str, list[str]], None],
+        on_count: Callable[[str, list[str]], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._host = host
@@ -54,33 +54,35 @@ class OrphansController:
         self._claims = claims
         self._works = works
         self._clusters = clusters
-        self._on_found = on_found
+        self._on_count = on_count
         self._now = now
 
     async def reconcile(self, _: str) -> Requeue:
-        """Count once; a virtual cluster whose Works are not all known yet is left out."""
-        stores = ((name, self._works.store(name)) for name in self._clusters)
-        known = {name: store for name, store in stores if store is not None}
-        found: dict[str, list[str]] = {name: [] for name, store in known.items() if store.is_synced}
+        """Count once; a virtual cluster whose Works are not all listed yet is left out."""
+        pairs = ((name, self._works.store(name)) for name in self._clusters)
+        stores = {name: store for name, store in pairs if store is not None}
+        orphans: dict[str, list[str]] = {
+            name: [] for name, store in stores.items() if store.is_synced
+        }
         served = await self._discovery.refresh(EVERY.after_s)
-        homes = [name for cluster in found for name in self._claims.of(cluster).values()]
+        homes = [name for cluster in orphans for name in self._claims.of(cluster).values()]
         async for resource, live in labelled_objects(self._host, served, CLUSTER_LABEL, homes):
             cluster = labels_of(live)[CLUSTER_LABEL]
-            if cluster not in found or await self._has_removed(resource, live):
+            if cluster not in orphans or await self._has_removed(resource, live):
                 continue
             if self._is_orphan(cluster, live):
                 metadata = live["metadata"]
                 name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
-                found[cluster].append(f"{resource.gvk.kind} {name}")
-        for cluster, names in found.items():
-            if cluster not in self._clusters or self._works.store(cluster) is not known[cluster]:
+                orphans[cluster].append(f"{resource.gvk.kind} {name}")
+        for cluster, names in orphans.items():
+            if cluster not in self._clusters or self._works.store(cluster) is not stores[cluster]:
                 continue  # it left meanwhile, or its Works are listed again
-            self._on_found(cluster, names)
-        is_open = any(found.values()) or len(found) < len(known)
+            self._on_count(cluster, names)
+        is_open = any(orphans.values()) or len(orphans) < len(stores)
         return WHILE_ANY if is_open else EVERY
 
     async def _has_removed(self, resource: Resource, live: Object) -> bool:
-        """Remove a stand-in that nobody can be using any more; return whether it was one."""
+        """Remove a stand-in that is not in use any more; return whether it was one."""
         if resource.gvk.group_kind not in BOUND or STAND_IN_ANNOTATION not in annotations_of(live):
             return False
         metadata = live["metadata"]
@@ -95,7 +97,7 @@ class OrphansController:
             return False
         unread = self._works.unreadable(cluster)
         if work in unread or "" in unread:
-            return False  # it is there, though nobody can read it
+            return False  # it exists, though it cannot be read
         metadata = live["metadata"]
         # A namespaced object is ours where its namespace is; a Namespace where it has our claim.
         namespace = metadata.get("namespace") or metadata["name"]

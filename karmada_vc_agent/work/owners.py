@@ -1,6 +1,6 @@
-"""Which Work, and which manifest of it, an object of the host came from.
+"""Which Work, and which manifest of it, an object of the host is from.
 
-Objects name their Work in an annotation, and those made for them are found up their owners. A
+Objects name their Work in an annotation, and those made for them are traced up their owners. A
 tenant with rights in a namespace may have written either: the Work has to be one of the same
 virtual cluster, and what counts as its object has to be among its manifests.
 """
@@ -22,6 +22,7 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION
+from karmada_vc_agent.work.rules.apply_order import object_id
 from karmada_vc_agent.work.works import Works, manifests_of
 
 OWNERS_AT_MOST = 6
@@ -40,7 +41,7 @@ class Place(NamedTuple):
 
 
 class ObjectOrigin(NamedTuple):
-    """Where an object came from: the object of a Work up its owners.
+    """Where an object is from: the object of a Work up its owners.
 
     root: its kind and name, and the names that translate() recorded on it.
     """
@@ -54,13 +55,13 @@ _Id = tuple[Place, str, str]
 
 
 class Owners:
-    """Finds the Work of host objects; what was found is remembered by their UIDs."""
+    """Finds the Work of host objects; the result is remembered by their UIDs."""
 
     def __init__(self, host: ApiClient, discovery: Discovery, works: Works) -> None:
         self._host = host
         self._discovery = discovery
         self._works = works
-        self._known: LRUCache[_Id, ObjectOrigin] = LRUCache(REMEMBERED)
+        self._origins: LRUCache[_Id, ObjectOrigin] = LRUCache(REMEMBERED)
 
     async def origin(
         self, place: Place, resource: Resource, name: str, uid: str = ""
@@ -69,11 +70,11 @@ class Owners:
 
         That is the first object made from a manifest of the Work it names, otherwise the first one
         that names a Work: controllers copy annotations to what they make. uid: of the object, if
-        known: another one of the same name is another one. Raises KubeError.
+        given: another one of the same name is another one. Raises KubeError.
         """
-        known = self._known.get((place, name, uid)) if uid else None
-        if known is not None:
-            return known
+        cached = self._origins.get((place, name, uid)) if uid else None
+        if cached is not None:
+            return cached
         walked: list[_Id] = []
         named: ObjectOrigin | None = None
         obj = await self._get(resource, place.host, name)
@@ -83,11 +84,11 @@ class Owners:
             if obj is None:
                 break
             walked.append((place, obj["metadata"]["name"], uid_of(obj)))
-            found = self._known.get(walked[-1]) or self._named(place.cluster, obj)
-            if found is not None and self._is_made_from(place, found):
-                self._known.update(dict.fromkeys(walked, found))
-                return found
-            named = named or found
+            origin = self._origins.get(walked[-1]) or self._named(place.cluster, obj)
+            if origin is not None and self._is_made_from(place, origin):
+                self._origins.update(dict.fromkeys(walked, origin))
+                return origin
+            named = named or origin
             obj = await self._owner_of(obj, place.host)
         return named
 
@@ -138,6 +139,5 @@ def manifest_of(work: Object, root: Object, namespace: str) -> Object | None:
 
     namespace: the virtual one of the object.
     """
-    wanted = gvk_of(root).group_kind, namespace, key_of(root).name
-    keys = ((manifest, key_of(manifest)) for manifest in manifests_of(work))
-    return next((m for m, k in keys if (k.gvk.group_kind, k.namespace, k.name) == wanted), None)
+    desired = gvk_of(root).group_kind, namespace, key_of(root).name
+    return next((each for each in manifests_of(work) if object_id(each) == desired), None)

@@ -59,8 +59,8 @@ class WorkStatus:
         """
         if is_echo(old, new):
             return
-        told = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
-        for owner in {owning_work(obj) for obj in told} - {None}:
+        changed = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
+        for owner in {owning_work(obj) for obj in changed} - {None}:
             assert owner is not None  # noqa: S101 - for the type checker
             self._changed(owner, new)
 
@@ -86,12 +86,12 @@ class WorkStatus:
             problem = restore_text(str(error), names)
             self._events.reflected(work, manifest, problem)
             return Reflection(None, problem, dependencies.of_interpretation(cluster, error))
-        problem, cause = "", None
+        problem, dependency = "", None
         try:
             health: str = await self._interpreter.interpret_health(cluster, virtual)
         except InterpretationError as error:
             health, problem = UNKNOWN, restore_text(str(error), names)
-            cause = dependencies.of_interpretation(cluster, error)
+            dependency = dependencies.of_interpretation(cluster, error)
         too_deep = size_of(status, MAX_LEVELS) is None
         status = None if too_deep else restore_texts(status, names)
         entry = manifest_status(ordinal, manifest, status, health)
@@ -99,7 +99,7 @@ class WorkStatus:
             self._events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
             if self._interpreter.interprets_health(gvk_of(virtual)):
                 self._events.interpreted(work, manifest, health, problem or None)
-        return Reflection(entry, problem, cause)
+        return Reflection(entry, problem, dependency)
 
 
 def _entry(work: Object, ordinal: int) -> Object | None:

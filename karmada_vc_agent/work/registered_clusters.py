@@ -11,9 +11,9 @@ from karmada_vc_agent.work.work_watches import WorkWatches
 
 
 class RegisteredClusters:
-    """Watches the Works of registered virtual clusters, and tells of what else depends on it.
+    """Watches the Works of registered virtual clusters, and reports what else depends on it.
 
-    The scope of a virtual cluster ends when its Cluster is gone or no longer ours, or when it is
+    The scope of a virtual cluster ends when its Cluster is deleted or no longer ours, or when it is
     served no more. became: one whose Ready on the
     hub changed. disputed: a node that several select, and whose owner may be another one now.
     """
@@ -61,7 +61,7 @@ class RegisteredClusters:
         elif old is None:
             self._changed(None, self._clusters.store.get("", name))
         elif old.bounds != new.bounds and self._clusters.ours(name) is not None:
-            self._watches.restart(name)  # of what was out, not all is known
+            self._watches.restart(name)  # of what was out, not all is cached
 
     def _end(self, name: str) -> None:
         self._watches.stop(name)

@@ -6,9 +6,7 @@ is waited for is said.
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.claims import Claims
@@ -26,7 +24,9 @@ from karmada_vc_agent.kube.for_each import for_each
 from karmada_vc_agent.kube.history import doubt_of
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import listed
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.works import Works, is_preserved, work_path
 
 _log = logging.getLogger(__name__)
@@ -34,95 +34,81 @@ _log = logging.getLogger(__name__)
 _SHOWN = 3
 
 
-class Release(Protocol):
-    """Gives up a claimed namespace; preserve: whether what is in it stays."""
-
-    async def __call__(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
-    ) -> None: ...
-
-
-class Preserve(Protocol):
-    """Has what the Works of a virtual cluster created stay, or not."""
-
-    def __call__(self, cluster: str, *, is_on: bool) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Belongings:
-    """What a virtual cluster has on hub and host, and who gives it up.
-
-    preserve: told whether all that its Works created stays.
-    """
-
-    clusters: HubClusters
-    works: Works
-    claims: Claims
-    release: Release
-    preserve: Preserve
-    state: AgentState
-
-
 class Removal:
     """Takes virtual clusters away, step by step."""
 
-    def __init__(self, hub: ApiClient, host: ApiClient, has: Belongings) -> None:
+    def __init__(
+        self,
+        hub: ApiClient,
+        host: ApiClient,
+        clusters: HubClusters,
+        works: Works,
+        claims: Claims,
+        namespaces: NamespaceWriter,
+        finalizer: WorkFinalizer,
+        state: AgentState,
+    ) -> None:
         self._hub = hub
         self._host = host
-        self._has = has
+        self._clusters = clusters
+        self._works = works
+        self._claims = claims
+        self._namespaces = namespaces
+        self._finalizer = finalizer
+        self._state = state
 
     async def step(
         self, vc: VirtualCluster, source: VirtualClusterSource, *, keeps: bool = False
     ) -> str:
         """Do what can be done now; return what it waits for, "" once nothing is left of it.
 
-        source: wants it no more after that. keeps: whether what its Works made stays. Raises
+        source: loses it after that. keeps: whether what its Works made stays. Raises
         KubeError.
         """
         name = vc.name
         if doubt := doubt_of(self._hub.history, self._host.history):
             return f"waiting: {doubt}"
-        self._has.preserve(name, is_on=keeps)
+        self._finalizer.preserve(name, is_on=keeps)
         if cluster := await self._cluster(name):
             return await self._end_cluster(cluster, keeps=keeps)
-        release = partial(self._has.release, vc, preserve=keeps)
-        await for_each(tuple(self._has.claims.of(name)), release)
-        if left := sorted(self._has.claims.of(name).values()):
+        release = partial(self._namespaces.release, vc, preserve=keeps)
+        await for_each(tuple(self._claims.of(name)), release)
+        if left := sorted(self._claims.of(name).values()):
             return f"waiting for host namespaces: {listed(left, _SHOWN)}"
         source.remove(name)  # before its nodes lose their label: who serves it restores that
         try:
             if vc.needs_membership_label:
                 await unlabel_nodes(self._host, vc.name_on_host)
-            await self._has.state.forget(name)
+            await self._state.forget(name)
         except KubeError:
             source.put(vc)  # the next step ends it
             raise
         return ""
 
     def has_begun(self, name: str) -> bool:
-        """Whether it is too late to have everything stay: the Cluster goes, or is gone."""
-        return self._has.clusters.ours(name) is None or self._has.clusters.is_deleting(name)
+        """Whether it is too late to have everything stay: its Cluster is deleted, or will be."""
+        return self._clusters.ours(name) is None or self._clusters.is_deleting(name)
 
     def is_anywhere(self, name: str) -> bool:
-        """Whether a virtual cluster has anything on hub or host, as far as is known."""
-        return self._has.clusters.ours(name) is not None or bool(self._has.claims.of(name))
+        """Whether a virtual cluster has anything on hub or host, by the caches."""
+        return self._clusters.ours(name) is not None or bool(self._claims.of(name))
 
     async def _cluster(self, name: str) -> Object | None:
         """Return our Cluster, read once more if it is not cached; None if there is none."""
-        known = self._has.clusters.ours(name)
-        if known is not None or self._has.clusters.other_agent(name) is not None:
-            return known
-        found = await find_cluster(self._hub, name)
-        return found if found is not None and self._has.clusters.is_ours(found) else None
+        cached = self._clusters.ours(name)
+        if cached is not None or self._clusters.other_agent(name) is not None:
+            return cached
+        live = await find_cluster(self._hub, name)
+        return live if live is not None and self._clusters.is_ours(live) else None
 
     async def _end_cluster(self, cluster: Object, *, keeps: bool) -> str:
         name = cluster["metadata"]["name"]
-        works = self._has.works.of(name)
+        works = self._works.of(name)
         unmarked = [work for work in works if _is_to_be_marked(work)] if keeps else []
         for work in unmarked:
             await preserve_work(self._hub, work)
         if unmarked and not cluster["metadata"].get("deletionTimestamp"):
-            # Who finalises them goes by what was watched: that is to show the mark first.
+            # The finalizer goes by the watch, which is to show the mark first.
             return f"waiting for Works to be marked as preserved ({len(unmarked)} left)"
         if not cluster["metadata"].get("deletionTimestamp"):
             _log.info("Deleting the Cluster on the hub", extra={"virtual_cluster": name})

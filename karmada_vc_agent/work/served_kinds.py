@@ -2,7 +2,7 @@
 
 Discovery is refreshed when a CustomResourceDefinition changes, and a few times shortly after: a
 kind is served a moment after its definition is stored. Kinds that are added otherwise are noticed
-by whoever looks next, such as the status of Clusters, and told of as well.
+by the next caller that refreshes, such as the status of Clusters, and reported as well.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _BOOKMARK = b'{"type":"BOOKMARK"'
 class ServedKinds:
     """Follows the kinds that the host serves.
 
-    on_served: called with the served kinds when they changed, whoever asked for them.
+    on_served: called with the served kinds when they changed, by whatever refresh.
     """
 
     def __init__(
@@ -38,15 +38,15 @@ class ServedKinds:
         self._discovery = discovery
         self._on_served = on_served
         self._changed = asyncio.Event()
-        self._news = asyncio.Event()
-        discovery.changed.subscribe(self._news.set)
+        self._refreshed = asyncio.Event()
+        discovery.changed.subscribe(self._refreshed.set)
 
     async def run(self) -> None:
         """Follow until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(), name="watch of definitions")
             group.create_task(self._refresh(), name="look at served kinds")
-            group.create_task(self._tell(), name="tell of served kinds")
+            group.create_task(self._report(), name="report served kinds")
 
     async def _watch(self) -> None:
         while True:
@@ -91,8 +91,8 @@ class ServedKinds:
                         "Postponing the refresh of served kinds", extra={"reason": str(error)}
                     )
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._refreshed.wait()
+            self._refreshed.clear()
             self._on_served(self._discovery.served)

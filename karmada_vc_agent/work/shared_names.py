@@ -1,15 +1,14 @@
 """Hosts and REST paths that two virtual clusters use, detected in the informers.
 
 An index over our own labelled objects has the users of a name, so lookups send no request. Writes
-in progress count too: of two that want one name at once the first gets it. Nobody is told who the
-other one is (rewriting-rules 4.3, 7; ADR 16).
+in progress count too: of two that use one name at once the first gets it. The other one is never
+named (rewriting-rules 4.3, 7; ADR 16).
 """
 
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.controller import RetryError
@@ -34,56 +33,27 @@ NAME_INDEX = "shared name"
 LOOKS, LOOK_EVERY_S = 200, 0.05
 
 
-class Holders(Protocol):
-    """The informers with the users of names."""
-
-    def known(self) -> Iterable[Store[Object]]:
-        """Return the running ones, each with NAME_INDEX."""
-
-    def needed(self) -> Iterable[Store[Object]]:
-        """Return one for every kind that uses names, started if needed."""
-
-
-class NameHolders:
-    """The informers of host objects, for the kinds that the host serves."""
-
-    def __init__(self, informers: InformerSet, discovery: Discovery) -> None:
-        self._informers = informers
-        self._discovery = discovery
-
-    def known(self) -> Iterable[Store[Object]]:
-        """Return the informers of all kinds: those without names have nothing in the index."""
-        return self._informers.stores().values()
-
-    def needed(self) -> Iterable[Store[Object]]:
-        """Start what is missing; a kind served in several versions needs one of them."""
-        served = {
-            gvk.group_kind: resource
-            for gvk, resource in self._discovery.served.by_kind.items()
-            if holds_names(gvk)
-        }
-        stores = map(self._informers.store, served.values())
-        return [store for store in stores if store is not None]
-
-
 class SharedNames:
     """Reports hosts that another virtual cluster uses, and refuses them if so configured.
 
-    refuses: whether they are refused to a virtual cluster (settings `refuseSharedHosts` and
-    `tenancy`). enqueue: called with the Works (`<execution namespace>/<work>`) to sync again when a
-    name becomes free. former_names: earlier names of a virtual cluster, whose objects are its own.
+    informers: of host objects, with NAME_INDEX. refuses: whether they are refused to a virtual
+    cluster (settings `refuseSharedHosts` and `tenancy`). enqueue: called with the Works
+    (`<execution namespace>/<work>`) to sync again when a name becomes free. former_names: earlier
+    names of a virtual cluster, whose objects are its own.
     """
 
     def __init__(
         self,
-        holders: Holders,
+        informers: InformerSet,
+        discovery: Discovery,
         enqueue: Callable[[str], None],
         refuses: Callable[[str], bool] = lambda _cluster: False,
         former_names: Callable[[str], Iterable[str]] = lambda _cluster: (),
         *,
         scopes: Scopes,
     ) -> None:
-        self._holders = holders
+        self._informers = informers
+        self._discovery = discovery
         self._enqueue = enqueue
         self._refuses = refuses
         self._former_names = former_names
@@ -99,28 +69,41 @@ class SharedNames:
             self._free(shared_names(old).keys() - shared_names(new or {}).keys())
 
     def forget_work(self, work: str) -> None:
-        """Forget a Work that goes: it waits for no name any more."""
+        """Forget a Work that is deleted: it waits for no name any more."""
         self._forget(lambda each: each == work)
 
-    def _forget(self, goes: Callable[[str], bool]) -> None:
+    def _forget(self, is_dropped: Callable[[str], bool]) -> None:
         for name, works in list(self._waiting.items()):
-            works -= {work for work in works if goes(work)}
+            works -= {work for work in works if is_dropped(work)}
             if not works:
                 del self._waiting[name]
 
     async def wait_listed(self, obj: Object) -> None:
-        """Wait until all users of the names for which an object may be refused are known.
+        """Wait until all users of the names for which an object may be refused are listed.
 
         obj: as translated. A restart must not give a name away. Raises RetryError.
         """
         if not self._refuses(labels_of(obj)[CLUSTER_LABEL]) or not shared_names(obj):
             return
-        stores = list(self._holders.needed())
+        stores = self._stores_of_holders()
         for _ in range(LOOKS):
             if all(store.is_synced for store in stores):
                 return
             await asyncio.sleep(LOOK_EVERY_S)
         raise RetryError("refuseSharedHosts waits for the host to list who uses which host name")
+
+    def _stores_of_holders(self) -> list[Store[Object]]:
+        """Return a store for each kind that has names; starts missing informers.
+
+        A kind that is served in several versions needs one of them.
+        """
+        served = {
+            gvk.group_kind: resource
+            for gvk, resource in self._discovery.served.by_kind.items()
+            if holds_names(gvk)
+        }
+        stores = map(self._informers.store, served.values())
+        return [store for store in stores if store is not None]
 
     @contextmanager
     def taking(
@@ -131,17 +114,17 @@ class SharedNames:
         obj: as translated. live: the informer's object. Raises RefusedError (SharedHostConflict).
         """
         cluster = labels_of(obj)[CLUSTER_LABEL]
-        wanted, had = shared_names(obj), shared_names(live or {}).keys()
-        taken = tuple(name for name in wanted if self._is_taken(name, cluster))
+        names, had = shared_names(obj), shared_names(live or {}).keys()
+        taken = tuple(name for name in names if self._is_taken(name, cluster))
         # Names already in use stay, even if the setting is newer.
         if self._refuses(cluster):
-            self._refuse_hosts([name for name in taken if name not in had], wanted, work)
-        flights = [(name, cluster) for name in wanted]
+            self._refuse_hosts([name for name in taken if name not in had], names, work)
+        flights = [(name, cluster) for name in names]
         self._in_flight.update(flights)
-        freed = wanted.keys() - had
+        freed = names.keys() - had
         try:
             yield taken
-            freed = had - wanted.keys()
+            freed = had - names.keys()
         finally:
             self._in_flight.subtract(flights)
             self._in_flight += Counter()  # drops entries at zero
@@ -153,7 +136,7 @@ class SharedNames:
         own = {cluster, *self._former_names(cluster)}
         return any(
             labels_of(holder).get(CLUSTER_LABEL) not in own
-            for store in self._holders.known()
+            for store in self._informers.stores().values()
             for holder in store.by_index(NAME_INDEX, index_key(name))
         )
 

@@ -1,6 +1,6 @@
 """Cluster-scoped host objects that virtual clusters share, with a list of owners.
 
-A shared object names no Work, so the Works that want it are kept here, and enqueued when the object
+A shared object names no Work, so the Works that use it are kept here, and enqueued when the object
 changes: they may wait for an owner to leave or to agree.
 """
 
@@ -69,7 +69,7 @@ class SharedObjects:
         )
 
     def follow(self, old: Object | None, new: Object | None) -> None:
-        """Enqueue all Works that want an object that changed."""
+        """Enqueue all Works that use an object that changed."""
         obj = new or old
         if obj is not None:
             for work in self._users.get(_key(obj), ()):
@@ -165,16 +165,16 @@ class SharedObjects:
         cluster: str,
         *,
         preserve: bool,
-        wants: Callable[[Resource], bool] = lambda _: True,
+        selects: Callable[[Resource], bool] = lambda _: True,
     ) -> list[tuple[Resource, str]]:
-        """Leave all objects that a virtual cluster owns; return them. wants: of which kinds.
+        """Leave all objects that a virtual cluster owns; return them. selects: of which kinds.
 
         Raises KubeError.
         """
-        found = labelled_objects(self._host, served, SHARED_LABEL, wants=wants)
+        labelled = labelled_objects(self._host, served, SHARED_LABEL, wants=selects)
         left = [
             (resource, str(live["metadata"]["name"]))
-            async for resource, live in found
+            async for resource, live in labelled
             if cluster in owners_of(live)
         ]
         for resource, name in left:
@@ -187,17 +187,17 @@ class SharedObjects:
         for user in self._users.get(_key(answer), set()) - {work}:
             self._enqueue(user)
 
-    def _forget_users(self, goes: Callable[[str], bool]) -> None:
+    def _forget_users(self, is_dropped: Callable[[str], bool]) -> None:
         for key, users in list(self._users.items()):
-            users -= {user for user in users if goes(user)}
+            users -= {user for user in users if is_dropped(user)}
             if not users:
                 del self._users[key]
 
-    async def _refuse_groups_of_host(self, resource: Resource, wanted: Object) -> None:
+    async def _refuse_groups_of_host(self, resource: Resource, desired: Object) -> None:
         """Refuse a new definition in a group that the host itself serves."""
-        if gvk_of(wanted).group_kind not in DEFINE_KINDS:
+        if gvk_of(desired).group_kind not in DEFINE_KINDS:
             return
-        group = str(dig(wanted, "spec", "group"))
+        group = str(dig(desired, "spec", "group"))
         try:
             await self._host.get(f"/apis/{quote(group, safe='')}")
         except NotServedError:
@@ -207,15 +207,15 @@ class SharedObjects:
             detail = f'spec.group is "{group}", whose kinds are for the host to define'
             raise RefusedError(Code.SHARED_OBJECT_CONFLICT, "spec.group", detail, group)
 
-    async def _refuse_under_others(self, wanted: Object, live: Object | None) -> None:
+    async def _refuse_under_others(self, desired: Object, live: Object | None) -> None:
         """Refuse to change a definition while others than its owners have objects of it.
 
         A schema that drops a field also empties it in their objects.
         """
-        path = difference(wanted.get("spec"), dig(live, "spec"), "spec") or _lost(wanted, live)
+        path = difference(desired.get("spec"), dig(live, "spec"), "spec") or _lost(desired, live)
         if live is None or path is None:
             return
-        owners = ",".join(sorted(owners_of(wanted)))
+        owners = ",".join(sorted(owners_of(desired)))
         if await self._has_objects(live, f"{CLUSTER_LABEL} notin ({owners})"):
             detail = (
                 f"differs at {path} from the definition on the host, and others have objects of "
@@ -263,10 +263,10 @@ def _is_never_served(definition: Object) -> bool:
     return established is not None and established["status"] == "False"
 
 
-def _lost(wanted: Object, live: Object | None) -> str | None:
+def _lost(desired: Object, live: Object | None) -> str | None:
     """Return the path of what a schema would lose; the host adds nothing to one."""
     pairs = zip(
-        dig(wanted, "spec", "versions") or (), dig(live, "spec", "versions") or (), strict=False
+        dig(desired, "spec", "versions") or (), dig(live, "spec", "versions") or (), strict=False
     )
     for index, (new, old) in enumerate(pairs):
         path = difference(dig(old, "schema"), dig(new, "schema"), f"spec.versions[{index}].schema")

@@ -1,7 +1,7 @@
 """The result of translating a manifest, and the strategy that applies it."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from enum import Enum
 
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.model.objects import Object
@@ -12,37 +12,27 @@ from karmada_vc_agent.translation.refusal import Refusal, RefusedError
 from karmada_vc_agent.translation.retained import assert_placement
 from karmada_vc_agent.translation.translate import HostObject, Skipped
 from karmada_vc_agent.work.failure import Failure
-from karmada_vc_agent.work.host_objects import Applied, Check
-from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.host_objects import Check
 
 
-class Strategy(Protocol):
-    """How manifests of one sort are applied and removed.
+class Strategy(Enum):
+    """How manifests of one sort are applied and removed (work/strategies.py)."""
 
-    waits_for_window: whether new generations wait for the window of their virtual cluster.
-    """
+    OBJECT = "Writes an object of a single Work"
+    SERVICE = "Writes a Service; lets the host choose in place of fixed node ports that are taken"
+    NAMESPACE = "Passes manifests to the only writer of namespaces, which claims them"
+    SHARED = "Joins and leaves the one host object, which several virtual clusters own"
+    BINDINGS = "Writes the RoleBindings that represent a ClusterRoleBinding"
 
-    waits_for_window: ClassVar[bool]
-
-    async def apply(self, target: "Target") -> Applied | Foreign | None:
-        """Align the host; None if the manifest counts as applied without an object.
-
-        Raises RefusedError, RetryError, RecreationError, InterpretationError, KubeError.
-        """
-
-    def cached(self, target: "Target") -> Object | None:
-        """Return the live object if an informer has it and it belongs to this Work; no request."""
-
-    async def remove(self, target: "Target", *, preserve: bool) -> None:
-        """Delete what `apply` created, or release it if `preserve`.
-
-        Raises RetryError, InterpretationError, KubeError.
-        """
+    @property
+    def waits_for_window(self) -> bool:
+        """New generations wait for the window of their virtual cluster."""
+        return self in (Strategy.OBJECT, Strategy.SERVICE)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The result of translating a manifest, and everything that a strategy needs to apply it.
+    """The result of translating a manifest, and everything that is needed to apply it.
 
     objects: the host objects; one, but any number for a converted manifest. resource: of their
     kind. depends_on_claims, notices: see HostObject.
@@ -95,7 +85,7 @@ class WorkManifest:
     work: `<execution namespace>/<work>`. ordinal: of the first manifest in it for the same object.
     is_known: whether the hub has that all of this generation of the Work was applied.
     translation: its result or the reason why there is none, None before the only translation
-    (work/translator.py).
+    (work/manifests.py).
     """
 
     vc: VirtualCluster

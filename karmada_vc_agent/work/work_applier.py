@@ -4,12 +4,12 @@ Nothing but the result is kept of a manifest that was applied: not what it was t
 not its object.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from karmada_vc_agent.kube.errors import TooLargeError
+from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.memory import OBJECT_BYTES, SMALL_BYTES, bytes_of
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -18,7 +18,6 @@ from karmada_vc_agent.work.bugs import Bugs
 from karmada_vc_agent.work.failure import Failure, refused
 from karmada_vc_agent.work.held_changes import HeldChanges
 from karmada_vc_agent.work.host_objects import Applied
-from karmada_vc_agent.work.in_flight import InFlight
 from karmada_vc_agent.work.kept_objects import held_bytes
 from karmada_vc_agent.work.live_objects import reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
@@ -34,22 +33,21 @@ from karmada_vc_agent.work.work_events import WorkEvents
 from karmada_vc_agent.work.work_outcome import WorkOutcome
 from karmada_vc_agent.work.works import id_of_work, key_of_work, manifests_of
 
+LARGE_AT_ONCE = 2
+"""Large manifests that are applied concurrently, of all virtual clusters.
+
+They bound what is in memory: small ones are bounded by the number of workers. A manifest whose
+object on the host turns out to be large is applied again among the large ones.
+"""
+
 _Result = Applied | Failure | Waiting | None
-
-
-@dataclass(slots=True)
-class _Settled:
-    """A manifest that was applied and reflected."""
-
-    result: _Result
-    reflection: Reflection | None = None
 
 
 class WorkApplier:
     """Applies Works and reads the status of their objects.
 
-    work_status: None if controller workStatus is disabled: no manifestStatuses are written. A bug
-    at one manifest is a failure of that one, and the others go on.
+    work_status: None if controller workStatus is disabled: no manifestStatuses are written.
+    large_slots: LARGE_AT_ONCE of them. A bug at one manifest is a failure of that one alone.
     """
 
     def __init__(
@@ -60,7 +58,7 @@ class WorkApplier:
         bounds: WorkBounds,
         held_changes: HeldChanges,
         bugs: Bugs,
-        in_flight: InFlight,
+        large_slots: FairSlots,
     ) -> None:
         self._manifests = manifests
         self._work_status = work_status
@@ -68,65 +66,55 @@ class WorkApplier:
         self._bounds = bounds
         self._held_changes = held_changes
         self._bugs = bugs
-        self._in_flight = in_flight
+        self._large_slots = large_slots
 
     async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
-        outcome = WorkOutcome()
-        items = _items(vc, work)
-        settled = await self._settle_in_order(work, items)
-        for place, item in enumerate(items):
-            done = settled[place]
-            if done.result is not None:
-                outcome.results.append((item.manifest, done.result))
-            if done.reflection is not None:
-                outcome.reflected(done.reflection)
-        return outcome
-
-    async def _settle_in_order(
-        self, work: Object, items: Sequence[WorkManifest]
-    ) -> dict[int, _Settled]:
-        """Settle batch after batch; return the result of each manifest by index."""
-        are_small = self._bounds.byte_count(work) <= SMALL_BYTES
-        results: dict[int, _Settled] = {}
+        items, are_small = _items(vc, work), self._bounds.byte_count(work) <= SMALL_BYTES
+        settled: dict[int, tuple[_Result, Reflection | None]] = {}
         for batch in apply_order.batches([item.manifest for item in items]):
             calls = [
                 partial(self._settle, work, items[place], is_small=are_small) for place in batch
             ]
-            settled = await run_side_by_side(calls)
-            results.update(zip(batch, settled, strict=True))
-        return results
+            settled.update(zip(batch, await run_side_by_side(calls), strict=True))
+        outcome = WorkOutcome()
+        for place, item in enumerate(items):
+            result, reflection = settled[place]
+            if result is not None:
+                outcome.results.append((item.manifest, result))
+            outcome.reflected(reflection)
+        return outcome
 
-    async def _settle(self, work: Object, item: WorkManifest, *, is_small: bool) -> _Settled:
+    async def _settle(
+        self, work: Object, item: WorkManifest, *, is_small: bool
+    ) -> tuple[_Result, Reflection | None]:
         """Apply and reflect one manifest, among the large ones if it or its object is large."""
         size = 0 if is_small else bytes_of(item.manifest)
         if size > OBJECT_BYTES:
-            return _Settled(_too_large(item, "it holds"))
+            return _too_large(item, "it holds"), None
         first: _Result = None
         if size <= SMALL_BYTES:
             with suppress(TooLargeError), reading_at_most(SMALL_BYTES):
                 first, live = await self._apply(work, item)
                 if live is None or held_bytes(live) <= SMALL_BYTES:
-                    return _Settled(first, await self._reflect(work, item, live))
+                    return first, await self._reflect(work, item, live)
             live = None
-        async with self._in_flight.large():
+        async with self._large_slots.hold():
             try:
                 with reading_at_most(OBJECT_BYTES):
                     again, live = await self._apply(work, item)
-                    # The first attempt may have written what the second one found.
+                    # The first attempt may have written what the second one reads.
                     both = isinstance(first, Applied) and isinstance(again, Applied)
                     result = first if both else again
-                    return _Settled(result, await self._reflect(work, item, live))
+                    return result, await self._reflect(work, item, live)
             except TooLargeError:
-                return _Settled(_too_large(item, "its object on the host holds"))
+                return _too_large(item, "its object on the host holds"), None
 
     async def observe(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Write nothing to the host, only read the status. Raises KubeError."""
         outcome = WorkOutcome()
         for item in _items(vc, work):
-            reflection = await self._reflect(work, item, await self._cached(item))
-            if reflection is not None:
-                outcome.reflected(reflection)
+            outcome.reflected(await self._reflect(work, item, await self._cached(item)))
         return outcome
 
     async def _apply(self, work: Object, item: WorkManifest) -> tuple[_Result, Object | None]:

@@ -1,6 +1,6 @@
 """Keeps the Works of each virtual cluster within its bounds, and those that are out small.
 
-Of a Work that is out as a whole only what tells it is kept in memory. It is measured as it is
+Of a Work that is out as a whole only its identity is kept in memory. It is measured as it is
 decoded, so that not even a first list holds more than a page of what is over the bound.
 """
 
@@ -27,7 +27,7 @@ from karmada_vc_agent.work.works import WorkKey, is_trimmed, key_of_work, manife
 NAMESPACES_KEPT = 50
 """Of a Work that is out from the beginning."""
 NOT_MEASURED = Measure(0, 0, (), ())
-"""Of a Work that nobody reads."""
+"""Of a Work that is not read."""
 
 IsShared = Callable[[GroupVersionKind], bool]
 KeepStatus = Callable[[str, str, Object], Object | None]
@@ -56,9 +56,9 @@ class WorkBounds:
     """Which Works, and which manifests in them, are out.
 
     kept: what is kept of a status. is_shared: whether objects of a kind are shared between virtual
-    clusters. on_change: told of
-    a Work that came in or went out because of another one. on_met: told of a virtual cluster
-    and what it has too much of, once each time that begins.
+    clusters. on_change: called with
+    a Work that was admitted or evicted because of another one. on_met: called with a virtual
+    cluster and what it has too much of, once each time that begins.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class WorkBounds:
         self._whole: dict[WorkKey, Object] = {}
         self._met: dict[str, frozenset[str]] = {}
 
-    def known(self, work: Object) -> Object | None:
+    def cached(self, work: Object) -> Object | None:
         """Return a Work as it is kept already, if that is whole and of the same version."""
-        known = self._whole.get(key_of_work(work))
-        is_same = known is not None and uid_of(known) == uid_of(work) and is_echo(known, work)
-        return known if is_same else None
+        cached = self._whole.get(key_of_work(work))
+        is_same = cached is not None and uid_of(cached) == uid_of(work) and is_echo(cached, work)
+        return cached if is_same else None
 
-    def note(self, work: Object) -> None:
+    def observe(self, work: Object) -> None:
         """Take a Work as it is now; trim it, and others, where they are out by that.
 
-        One of a virtual cluster that is not served here is trimmed, too: nobody reads it.
+        One of a virtual cluster that is not served here is trimmed, too: it is not read.
         """
         key = cluster, name = key_of_work(work)
         if self._whole.get(key) is work:
@@ -100,12 +100,12 @@ class WorkBounds:
         metadata = work["metadata"]
         created = str(metadata.get("creationTimestamp") or "")
         uid, generation = uid_of(work), metadata.get("generation") or 0
-        found = is_trimmed(work) or line.measured(name, uid, generation)
-        if found is None:
-            found = measure(manifests_of(work), self._is_shared)
-        changed = line.put(name, created, uid, generation, found)
+        measured = is_trimmed(work) or line.measured(name, uid, generation)
+        if measured is None:
+            measured = measure(manifests_of(work), self._is_shared)
+        changed = line.put(name, created, uid, generation, measured)
         if line.problem(name):
-            trim(work, found, NAMESPACES_KEPT)
+            trim(work, measured, NAMESPACES_KEPT)
             self._whole.pop(key, None)
         elif not is_trimmed(work):
             self._whole[key] = work
@@ -123,11 +123,11 @@ class WorkBounds:
                 entry[_CUT] = True
         work["status"] = kept
 
-    def gone(self, work: Object) -> None:
-        """Forget a Work that is no longer there."""
-        self._gone(key_of_work(work), uid_of(work))
+    def remove(self, work: Object) -> None:
+        """Forget a deleted Work."""
+        self._remove(key_of_work(work), uid_of(work))
 
-    def _gone(self, key: WorkKey, uid: str) -> None:
+    def _remove(self, key: WorkKey, uid: str) -> None:
         cluster, name = key
         line = self._lines.get(cluster)
         if line is None:
@@ -140,8 +140,8 @@ class WorkBounds:
     def listed(self, works: Iterable[Object], clusters: Iterable[str]) -> None:
         """Take all Works that some virtual clusters have, as they are stored.
 
-        What else stands in a line is gone: a list that started over, since it grew too old
-        between two pages, had Works that nobody tells the deletion of.
+        Other Works in a line are deleted: a list that started over, since it grew too old
+        between two pages, had Works whose deletion is never reported.
         """
         read = frozenset(clusters)
         stored = {
@@ -151,12 +151,12 @@ class WorkBounds:
             line = self._lines.get(each)
             for name, uid in line.works() if line is not None else ():
                 if ((each, name), uid) not in stored:
-                    self._gone((each, name), uid)
+                    self._remove((each, name), uid)
         for work in stored.values():
-            self.note(work)
+            self.observe(work)
 
     def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a Cluster that is gone."""
+        """Forget the Works of a deleted Cluster."""
         self._lines.pop(cluster, None)
         self._met.pop(cluster, None)
         self._whole = {key: work for key, work in self._whole.items() if key[0] != cluster}
@@ -196,11 +196,11 @@ class WorkBounds:
     def _moved(self, cluster: str, line: BoundedWorks, names: Iterable[str]) -> None:
         for name in names:
             key = (cluster, name)
-            known = line.measure_of(name)
-            if known is not None and line.problem(name):
+            measured = line.measure_of(name)
+            if measured is not None and line.problem(name):
                 whole = self._whole.pop(key, None)
                 if whole is not None:
-                    trim(whole, known)
+                    trim(whole, measured)
             self._on_change(key)
         before, now = self._met.get(cluster, frozenset()), frozenset(line.met())
         self._met[cluster] = now
@@ -211,7 +211,7 @@ class WorkBounds:
 class WorkCodec(RawCodec):
     """Works, measured as they are decoded.
 
-    read: the virtual clusters whose Works are, None = all; nobody reads those of others.
+    read: the virtual clusters whose Works are, None = all; those of others are not read.
     """
 
     def __init__(
@@ -224,10 +224,10 @@ class WorkCodec(RawCodec):
     def trim(self, obj: Object) -> Object:
         """Return what is kept of a Work."""
         work = super().trim(obj)
-        if (known := self._bounds.known(work)) is not None:
-            return known
+        if (cached := self._bounds.cached(work)) is not None:
+            return cached
         if self._read is None or key_of_work(work)[0] in self._read():
-            self._bounds.note(work)
+            self._bounds.observe(work)
         else:
             trim(work, NOT_MEASURED, 0)
         return work

@@ -60,7 +60,7 @@ class WorkEvents:
     def escaped(self, involved: Object, manifest: Object | None, cluster: str, text: str) -> None:
         """Report that a pod runs where it must not.
 
-        involved: its Work, otherwise its Cluster. manifest: that of its template, if known.
+        involved: its Work, otherwise its Cluster. manifest: that of its template, if any.
         """
         self._recorder.record(ESCAPES, involved, WARNING, "PodEscaped", text)
         if manifest is not None:
@@ -84,10 +84,12 @@ class WorkEvents:
         """Report on a Cluster that a pod is not evicted yet, from a node that left."""
         self._recorder.record(EVICTIONS, cluster, WARNING, "PodEvictionHeld", text)
 
-    def condition_changed(self, cluster: Object, type_: ConditionType, found: Condition) -> None:
+    def condition_changed(
+        self, cluster: Object, type_: ConditionType, condition: Condition
+    ) -> None:
         """Report on a Cluster that a condition becomes this one."""
-        kind = NORMAL if type_.is_normal(found) else WARNING
-        self._recorder.record(STATUS, cluster, kind, found["reason"], found["message"])
+        kind = NORMAL if type_.is_normal(condition) else WARNING
+        self._recorder.record(STATUS, cluster, kind, condition["reason"], condition["message"])
 
     def namespace_held(self, cluster: Object, namespace: str, reason: str | None) -> None:
         """Report on a Cluster that an administrator holds a namespace; None = no more."""
@@ -169,8 +171,8 @@ class WorkEvents:
             "kind": key.gvk.kind,
             "metadata": {"namespace": key.namespace, "name": key.name, "uid": uid},
         }
-        turn = karmada.execution_namespace(cluster)  # as for the events on its Works
-        return self._recorder.record(source, template, kind, reason, text, turn, series)
+        flow = karmada.execution_namespace(cluster)  # as for the events on its Works
+        return self._recorder.record(source, template, kind, reason, text, flow, series)
 
 
 def _metadata(obj: Object) -> Object:

@@ -1,16 +1,16 @@
 """Removes from the host what a Work created, then its finalizer (contract 5.8, 1.9).
 
 A Cluster that is being deleted takes its execution namespace along, and the rights in there may be
-gone before the Works. So all its Works are cleaned up as soon as the Cluster has its
+deleted before the Works. So all its Works are cleaned up as soon as the Cluster has its
 deletionTimestamp; if the hub then denies removing the finalizers, the Cluster is reported not
 Ready, upon which Karmada strips them itself. Where the Cluster was not Ready before, as with nodes
 that are away (ADR 33), it does so at once: Works that it took away meanwhile are cleaned up from
-what was known of them.
+what is cached of them.
 
-While hub or host may have gone back in time (kube/history.py), as after a restore from a backup,
+While hub or host may be at an earlier state (kube/history.py), as after a restore from a backup,
 nothing is cleaned up: a real deletion is still there when everything was listed again.
 
-A Work may be recreated under its name before anybody saw the deletion of the first, and a Cluster
+A Work may be recreated under its name before the deletion of the first was seen, and a Cluster
 likewise: what is remembered of either is bound to its uid.
 """
 
@@ -32,9 +32,9 @@ from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.work.bugs import Bugs
-from karmada_vc_agent.work.contested import is_about
 from karmada_vc_agent.work.failure import Failure
 from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.rules.apply_order import object_id
 from karmada_vc_agent.work.rules.work_conditions import aggregate
 from karmada_vc_agent.work.target import WorkManifest
 from karmada_vc_agent.work.works import (
@@ -96,7 +96,7 @@ class WorkFinalizer:
     def preserve(self, cluster: str, *, is_on: bool) -> None:
         """Have all Works of a virtual cluster leave what they created, or as each of them says.
 
-        The mark on a Work alone does not last: the hub writes the Work anew from its binding.
+        The mark on a Work alone does not last: the hub writes the Work again from its binding.
         """
         self._preserved[cluster] = is_on
 
@@ -128,7 +128,7 @@ class WorkFinalizer:
         """Whether the right to list the Works ended before they were listed.
 
         So it is where the agent starts after the hub deleted the rights in the execution namespace,
-        to which nobody can add any.
+        to which no one can add any.
         """
         store = self._works.store(cluster)
         need = need_of("GET", work_path(execution_namespace(cluster)))
@@ -141,7 +141,7 @@ class WorkFinalizer:
             return
         store = self._works.store(cluster)
         if store is None or not store.is_synced:
-            return  # it was known from the checkpoint, by which nothing is deleted
+            return  # it was of the checkpoint, by which nothing is deleted
         if self._clusters.is_deleting(cluster) and not self._is_cleaned(old):
             self._taken[key_of_work(old)] = old
 
@@ -150,7 +150,7 @@ class WorkFinalizer:
         return self._taken.get(key) if self._clusters.is_deleting(key[0]) else None
 
     def forget(self, key: WorkKey) -> None:
-        """Forget a Work that is gone."""
+        """Forget a deleted Work."""
         self._cleaned.pop(key, None)
         self._taken.pop(key, None)
 
@@ -189,14 +189,14 @@ class WorkFinalizer:
                 self._barred[vc.name] = uid_of(self._clusters.ours(vc.name))
                 self._on_rights_lost(vc.name)
             raise
-        self._note(answer)
+        self._observe(answer)
 
-    def _note(self, work: Object) -> None:
+    def _observe(self, work: Object) -> None:
         store = self._works.store_of_namespace(work["metadata"]["namespace"])
         if store is None:
             return
         if work["metadata"].get("deletionTimestamp") and not work["metadata"].get("finalizers"):
-            # Its host objects are gone, too: their watch events must not finalise it again.
+            # Its host objects are deleted, too: their watch events must not finalise it again.
             store.remove(work)
         else:
             work["metadata"].pop("managedFields", None)
@@ -262,16 +262,16 @@ class WorkFinalizer:
         work = self._works.by_id(work_id)
         if work is None or self.is_due(item.vc.name, work):
             return False
-        return any(is_about(item.manifest, other) for other in manifests_of(work))
+        return object_id(item.manifest) in map(object_id, manifests_of(work))
 
     def _wait_for_works(self, vc: VirtualCluster) -> None:
-        """Raise NotReadyError while it is not known which Works there are, and what they use.
+        """Raise NotReadyError until all Works are listed, and what they use.
 
         So it is once the virtual cluster is served no more: then nothing of it is removed.
         """
         store = self._works.store(vc.name)
         if store is None or not store.is_synced:
-            raise NotReadyError(f"the Works of cluster({vc.name}) are not known")
+            raise NotReadyError(f"the Works of cluster({vc.name}) are not listed")
 
     def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
         """Raise RetryError while another Work needs the Namespace, or the rights in it.

@@ -1,6 +1,6 @@
-"""What is remembered of each Work between two syncs, until it is gone.
+"""What is remembered of each Work between two syncs, until it is deleted.
 
-A Work may be recreated under its name before anybody saw the deletion of the first. So the memory
+A Work may be recreated under its name before the deletion of the first was seen. So the memory
 is bound to the uid, and another Work of that name starts without any.
 """
 
@@ -16,8 +16,8 @@ _NOT_DONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How carrying out a Work ended last.
+class _Outcome:
+    """How the last sync of a Work ended.
 
     generation: of the Work then. codes: of the manifests that a rule refused.
     """
@@ -32,12 +32,12 @@ class WorkMemory:
 
     def __init__(self, scopes: Scopes) -> None:
         scopes.ended.subscribe(self._end)
-        self._outcomes: dict[WorkKey, Outcome] = {}
+        self._outcomes: dict[WorkKey, _Outcome] = {}
 
     def note(self, work: Object, codes: tuple[str, ...] = (), *, is_done: bool = True) -> None:
         """Record the result of a sync of a Work; is_done: none of this generation waits."""
         generation = work["metadata"].get("generation") or 0 if is_done else _NOT_DONE
-        self._outcomes[key_of_work(work)] = Outcome(uid_of(work), generation, codes)
+        self._outcomes[key_of_work(work)] = _Outcome(uid_of(work), generation, codes)
 
     def knows(self, key: WorkKey) -> bool:
         """Whether this process synced a Work of this name."""
@@ -45,18 +45,18 @@ class WorkMemory:
 
     def is_new(self, work: Object) -> bool:
         """Whether a Work changed since its last sync, or never was synced."""
-        known = self._outcomes.get(key_of_work(work))
+        previous = self._outcomes.get(key_of_work(work))
         seen = (uid_of(work), work["metadata"].get("generation") or 0)
-        return known is None or (known.uid, known.generation) != seen
+        return previous is None or (previous.uid, previous.generation) != seen
 
     def forget_predecessor(self, work: Object) -> None:
-        """Forget another Work of this name that is gone."""
-        known = self._outcomes.get(key_of_work(work))
-        if known is not None and known.uid != uid_of(work):
+        """Forget another Work of this name, which is deleted."""
+        previous = self._outcomes.get(key_of_work(work))
+        if previous is not None and previous.uid != uid_of(work):
             self.forget(key_of_work(work))
 
     def forget(self, key: WorkKey) -> None:
-        """Forget a Work that is gone or being deleted."""
+        """Forget a Work that is deleted or being deleted."""
         self._outcomes.pop(key, None)
 
     def _end(self, cluster: str) -> None:

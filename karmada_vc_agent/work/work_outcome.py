@@ -20,11 +20,13 @@ class WorkOutcome:
     unreadable: str = ""
     unreadable_for: set[Hashable | None] = field(default_factory=set)
 
-    def reflected(self, reflection: Reflection) -> None:
-        """Add the reflection of one manifest."""
+    def reflected(self, reflection: Reflection | None) -> None:
+        """Add the reflection of one manifest, None if it has none."""
+        if reflection is None:
+            return
         if reflection.problem:
             self.unreadable = reflection.problem
-            self.unreadable_for.add(reflection.cause)
+            self.unreadable_for.add(reflection.dependency)
         if reflection.entry is not None:
             self.entries.append(reflection.entry)
 
@@ -81,7 +83,7 @@ class WorkOutcome:
 
 
 def is_recreation(result: Applied | Failure | Waiting) -> bool:
-    """Whether an object existed before and was deleted by somebody."""
+    """Whether an object existed before and was deleted on the host."""
     done = _done(result)
     if isinstance(done, Failure):
         return done.is_recreation

@@ -1,7 +1,7 @@
-"""What the hub is to be told of each Work: the newest status, until it is written (ADR 49).
+"""The newest status of each Work, until it is written (ADR 49).
 
-Execution says what holds and goes on; a queue of its own writes it (work/status_controller.py).
-So no repair waits for a hub that does not answer.
+Execution reports the status and does not wait; a queue of its own writes it
+(work/status_controller.py). So no repair waits for a hub that does not answer.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class Report:
     status: Object
 
     def is_of(self, work: Object) -> bool:
-        """Whether it is of this very Work, as wanted as it was."""
+        """Return True for this very Work, unless it was deleted since."""
         return (self.uid, self.is_deleted) == (uid_of(work), _is_deleted(work))
 
 
@@ -57,7 +57,7 @@ class WorkReports:
         self._now = now
         self._reports: dict[WorkKey, Report] = scopes.keep_by(itemgetter(0))
 
-    def tell(
+    def report(
         self, work: Object, conditions: list[Condition], entries: list[ManifestStatus]
     ) -> None:
         """Have conditions and entries written if anything differs.
@@ -68,7 +68,7 @@ class WorkReports:
         if not is_listed(work):
             return
         key, at = key_of_work(work), self._now()
-        work = self.as_told(work)
+        work = self.with_reported_status(work)
         before = work.get("status")
         status = compose_work_status(before, conditions, entries, manifests_of(work), at)
         kept = self._kept(key[0], uid_of(work), status)
@@ -88,11 +88,12 @@ class WorkReports:
             entries = merge_entries(former.entries, entries, manifests_of(work))
         if former is not None and former.conditions == conditions:
             at = former.at
-        found = Report(uid_of(work), _is_deleted(work), conditions, entries, at, status)
-        self._reports[key] = found
+        self._reports[key] = Report(
+            uid_of(work), _is_deleted(work), conditions, entries, at, status
+        )
         self._due(key)
 
-    def as_told(self, work: Object) -> Object:
+    def with_reported_status(self, work: Object) -> Object:
         """Return a Work with the status that the hub is to have of it."""
         report = self._reports.get(key_of_work(work))
         return {**work, "status": report.status} if report and report.is_of(work) else work
@@ -107,7 +108,7 @@ class WorkReports:
             del self._reports[key]
 
     def forget(self, key: WorkKey) -> None:
-        """Forget a Work that is gone or being deleted."""
+        """Forget a Work that is deleted or being deleted."""
         self._reports.pop(key, None)
 
 

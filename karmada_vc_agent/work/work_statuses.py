@@ -15,7 +15,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
     """PUT a status and return the Work as it is then. Raises KubeError.
 
-    The hub takes only the status, so it is sent nothing else, and asked for nothing but the new
+    The hub takes only the status, so it is sent nothing else, and returns nothing but the new
     metadata: a link may be thin. If the hub rejects the reflected statuses, the conditions are
     sent without them: they must never be outdated.
     """

@@ -1,17 +1,15 @@
 """Watches the Works of each registered virtual cluster: one watch each, or one for all.
 
 Of Works of virtual clusters that are not served the one watch keeps next to nothing
-(work_bounds.py). So who comes while it runs has a watch of its own.
+(work_bounds.py). So one that is added while it runs has a watch of its own.
 """
 
 import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
 
-from karmada_vc_agent.cluster.shapes import WorkShape
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
@@ -27,11 +25,11 @@ OnChange = Callable[[str, Object | None, Object | None], None]
 
 
 class WorkWatches:
-    """Starts and stops reflectors of Works; `works` reads what they found.
+    """Starts and stops reflectors of Works; `works` reads what they list.
 
     clusters: the virtual clusters that are served, which may change. cluster_wide: one watch over
     all execution namespaces; needs the right to read them all. supervisor: keeps their reflectors
-    running. bounds: told of every Work.
+    running. bounds: observes every Work.
     """
 
     def __init__(
@@ -39,10 +37,10 @@ class WorkWatches:
         hub: ApiClient,
         clusters: Collection[str],
         on_change: OnChange,
+        bounds: WorkBounds,
         *,
         cluster_wide: bool,
         supervisor: Supervisor = ALONE,
-        bounds: WorkBounds | None = None,
     ) -> None:
         self._bounds = bounds
         self._hub = hub
@@ -54,24 +52,24 @@ class WorkWatches:
         self._stores: dict[str, Store[Object]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._reflectors: dict[str, Reflector[Object]] = {}
-        self._asked_for = asyncio.Event()
+        self._requested = asyncio.Event()
         self.works = Works(self._stores)
 
     def start(self, cluster: str) -> None:
         """Watch the Works of a virtual cluster from now on; their store is there at once."""
         if not self._is_covered(cluster) and cluster not in self._stores:
             self._stores[cluster] = self._new_store(lambda: (cluster,))
-        self._asked_for.set()
+        self._requested.set()
 
     def stop(self, cluster: str) -> None:
-        """Watch them no longer; what is known of them is forgotten."""
+        """Watch them no longer; what is cached of them is dropped."""
         if self._is_covered(cluster):
-            return  # its Works are read on: nobody else does
+            return  # its Works are read on: no other watch does
         task = self._running.pop(cluster, None)
         self._reflectors.pop(cluster, None)
         if task is not None:
             task.cancel()
-        if self._stores.pop(cluster, None) is not None and self._bounds is not None:
+        if self._stores.pop(cluster, None) is not None:
             self._bounds.forget_cluster(cluster)
             self._keep_little(cluster)
 
@@ -95,15 +93,15 @@ class WorkWatches:
         self._running.clear()
         async with asyncio.TaskGroup() as group:
             while True:
-                self._asked_for.clear()
+                self._requested.clear()
                 for cluster, store in self._stores.items():
                     is_own = cluster == "" or store is not self._stores.get("")
                     if is_own and cluster not in self._running:
                         self._watch(group, cluster, store)
-                await self._asked_for.wait()
+                await self._requested.wait()
 
     def _keep_little(self, cluster: str) -> None:
-        """Keep of Works that the one watch for all has, and nobody reads any more, what tells."""
+        """Keep of Works that the one watch for all has, and are no longer read, their identity."""
         for work in self._stores.get("") or ():
             if key_of_work(work)[0] == cluster:
                 trim(work, NOT_MEASURED)
@@ -113,7 +111,7 @@ class WorkWatches:
         if self._cluster_wide and "" not in self._stores:
             self._covered = set(self._clusters)
             self._stores[""] = self._new_store(lambda: self._covered)
-            self._asked_for.set()
+            self._requested.set()
         if cluster in self._covered:
             self._stores.setdefault(cluster, self._stores[""])
         return cluster in self._covered
@@ -127,12 +125,10 @@ class WorkWatches:
 
     def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:
         """Return a store; read: the virtual clusters whose Works are read from it."""
-        bounds = self._bounds
-        codec = WorkCodec(bounds, read) if bounds is not None else RawCodec(WorkShape)
+        codec = WorkCodec(self._bounds, read)
         store: Store[Object] = Store(codec, {Works.NAMESPACE_INDEX: namespaces_used})
         store.add_handler(partial(self._changed, read))
-        if bounds is not None:
-            store.on_replaced = lambda _: bounds.listed(store, read())
+        store.on_replaced = lambda _: self._bounds.listed(store, read())
         return store
 
     def _changed(
@@ -144,9 +140,9 @@ class WorkWatches:
         cluster = cluster_of_execution_namespace(work["metadata"].get("namespace") or "")
         if cluster is None or cluster not in read():
             return
-        if self._bounds is not None and new is not None:
-            self._bounds.note(new)  # again, where it was observed and not decoded
-        elif self._bounds is not None:
-            self._bounds.gone(work)
+        if new is not None:
+            self._bounds.observe(new)  # again, where it was observed and not decoded
+        else:
+            self._bounds.remove(work)
         if cluster in self._clusters:
             self._on_change(cluster, old, new)

@@ -1,4 +1,4 @@
-"""The Works of all virtual clusters, whichever watches they come from."""
+"""The Works of all virtual clusters."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -47,8 +47,8 @@ def id_of_work(work: Object) -> str:
 
 def manifests_of(work: Object) -> list[Object]:
     """Return the manifests of a Work from the hub; {} for a malformed one."""
-    found = dig(work, "spec", "workload", "manifests")
-    manifests = found if isinstance(found, list) else []
+    listed = dig(work, "spec", "workload", "manifests")
+    manifests = listed if isinstance(listed, list) else []
     return [manifest if isinstance(manifest, dict) else {} for manifest in manifests]
 
 
@@ -59,8 +59,8 @@ def is_suspended(work: Object) -> bool:
 
 def is_applied(work: Object) -> bool:
     """Whether a Work has the condition Applied=True."""
-    conditions = maps_at(work, "status", "conditions")
-    return any(c.get("type") == "Applied" and c.get("status") == "True" for c in conditions)
+    condition = applied_of(work.get("status"))
+    return condition is not None and condition["status"] == "True"
 
 
 def is_listed(work: Object) -> bool:
@@ -73,8 +73,8 @@ def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
     if work is None or cluster is None or labels_of(work).keys() & set(BINDING_LABELS):
         return False
     owners = maps_at(work, "metadata", "ownerReferences")
-    wanted = ("Cluster", cluster["metadata"]["uid"])
-    return any((owner.get("kind"), owner.get("uid")) == wanted for owner in owners)
+    owned = ("Cluster", cluster["metadata"]["uid"])
+    return any((owner.get("kind"), owner.get("uid")) == owned for owner in owners)
 
 
 def binding_namespace(work: Object | None) -> str | None:
@@ -127,8 +127,8 @@ def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) 
 
 def is_trimmed(work: Object) -> Measure | None:
     """Return the measure of a Work before it was trimmed; None if it is complete."""
-    found = dig(work, "spec", "workload", _TRIMMED)
-    return found if isinstance(found, Measure) else None
+    measure = dig(work, "spec", "workload", _TRIMMED)
+    return measure if isinstance(measure, Measure) else None
 
 
 class Works:
@@ -165,8 +165,8 @@ class Works:
     def of(self, cluster: str) -> list[Object]:
         """Return all Works of a virtual cluster."""
         namespace = execution_namespace(cluster)
-        found = self._stores.get(cluster) or ()
-        return [work for work in found if work["metadata"].get("namespace") == namespace]
+        stored = self._stores.get(cluster) or ()
+        return [work for work in stored if work["metadata"].get("namespace") == namespace]
 
     def names(self, cluster: str) -> list[str]:
         """Return the names of all Works of a virtual cluster."""
@@ -176,22 +176,20 @@ class Works:
         """Return the names of Works that exist but cannot be read; "" for one without a name."""
         store = self._stores.get(cluster)
         own = execution_namespace(cluster)
-        found = []
+        names = []
         for key in store.unreadable if store is not None else ():
             if key is None:
-                found.append("")
+                names.append("")
             elif key[0] == own and self.get(cluster, key[1]) is None:
-                found.append(key[1])
-        return found
+                names.append(key[1])
+        return names
 
     def with_kind(self, cluster: str, concerns: Callable[[GroupVersionKind], bool]) -> list[str]:
         """Return the names of the Works with a manifest of a kind that `concerns` matches."""
-        namespace = execution_namespace(cluster)
         return [
             work["metadata"]["name"]
-            for work in self._stores.get(cluster) or ()
-            if work["metadata"].get("namespace") == namespace
-            and any(concerns(gvk_of(manifest)) for manifest in manifests_of(work))
+            for work in self.of(cluster)
+            if any(concerns(gvk_of(manifest)) for manifest in manifests_of(work))
         ]
 
     def using_namespace(self, cluster: str, namespace: str) -> list[Object]:
@@ -200,5 +198,5 @@ class Works:
         if store is None:
             return []
         own = execution_namespace(cluster)
-        found = store.by_index(self.NAMESPACE_INDEX, namespace)
-        return [work for work in found if work["metadata"].get("namespace") == own]
+        users = store.by_index(self.NAMESPACE_INDEX, namespace)
+        return [work for work in users if work["metadata"].get("namespace") == own]

@@ -53,7 +53,7 @@ class GatewayParts:
         await self._works.namespace_writer.release(vc, ANCHOR_NAMESPACE, preserve=False)
 
     async def _identities(self, vc: VirtualCluster) -> Object:
-        absorbed = await self._roles.known(ROLES, "", absorbed_name(vc.name_on_host))
+        absorbed = await self._roles.get(ROLES, "", absorbed_name(vc.name_on_host))
         settings = self._common.settings
         names = Names(
             cluster=vc.name_on_host,

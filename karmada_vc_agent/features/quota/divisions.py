@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from karmada_vc_agent.features.quota.shares import Pending
+from karmada_vc_agent.work.namespaces.default_objects import NamespaceShares
 
 STALLED_AFTER_S = 10.0
 """A division in progress waits for the server now and then, each time for less than a second."""
@@ -18,7 +19,7 @@ class _Waiting:
     since_s: float
 
 
-class Divisions:
+class Divisions(NamespaceShares):
     """What each virtual cluster with a quota waits for; a long wait is a stall."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -19,9 +19,10 @@ from karmada_vc_agent.model.windows import Opening
 from karmada_vc_agent.translation.translate import HostObject
 from karmada_vc_agent.work.host_objects import HostObjects
 from karmada_vc_agent.work.target import Target, WorkManifest
+from karmada_vc_agent.work.window_gate import WindowGate
 
 
-class Windows:
+class Windows(WindowGate):
     """Decides what waits; remembers the manifests that were applied.
 
     may_hold: whether a host namespace may hold an object; in others the agent may not even read.

@@ -4,28 +4,19 @@ from collections.abc import Callable, Container, Iterator, Mapping
 
 from karmada_vc_agent.cluster.claims import Claims, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import (
-    HostNamespace,
     VirtualCluster,
     VirtualNamespace,
 )
 from karmada_vc_agent.translation.refusal import RefusedError
 from karmada_vc_agent.work.namespaces.default_objects import RESOURCES
-from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter, Pair
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter, Pair, left_behind
 
 DEFAULT_NAMESPACE = VirtualNamespace("default")
 """Karmada never sends a Work for it (contract 10.1), so the agent creates it itself."""
-
-
-def left_behind(
-    claims: Claims, virtual_clusters: Mapping[str, VirtualCluster], cluster: str
-) -> Mapping[VirtualNamespace, HostNamespace]:
-    """Return the namespaces that are claimed for former names of a virtual cluster."""
-    return claims.left_by(former_names(virtual_clusters, cluster))
 
 
 def keys_of_cluster(
@@ -63,39 +54,28 @@ def keys_of_object(
         yield cluster, VirtualNamespace(labels.get(NAMESPACE_LABEL, ""))
 
 
-class NamespaceController:
-    """Lets the writer correct claimed namespaces, claim `default`, and take over former ones.
+async def reconcile_namespace(
+    writer: NamespaceWriter,
+    claims: Claims,
+    virtual_clusters: Mapping[str, VirtualCluster],
+    is_registered: Callable[[str], bool],
+    pair: Pair,
+) -> None:
+    """Correct one claimed namespace; create `default`, take over what a former name had.
 
-    is_registered: whether the Cluster of a virtual cluster is on the hub and not being deleted.
+    is_registered: the Cluster of a virtual cluster is on the hub and not being deleted.
     """
-
-    def __init__(
-        self,
-        writer: NamespaceWriter,
-        claims: Claims,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        is_registered: Callable[[str], bool],
-    ) -> None:
-        self._writer = writer
-        self._claims = claims
-        self._virtual_clusters = virtual_clusters
-        self._is_registered = is_registered
-
-    async def reconcile(self, pair: Pair) -> None:
-        """Correct one claimed namespace; create `default`, take over what a former name had."""
-        cluster, namespace = pair
-        vc = self._virtual_clusters.get(cluster)
-        if vc is None:
-            return
-        if namespace in self._claims.of(cluster):
-            await self._writer.correct(vc, namespace)
-            return
-        is_left = namespace in left_behind(self._claims, self._virtual_clusters, cluster)
-        is_default = namespace == DEFAULT_NAMESPACE and vc.namespaces == "Always"
-        if not is_left and not is_default:
-            return
-        if self._is_registered(cluster):
-            try:
-                await self._writer.claim(vc, namespace)
-            except RefusedError as error:
-                raise RetryError(error.refusal.detail) from error
+    cluster, namespace = pair
+    vc = virtual_clusters.get(cluster)
+    if vc is None:
+        return
+    if namespace in claims.of(cluster):
+        await writer.correct(vc, namespace)
+        return
+    is_left = namespace in left_behind(claims, virtual_clusters, cluster)
+    is_default = namespace == DEFAULT_NAMESPACE and vc.namespaces == "Always"
+    if (is_left or is_default) and is_registered(cluster):
+        try:
+            await writer.claim(vc, namespace)
+        except RefusedError as error:
+            raise RetryError(error.refusal.detail) from error

@@ -1,7 +1,6 @@
-"""Writes the default objects of claimed namespaces, and deletes those no longer wanted."""
+"""Writes the default objects of claimed namespaces, and deletes those no longer desired."""
 
 import logging
-from typing import Protocol
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
@@ -30,24 +29,14 @@ QUOTAS = RESOURCES[GroupVersionKind("", "v1", "ResourceQuota")]
 _CONTENT = ("spec", "roleRef", "subjects")
 
 
-class NamespaceShares(Protocol):
-    """The shares of quotas of virtual clusters, by host namespace."""
+class NamespaceShares:
+    """The shares of quotas, by host namespace; without the feature of quotas there are none."""
 
     def expect(self, cluster: str, namespace: str) -> None:
         """Record a host namespace whose quota was just created, and has no share yet."""
 
     async def share(self, cluster: str, namespace: str) -> None:
         """Wait until a new namespace has its share, for a bounded time."""
-
-
-class NoShares:
-    """What an agent has that divides no quota."""
-
-    def expect(self, cluster: str, namespace: str) -> None:
-        """Record nothing."""
-
-    async def share(self, cluster: str, namespace: str) -> None:
-        """Return at once."""
 
 
 class DefaultObjects:
@@ -74,7 +63,7 @@ class DefaultObjects:
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
     ) -> None:
         """Create or correct the default objects of a namespace. Raises KubeError."""
-        wanted = namespace_defaults(
+        desired = namespace_defaults(
             vc,
             virtual,
             host,
@@ -82,11 +71,11 @@ class DefaultObjects:
             self._settings.pod_cidrs,
             self._settings.gateway,
         )
-        if vc.quota:  # before anybody is bound who may create what it counts
+        if vc.quota:  # before anyone is bound who may create what it counts
             await self._make_quota(vc, virtual, host)
-        for obj in wanted:
-            await self._put_right(vc, obj)
-        kept = {(gvk_of(obj), obj["metadata"]["name"]) for obj in wanted}
+        for obj in desired:
+            await self._correct(vc, obj)
+        kept = {(gvk_of(obj), obj["metadata"]["name"]) for obj in desired}
         if vc.quota:
             kept.add((QUOTAS.gvk, QUOTA_NAME))
         for gvk, names in DEFAULT_KINDS.items():
@@ -94,10 +83,10 @@ class DefaultObjects:
                 if (gvk, name) not in kept:
                     await self._remove(RESOURCES[gvk], host, name)
 
-    async def _put_right(self, vc: VirtualCluster, desired: Object) -> None:
+    async def _correct(self, vc: VirtualCluster, desired: Object) -> None:
         resource = RESOURCES[gvk_of(desired)]
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
-        live = await self._objects.known(resource, namespace, name)
+        live = await self._objects.get(resource, namespace, name)
         if live is None:
             live = await self._create(resource, desired)
         if _is_right(desired, live):
@@ -117,7 +106,7 @@ class DefaultObjects:
     async def _make_quota(
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
     ) -> None:
-        live = await self._objects.known(QUOTAS, host, QUOTA_NAME)
+        live = await self._objects.get(QUOTAS, host, QUOTA_NAME)
         desired = empty_quota(vc, virtual, host)
         if live is None:
             self.divisions.expect(vc.name, host)
@@ -148,9 +137,7 @@ class DefaultObjects:
         return live
 
     def _observe(self, resource: Resource, live: Object) -> None:
-        if CLUSTER_LABEL in labels_of(
-            live
-        ):  # otherwise it belongs to nobody, and no informer has it
+        if CLUSTER_LABEL in labels_of(live):  # otherwise no informer has it
             self._objects.observe(resource, live)
 
 

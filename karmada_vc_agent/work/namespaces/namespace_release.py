@@ -56,7 +56,7 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
     for binding in own_bindings(agent):
         with suppress(NotFoundError):
             await host.delete(BINDINGS.path(name, binding))
-    # What is known of it may be its identity alone (ADR 63).
+    # The cache may have its identity alone (ADR 63).
     whole = await host.get(_path(live))
     return await _patch(host, live, unclaim(whole), agent, as_user)
 

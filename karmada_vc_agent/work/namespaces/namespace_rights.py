@@ -25,6 +25,7 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.kube.identity import SELF_REVIEWS_PATH, user_name
 from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, namespace_role
@@ -40,7 +41,8 @@ HELD_WITHIN_S = 5.0
 """A server honours a new binding, and new labels in policies, after some milliseconds."""
 ASK_AGAIN_S = 0.05
 REMEMBERED = 16_384
-"""Namespaces whose rights are known; one that is forgotten costs its next claim three reviews."""
+"""Namespaces whose rights are recorded; one that is forgotten costs its next claim three reviews.
+"""
 _GVK = GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding")
 BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
 _PROOFS = (
@@ -73,7 +75,7 @@ class NamespaceRights:
         self._clock = clock
         self._account = ""
         self._held: LRUCache[HostNamespace, tuple[str, bool | None]] = LRUCache(REMEMBERED)
-        """Namespace -> its uid, and whether our bindings give the rights; None = not known yet."""
+        """Namespace -> its uid, and whether our bindings give the rights; None = not listed yet."""
 
     async def ensure(
         self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
@@ -82,11 +84,13 @@ class NamespaceRights:
 
         uid: of the Namespace; a recreated one has none of the old bindings.
         """
-        known, was_bound = self._held.get(host, ("", None))
-        is_known = known == uid != "" and (was_bound is not None or not self._is_listed)
-        if is_known and (not was_bound or self._is_bound(host)):
+        recorded_uid, was_bound = self._held.get(host, ("", None))
+        is_current = recorded_uid == uid != "" and (
+            was_bound is not None or self._bindings() is None
+        )
+        if is_current and (not was_bound or self._is_bound(host)):
             return
-        if not is_known and await self._has_rights(host):
+        if not is_current and await self._has_rights(host):
             self._held[host] = (uid, await self._has_them_by_bindings(host))
             return
         account = await self._name_us()
@@ -106,20 +110,19 @@ class NamespaceRights:
         self._held.pop(host, None)
 
     async def _name_us(self) -> str:
-        """Return the account that the host knows us as; asked once. Raises KubeError."""
+        """Return the account that the host has for us; requested once. Raises KubeError."""
         self._account = self._account or await user_name(self._host)
         return self._account
 
-    @property
-    def _is_listed(self) -> bool:
-        """Whether it is known which bindings there are."""
+    def _bindings(self) -> Store[Object] | None:
+        """Return the bindings of the host; None while they are not listed."""
         store = self._store_of(BINDINGS)
-        return store is not None and store.is_synced
+        return store if store is not None and store.is_synced else None
 
     async def _has_them_by_bindings(self, host: HostNamespace) -> bool | None:
         """Whether our rights come from our bindings; an administrator needs none."""
-        store = self._store_of(BINDINGS)
-        if store is None or not store.is_synced:
+        store = self._bindings()
+        if store is None:
             return None
         if not all(store.get(host, name) for name in self._roles):
             return False
@@ -132,37 +135,38 @@ class NamespaceRights:
         return self._is_bound(host)
 
     def _is_bound(self, host: HostNamespace) -> bool:
-        store = self._store_of(BINDINGS)
-        if store is None or not store.is_synced:
+        store = self._bindings()
+        if store is None:
             return True
         for name, role in self._roles.items():
             live = store.get(host, name)
-            wanted: Object = {"roleRef": _role_ref(role)}
+            desired: Object = {"roleRef": _role_ref(role)}
             if self._account:
-                wanted["subjects"] = [_subject(self._account)]
-            if live is None or any(live.get(part) != wanted[part] for part in wanted):
+                desired["subjects"] = [_subject(self._account)]
+            if live is None or any(live.get(part) != desired[part] for part in desired):
                 return False
         return True
 
     async def _has_rights(self, host: HostNamespace) -> bool:
         for need in _PROOFS:
-            asked = Need(need.verb, need.group, need.resource, host)
-            if not await may(self._host, asked):
+            review = Need(need.verb, need.group, need.resource, host)
+            if not await may(self._host, review):
                 return False
         return True
 
-    async def _bind(self, wanted: Object, deadline: float) -> None:
+    async def _bind(self, desired: Object, deadline: float) -> None:
         """Create one binding; retry until the server has seen the claim, as the policy needs."""
-        namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
+        namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
         while True:
             try:
-                live = await self._host.create(BINDINGS.path(namespace), wanted)
+                live = await self._host.create(BINDINGS.path(namespace), desired)
             except AlreadyExistsError:
                 path = BINDINGS.path(namespace, name)
                 live = await self._host.get(path)
-                if any(live.get(part) != wanted[part] for part in ("roleRef", "subjects")):
+                content = {part: desired[part] for part in ("roleRef", "subjects")}
+                if content != {part: live.get(part) for part in content}:
                     _log.info("Correcting own rights", extra={"namespace": namespace})
-                    live = await self._host.replace(path, {**live, **_content(wanted)})
+                    live = await self._host.replace(path, {**live, **content})
             except HeldError:
                 raise
             except (ForbiddenError, InvalidError):
@@ -176,18 +180,9 @@ class NamespaceRights:
             return
 
 
-def binding_name(agent: str) -> str:
-    """Return the name of the agent's RoleBinding in each claimed namespace."""
-    return f"vc-agent:{agent}"
-
-
 def own_bindings(agent: str) -> tuple[str, str]:
     """Return the names of all that an agent may have there; the last one lets it delete them."""
-    return f"{binding_name(agent)}:kinds", binding_name(agent)
-
-
-def _content(wanted: Object) -> Object:
-    return {part: wanted[part] for part in ("roleRef", "subjects")}
+    return f"vc-agent:{agent}:kinds", f"vc-agent:{agent}"
 
 
 def _binding(
@@ -204,7 +199,7 @@ def _binding(
         "metadata": {
             "name": name,
             "namespace": host,
-            "labels": labels | {AGENT_LABEL: _agent(name)},
+            "labels": labels | {AGENT_LABEL: name.split(":")[1]},
         },
         "roleRef": _role_ref(role),
         "subjects": [_subject(account)],
@@ -213,10 +208,6 @@ def _binding(
 
 def _role_ref(role: str) -> Object:
     return {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
-
-
-def _agent(binding: str) -> str:
-    return binding.split(":")[1]
 
 
 def _subject(user: str) -> Object:

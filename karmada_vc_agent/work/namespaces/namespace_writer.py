@@ -56,13 +56,20 @@ _log = logging.getLogger(__name__)
 
 NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
 REMEMBERED = 16_384
-"""Namespaces whose defaults are known; one that is forgotten has them looked at once more."""
+"""Namespaces whose defaults are recorded; one that is dropped has them checked once more."""
 
 _OF_OTHERS = frozenset((karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANNOTATION))
 """What another agent of Karmada may have left there."""
 
 Pair = tuple[str, VirtualNamespace]
 """Virtual cluster and virtual namespace."""
+
+
+def left_behind(
+    claims: Claims, virtual_clusters: Mapping[str, VirtualCluster], cluster: str
+) -> Mapping[VirtualNamespace, HostNamespace]:
+    """Return the namespaces that are claimed for former names of a virtual cluster."""
+    return claims.left_by(former_names(virtual_clusters, cluster))
 
 
 class NamespaceWriter:
@@ -176,9 +183,9 @@ class NamespaceWriter:
     ) -> HostNamespace:
         """Return the host namespace that has the claim, or would get it."""
         name = self._claims.of(vc.name).get(namespace) or self._left(vc).get(namespace)
-        return name or HostNamespace(self._wanted(vc, namespace, desired)["metadata"]["name"])
+        return name or HostNamespace(self._desired(vc, namespace, desired)["metadata"]["name"])
 
-    def _wanted(
+    def _desired(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
     ) -> Object:
         return desired or claimed_namespace(vc, namespace, self._settings, "")
@@ -204,11 +211,11 @@ class NamespaceWriter:
         equipment = uid, current = self._equipment(vc, name)
         await self._rights.ensure(vc.name, namespace, name, uid)
         if live is not None:
-            await self._put_metadata_right(current, namespace, live)
+            await self._correct_metadata(current, namespace, live)
         await self._defaults.ensure(current, namespace, name)
         self._equipped[name] = equipment
 
-    async def _put_metadata_right(
+    async def _correct_metadata(
         self, vc: VirtualCluster, namespace: VirtualNamespace, live: Object
     ) -> None:
         """Correct what the host decides by: the node selector, the Pod Security level."""
@@ -265,7 +272,7 @@ class NamespaceWriter:
                 raise RetryError("the claim on its host namespace ended meanwhile")
             live = self._claims.store.get("", name)
             if live is not None and labels_of(live).get(karmada.MANAGED_LABEL) != "true":
-                # Claimed before its Work came, or adopted: the claim is the permission.
+                # Claimed before its Work arrived, or adopted: the claim is the permission.
                 mark = {"metadata": {"labels": {karmada.MANAGED_LABEL: "true"}}}
                 await self._patch(live, mark)
             applied = await self._host_objects.apply(NAMESPACES, desired, check)
@@ -337,12 +344,12 @@ class NamespaceWriter:
 
     def _left(self, vc: VirtualCluster) -> Mapping[VirtualNamespace, HostNamespace]:
         """Return what a virtual cluster claimed under earlier names."""
-        return self._claims.left_by(former_names(self._virtual_clusters, vc.name))
+        return left_behind(self._claims, self._virtual_clusters, vc.name)
 
     async def _take_over(self, vc: VirtualCluster, live: Object) -> None:
         """Change the claim of an earlier name into one of the name of now.
 
-        The Work that brought it was another one: its next one enters itself.
+        Another Work made it: the next one enters itself.
         """
         _log.info(
             "Taking over namespace of a former name",
@@ -359,10 +366,10 @@ class NamespaceWriter:
     async def _create_or_adopt(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
     ) -> None:
-        wanted = self._wanted(vc, namespace, desired)
-        name = wanted["metadata"]["name"]
+        desired_namespace = self._desired(vc, namespace, desired)
+        name = desired_namespace["metadata"]["name"]
         try:
-            live = await self._host.create("/api/v1/namespaces", wanted)
+            live = await self._host.create("/api/v1/namespaces", desired_namespace)
         except AlreadyExistsError:
             live = await self._host.get(_path(name))
             claim = claim_of(live)
@@ -375,10 +382,10 @@ class NamespaceWriter:
                         name,
                     ) from None
             else:
-                live = await self._adopt(vc, wanted, live)
+                live = await self._adopt(vc, desired_namespace, live)
         self._claims.store.accept(live)
 
-    async def _adopt(self, vc: VirtualCluster, wanted: Object, live: Object) -> Object:
+    async def _adopt(self, vc: VirtualCluster, desired_namespace: Object, live: Object) -> Object:
         name = live["metadata"]["name"]
         allowed = annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == vc.name
         if not allowed and name not in vc.adopt_namespaces:
@@ -391,9 +398,9 @@ class NamespaceWriter:
         annotations: dict[str, str | None] = {
             **dict.fromkeys(_OF_OTHERS & annotations_of(live).keys()),
             ADOPTED_ANNOTATION: "true",
-            NODE_SELECTOR_ANNOTATION: annotations_of(wanted)[NODE_SELECTOR_ANNOTATION],
+            NODE_SELECTOR_ANNOTATION: annotations_of(desired_namespace)[NODE_SELECTOR_ANNOTATION],
         }
-        labels = {key: value for key, value in labels_of(wanted).items() if is_ours(key)}
+        labels = {key: value for key, value in labels_of(desired_namespace).items() if is_ours(key)}
         patch = {"metadata": {"labels": labels, "annotations": annotations}}
         return await self._host.patch_same(_path(name), live, patch)
 

@@ -2,7 +2,7 @@
 
 Karmada applies them in the order of the list (contract 5.4), and authors of Works rely on it: a
 ServiceAccount before its token, a role before its binding, a LimitRange before the pods. So the
-order is kept, except that what all others may need goes first. Neighbours of kinds that never need
+order is kept, except that what all others may need is first. Neighbours of kinds that never need
 each other are applied concurrently. Why: docs/adr/0026.
 """
 
@@ -63,6 +63,9 @@ A kind in no row is applied alone: custom ones, whose webhooks may need anything
 two with the same fixed node port the first one gets it.
 """
 
+ObjectId = tuple[GroupKind, str, str]
+"""Kind, virtual namespace and name."""
+
 ROWS: Mapping[GroupKind, int] = {kind: row for row, peers in enumerate(_PEERS) for kind in peers}
 
 
@@ -71,20 +74,21 @@ def batches(manifests: Sequence[Object]) -> list[list[int]]:
 
     manifests: from the hub, of any shape. An object that is listed twice is in two batches.
     """
-    keys = [_named(manifest) for manifest in manifests]
+    keys = [object_id(manifest) for manifest in manifests]
     rows = [ROWS.get(kind) for kind, *_ in keys]
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     batch: set[object] = set()
     for place in sorted(range(len(keys)), key=lambda place: rows[place] != 0):
         row = rows[place]
-        if row is None or not found or rows[found[-1][0]] != row or keys[place] in batch:
-            found.append([])
+        if row is None or not result or rows[result[-1][0]] != row or keys[place] in batch:
+            result.append([])
             batch.clear()
-        found[-1].append(place)
+        result[-1].append(place)
         batch.add(keys[place])
-    return found
+    return result
 
 
-def _named(manifest: Object) -> tuple[GroupKind, str, str]:
+def object_id(manifest: Object) -> ObjectId:
+    """Return what identifies the object of a manifest, at whatever version."""
     key = key_of(manifest)
     return key.gvk.group_kind, key.namespace, key.name

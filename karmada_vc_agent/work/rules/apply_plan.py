@@ -8,7 +8,7 @@ Karmada compares the whole merged object with the live one (contract 5.5 step 5)
 that the server filled in and the manifest does not name makes them differ. The PUT that follows
 changes nothing: the server answers with the same resourceVersion. `needs_update` with the
 remembered version is what keeps that from happening at each event; the mark on the object, and the
-known defaults of kinds that can have none, keep it from happening at each start (ADR 49).
+documented defaults of kinds that can have none, keep it from happening at each start (ADR 49).
 """
 
 from collections.abc import Container
@@ -39,17 +39,12 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The live object is as wanted: write nothing."""
+    """The live object is as desired: write nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The live object is not ours to write.
-
-    owner: the virtual cluster that owns it; "" if no Karmada manages it.
-    """
-
-    owner: str
+    """The live object is not ours to write."""
 
 
 def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object | Foreign:
@@ -61,7 +56,7 @@ def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> 
     if live is None:
         return desired
     if not ownership.may_replace(desired, live, former):
-        return Foreign(ownership.foreign_owner(desired, live, former) or "")
+        return Foreign()
     return metadata.merge_metadata(desired, live)
 
 
@@ -71,7 +66,7 @@ def merge_released(desired: Object, live: Object) -> Object | Foreign:
     For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8, first point).
     """
     if not ownership.may_replace(desired, live):
-        return Foreign(ownership.foreign_owner(desired, live) or "")
+        return Foreign()
     if desired.get("apiVersion") != live.get("apiVersion"):
         # Its version is not served any more, so what it says may mean nothing at this one.
         return metadata.without_claims(live)
@@ -79,33 +74,33 @@ def merge_released(desired: Object, live: Object) -> Object | Foreign:
 
 
 def decide(
-    wanted: Object, live: Object | None, digest: str = "", *, trusts_mark: bool = False
+    desired: Object, live: Object | None, digest: str = "", *, trusts_mark: bool = False
 ) -> Create | Replace | Keep:
-    """Return the write, if any, that makes the live object equal to `wanted`.
+    """Return the write, if any, that makes the live object equal to `desired`.
 
-    wanted: merged, retained, and with placement asserted. digest: of what is desired, for the mark
+    desired: merged, retained, and with placement asserted. digest: of the manifest, for the mark
     on what is written; "" = none. trusts_mark: whether the live object's may be believed, since
-    nothing else is known of it.
+    nothing else says so.
     """
-    if live is not None and _is_right(wanted, live, digest if trusts_mark else ""):
+    if live is not None and _is_right(desired, live, digest if trusts_mark else ""):
         return Keep()
     if digest:
-        wanted = written_mark.marked(wanted, live, digest)
-    return Create(wanted) if live is None else Replace(wanted)
+        desired = written_mark.marked(desired, live, digest)
+    return Create(desired) if live is None else Replace(desired)
 
 
-def _is_right(wanted: Object, live: Object, digest: str) -> bool:
+def _is_right(desired: Object, live: Object, digest: str) -> bool:
     """Whether a PUT would change nothing, or the live object's mark says so.
 
     Karmada prunes only the live side, and so PUTs each Service whose clusterIP it retained;
     pruning both sides alike avoids these writes.
     """
     bare = prune(written_mark.unmarked(live))
-    asked = completed(prune(written_mark.unmarked(wanted)), bare)
-    if asked == completed(bare, bare):
+    stored = completed(prune(written_mark.unmarked(desired)), bare)
+    if stored == completed(bare, bare):
         return True
-    is_marked = asked["metadata"] == bare["metadata"] and written_mark.fits(live, digest)
-    return is_marked and written_mark.has_content(bare, asked)
+    is_marked = stored["metadata"] == bare["metadata"] and written_mark.fits(live, digest)
+    return is_marked and written_mark.has_content(bare, stored)
 
 
 def decide_released(retained: Object, live: Object) -> Replace | Keep:
@@ -113,7 +108,8 @@ def decide_released(retained: Object, live: Object) -> Replace | Keep:
 
     Our own keys are in no managed list, so the merge alone would restore them.
     """
-    return _replace_unless_equal(metadata.without_our_keys(retained), live)
+    desired = metadata.without_our_keys(retained)
+    return Keep() if prune(desired) == prune(live) else Replace(desired)
 
 
 def version_of(live: Object) -> str:
@@ -128,7 +124,7 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
     """Whether the live object may have drifted and must be compared in full.
 
     desired: the rewritten manifest (trap 31). remembered: `version_of` what was last written or
-    found as wanted. All labels count, so a label added on the host triggers it each time; `decide`
+    seen as desired. All labels count, so a label added on the host triggers it each time; `decide`
     then returns Keep. Source: contract 5.6.
     """
     version = version_of(live)
@@ -142,7 +138,3 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
         != (dig(live, "metadata", "namespace") or "")
         or labels_of(desired) != labels_of(live)
     )
-
-
-def _replace_unless_equal(wanted: Object, live: Object) -> Replace | Keep:
-    return Keep() if prune(wanted) == prune(live) else Replace(wanted)

@@ -2,7 +2,7 @@
 
 Ordered by creation time, then name, so that a restart or another replica gets the same result. A
 Work that does not fit also blocks the younger ones, and none that is admitted is evicted when
-another one goes. Kinds and shared objects count for the oldest admitted Work that has them.
+another one is deleted. Kinds and shared objects count for the oldest admitted Work that has them.
 """
 
 from bisect import bisect_left, insort
@@ -151,7 +151,7 @@ class BoundedWorks:
         return [(name, entry.uid) for name, entry in self._entries.items()]
 
     def measured(self, name: str, uid: str, generation: int) -> Measure | None:
-        """Return the measure of a Work if it is known for this uid and generation."""
+        """Return the measure of a Work if it is recorded for this uid and generation."""
         entry = self._entries.get(name)
         if entry is None or not generation or (entry.uid, entry.generation) != (uid, generation):
             return None
@@ -198,14 +198,14 @@ class BoundedWorks:
 
     def met(self) -> list[str]:
         """Return the bounds that are exceeded now."""
-        found = [self.problem(rank[1]) for rank in self._line[self._in : self._in + 1]]
+        exceeded = [self.problem(rank[1]) for rank in self._line[self._in : self._in + 1]]
         if len(self._line) < len(self._entries):
-            found.append(MANIFESTS)
+            exceeded.append(MANIFESTS)
         if 0 < self.bounds.kinds < len(self.kinds):
-            found.append(KINDS)
+            exceeded.append(KINDS)
         if 0 < self.bounds.shared_objects < len(self.shared):
-            found.append(SHARED_OBJECTS)
-        return found
+            exceeded.append(SHARED_OBJECTS)
+        return exceeded
 
     def _is_small(self, entry: _Entry) -> bool:
         return not self.bounds.manifests_per_work or (

@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, ObjectKey, dig, gvk_of, key_of
 
 
-class Identifier(TypedDict):
+class _Identifier(TypedDict):
     """The manifest that an entry is about; Karmada's bindings compare all fields but `resource`."""
 
     ordinal: int
@@ -22,7 +22,7 @@ class Identifier(TypedDict):
 class ManifestStatus(TypedDict):
     """One entry of manifestStatuses; health is `Healthy`, `Unhealthy` or `Unknown`."""
 
-    identifier: Identifier
+    identifier: _Identifier
     status: NotRequired[Object]
     health: str
 
@@ -31,13 +31,13 @@ class ManifestStatus(TypedDict):
 class Reflection:
     """What was read for one manifest: its entry, None if its status could not be read.
 
-    problem: the failure to retry; empty = none. cause: a failure shared with other Works; None =
-    specific to this object.
+    problem: the failure to retry; empty = none. dependency: a failure shared with other Works; None
+    = specific to this object.
     """
 
     entry: ManifestStatus | None
     problem: str = ""
-    cause: Hashable | None = None
+    dependency: Hashable | None = None
 
 
 ALWAYS_WITH_STATUS = frozenset((GroupVersionKind("", "v1", "ResourceQuota"),))
@@ -101,8 +101,8 @@ def has_ordinal(entry: Object) -> bool:
     return isinstance(dig(entry, "identifier", "ordinal"), int)
 
 
-def _identifier(ordinal: int, key: ObjectKey) -> Identifier:
-    identifier = Identifier(
+def _identifier(ordinal: int, key: ObjectKey) -> _Identifier:
+    identifier = _Identifier(
         ordinal=ordinal,
         version=key.gvk.version,
         kind=key.gvk.kind,
@@ -116,7 +116,7 @@ def _identifier(ordinal: int, key: ObjectKey) -> Identifier:
     return identifier
 
 
-def _names_manifest(identifier: Identifier, manifests: Sequence[Object]) -> bool:
+def _names_manifest(identifier: _Identifier, manifests: Sequence[Object]) -> bool:
     ordinal = identifier["ordinal"]
     if not 0 <= ordinal < len(manifests):
         return False

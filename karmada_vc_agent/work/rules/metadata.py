@@ -55,8 +55,8 @@ def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
     names that one's Work, which is not to be followed (ADR 35). The digest of a manifest is that of
     the one written now, or none (ADR 43), and so is the mark of what was written (ADR 49).
     """
-    found = {key: text for key, text in annotations_of(live).items() if key not in _OF_OTHERS}
-    return _merge(annotations_of(desired), found, found.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION))
+    kept = {key: text for key, text in annotations_of(live).items() if key not in _OF_OTHERS}
+    return _merge(annotations_of(desired), kept, kept.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION))
 
 
 def merge_metadata(desired: Object, live: Object) -> Object:
@@ -103,17 +103,17 @@ def without_our_keys(obj: Object) -> Object:
 def _merge(desired: dict[str, str], live: dict[str, str], managed: str | None) -> dict[str, str]:
     if live == desired:
         return dict(desired)
-    gone = frozenset((managed or "").split(","))
-    return {key: value for key, value in live.items() if key not in gone} | desired
+    removed = frozenset((managed or "").split(","))
+    return {key: value for key, value in live.items() if key not in removed} | desired
 
 
 def _without_keys(obj: Object, labels: frozenset[str], annotations: frozenset[str]) -> Object:
     metadata = dict(obj.get("metadata") or {})
-    for field, gone in (("labels", labels), ("annotations", annotations)):
+    for field, removed in (("labels", labels), ("annotations", annotations)):
         if metadata.get(field):
             metadata[field] = {
                 key: value
                 for key, value in metadata[field].items()
-                if key not in gone and not domain.is_ours(key)
+                if key not in removed and not domain.is_ours(key)
             }
     return {**obj, "metadata": metadata}

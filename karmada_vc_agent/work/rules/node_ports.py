@@ -14,7 +14,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, put
 
 _TAKEN = re.compile(r"Invalid value: (\d+): provided port is already allocated")
 
-Wanted = dict[str, int]
+Requested = dict[str, int]
 """`<port>/<protocol>` -> the node port that the manifest requests and did not get."""
 
 
@@ -25,11 +25,11 @@ def taken_ports(message: str) -> frozenset[int]:
 
 def without(desired: Object, taken: frozenset[int]) -> Object:
     """Return a Service that lets the host choose the taken ports, and records the request."""
-    noted = wanted_of(desired)
+    recorded = requested_of(desired)
     for key, port in _ports(desired):
         if port.get("nodePort") in taken:
-            noted[key] = port["nodePort"]
-    return _noted(_changed(desired, dict.fromkeys(noted)), noted)
+            recorded[key] = port["nodePort"]
+    return _recorded(_changed(desired, dict.fromkeys(recorded)), recorded)
 
 
 def keep_assigned(desired: Object, live: Object | None) -> Object:
@@ -37,36 +37,36 @@ def keep_assigned(desired: Object, live: Object | None) -> Object:
     if live is None or NODE_PORTS_ANNOTATION not in annotations_of(live):
         return desired
     got = {key: port.get("nodePort") for key, port in _ports(live)}
-    asked = {key: port.get("nodePort") for key, port in _ports(desired)}
-    noted = {
-        key: wanted
-        for key, wanted in wanted_of(live).items()
-        if asked.get(key) == wanted and got.get(key)
+    current = {key: port.get("nodePort") for key, port in _ports(desired)}
+    recorded = {
+        key: number
+        for key, number in requested_of(live).items()
+        if current.get(key) == number and got.get(key)
     }
     # Recorded even if empty: a missing annotation would be taken from the live object.
-    return _noted(_changed(desired, {key: got[key] for key in noted}), noted)
+    return _recorded(_changed(desired, {key: got[key] for key in recorded}), recorded)
 
 
 def reassigned(live: Object) -> list[tuple[int, int]]:
-    """Return (wanted, got) of each port that the host assigned in place of a fixed one."""
+    """Return (requested, assigned) of each port that the host assigned in place of a fixed one."""
     got = {key: port["nodePort"] for key, port in _ports(live) if port.get("nodePort")}
-    return [(wanted, got[key]) for key, wanted in wanted_of(live).items() if key in got]
+    return [(number, got[key]) for key, number in requested_of(live).items() if key in got]
 
 
-def wanted_of(obj: Object) -> Wanted:
+def requested_of(obj: Object) -> Requested:
     """Return the requests recorded on a Service, without malformed ones."""
     try:
-        noted = json.loads(annotations_of(obj).get(NODE_PORTS_ANNOTATION, "{}"))
+        recorded = json.loads(annotations_of(obj).get(NODE_PORTS_ANNOTATION, "{}"))
     except ValueError:
         return {}
-    items = noted.items() if isinstance(noted, dict) else ()
+    items = recorded.items() if isinstance(recorded, dict) else ()
     return {key: port for key, port in items if isinstance(port, int)}
 
 
 def _ports(service: Object) -> list[tuple[str, Object]]:
     ports = dig(service, "spec", "ports")
-    found = [port for port in ports if isinstance(port, dict)] if isinstance(ports, list) else []
-    return [(f"{port.get('port')}/{port.get('protocol') or 'TCP'}", port) for port in found]
+    listed = [port for port in ports if isinstance(port, dict)] if isinstance(ports, list) else []
+    return [(f"{port.get('port')}/{port.get('protocol') or 'TCP'}", port) for port in listed]
 
 
 def _changed(service: Object, node_ports: Mapping[str, int | None]) -> Object:
@@ -83,6 +83,6 @@ def _with_node_port(port: Object, number: int | None) -> Object:
     return rest if number is None else {**rest, "nodePort": number}
 
 
-def _noted(service: Object, noted: Wanted) -> Object:
-    text = json.dumps(noted, sort_keys=True)
+def _recorded(service: Object, recorded: Requested) -> Object:
+    text = json.dumps(recorded, sort_keys=True)
     return put(service, text, "metadata", "annotations", NODE_PORTS_ANNOTATION)

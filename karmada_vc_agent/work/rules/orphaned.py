@@ -68,7 +68,7 @@ def is_orphaned_namespace(namespace: str, needed: Container[str]) -> bool:
 
 
 def is_of_tenants(namespace: Object) -> bool:
-    """Whether a claimed host namespace came through the gateway, and from no Work since."""
+    """Whether a claimed host namespace was made by the gateway, and no Work claims it."""
     marks = annotations_of(namespace)
     return BY_GATEWAY_ANNOTATION in marks and not marks.get(WORK_ANNOTATION)
 

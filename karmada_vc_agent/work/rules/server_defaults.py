@@ -22,7 +22,7 @@ from karmada_vc_agent.model.quantity import read
 from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL, RBAC_GROUP
 
 Rule = Callable[[Object, Object], Object]
-"""(wanted, live) -> wanted with what the server adds, or takes from the live object."""
+"""(desired, live) -> desired with what the server adds, or takes from the live object."""
 
 _WITH_PORTS_OF_NODES = ("NodePort", "LoadBalancer")
 _CLIENT_IP_TIMEOUT_S = 10_800
@@ -30,22 +30,22 @@ _CPU_PERCENT = 80
 _SUBJECTS_OF_RBAC = ("User", "Group")
 
 
-def completed(wanted: Object, live: Object) -> Object:
+def completed(desired: Object, live: Object) -> Object:
     """Return the object as the server would store it in place of the live one."""
-    rule = RULES.get(gvk_of(wanted))
-    is_readable = isinstance(wanted.get("spec") or {}, dict)
-    return rule(wanted, live) if rule and is_readable else wanted
+    rule = RULES.get(gvk_of(desired))
+    is_readable = isinstance(desired.get("spec") or {}, dict)
+    return rule(desired, live) if rule and is_readable else desired
 
 
-def _namespace(wanted: Object, live: Object) -> Object:
+def _namespace(desired: Object, live: Object) -> Object:
     """Only a subresource changes `spec.finalizers`; the server labels it with its name."""
-    name = dig(wanted, "metadata", "name")
-    wanted = put(wanted, name, "metadata", "labels", NAMESPACE_NAME_LABEL)
-    return _carried(wanted, live, "spec")
+    name = dig(desired, "metadata", "name")
+    desired = put(desired, name, "metadata", "labels", NAMESPACE_NAME_LABEL)
+    return _carried(desired, live, "spec")
 
 
-def _service(wanted: Object, live: Object) -> Object:
-    spec = dict(wanted.get("spec") or {})
+def _service(desired: Object, live: Object) -> Object:
+    spec = dict(desired.get("spec") or {})
     exposed = spec.setdefault("type", "ClusterIP")
     spec.setdefault("sessionAffinity", "None")
     if spec["sessionAffinity"] == "ClientIP":
@@ -65,20 +65,20 @@ def _service(wanted: Object, live: Object) -> Object:
                 spec.setdefault(field, value)
     if isinstance(spec.get("ports"), list):
         spec["ports"] = _service_ports(spec["ports"], exposed, live)
-    return {**wanted, "spec": spec}
+    return {**desired, "spec": spec}
 
 
 def _service_ports(ports: list[Any], exposed: str, live: Object) -> list[Any]:
     before = maps_at(live, "spec", "ports")
     if exposed not in _WITH_PORTS_OF_NODES or dig(live, "spec", "type") not in _WITH_PORTS_OF_NODES:
         before = []
-    found = {_port_key(port): port.get("nodePort") for port in before}
+    node_ports = {_port_key(port): port.get("nodePort") for port in before}
     done = []
     for port in ports:
         if isinstance(port, dict):
             port = {"protocol": "TCP", "targetPort": port.get("port"), **port}  # noqa: PLW2901
-            if not port.get("nodePort") and found.get(_port_key(port)):
-                port["nodePort"] = found[_port_key(port)]
+            if not port.get("nodePort") and node_ports.get(_port_key(port)):
+                port["nodePort"] = node_ports[_port_key(port)]
         done.append(port)
     return done
 
@@ -87,49 +87,49 @@ def _port_key(port: Object) -> tuple[str, str]:
     return str(port.get("protocol", "TCP")), str(port.get("port"))
 
 
-def _volume_claim(wanted: Object, live: Object) -> Object:
+def _volume_claim(desired: Object, live: Object) -> Object:
     """Its class is chosen when it is created, and does not change."""
-    spec = {"volumeMode": "Filesystem", **(wanted.get("spec") or {})}
+    spec = {"volumeMode": "Filesystem", **(desired.get("spec") or {})}
     chosen = dig(live, "spec", "storageClassName")
     if chosen is not None:
         spec.setdefault("storageClassName", chosen)
-    return _canonical({**wanted, "spec": spec}, "spec", "resources", "requests")
+    return _canonical({**desired, "spec": spec}, "spec", "resources", "requests")
 
 
-def _volume(wanted: Object, _live: Object) -> Object:
+def _volume(desired: Object, _live: Object) -> Object:
     defaults = {"volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain"}
-    spec = {**defaults, **(wanted.get("spec") or {})}
+    spec = {**defaults, **(desired.get("spec") or {})}
     if isinstance(spec.get("hostPath"), dict):
         spec["hostPath"] = {"type": "", **spec["hostPath"]}
-    return _canonical({**wanted, "spec": spec}, "spec", "capacity")
+    return _canonical({**desired, "spec": spec}, "spec", "capacity")
 
 
-def _autoscaler(wanted: Object, _live: Object) -> Object:
-    spec = {"minReplicas": 1, **(wanted.get("spec") or {})}
+def _autoscaler(desired: Object, _live: Object) -> Object:
+    spec = {"minReplicas": 1, **(desired.get("spec") or {})}
     if not spec.get("metrics"):
         target = {"type": "Utilization", "averageUtilization": _CPU_PERCENT}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-    return {**wanted, "spec": spec}
+    return {**desired, "spec": spec}
 
 
-def _secret(wanted: Object, _live: Object) -> Object:
+def _secret(desired: Object, _live: Object) -> Object:
     """`stringData` is written only, over `data`."""
-    wanted = {"type": "Opaque", **wanted}
-    texts = wanted.get("stringData")
+    desired = {"type": "Opaque", **desired}
+    texts = desired.get("stringData")
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        return wanted
+        return desired
     data = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
-    before = wanted.get("data")
+    before = desired.get("data")
     whole = {**(before if isinstance(before, dict) else {}), **data}
-    wanted = drop(wanted, "stringData")
-    return put(wanted, whole, "data") if whole else wanted
+    desired = drop(desired, "stringData")
+    return put(desired, whole, "data") if whole else desired
 
 
-def _role_binding(wanted: Object, _live: Object) -> Object:
-    subjects = wanted.get("subjects")
+def _role_binding(desired: Object, _live: Object) -> Object:
+    subjects = desired.get("subjects")
     if isinstance(subjects, list):
-        wanted = {**wanted, "subjects": [_subject(each) for each in subjects]}
-    return wanted
+        desired = {**desired, "subjects": [_subject(each) for each in subjects]}
+    return desired
 
 
 def _subject(subject: Any) -> Any:
@@ -138,11 +138,11 @@ def _subject(subject: Any) -> Any:
     return {"apiGroup": RBAC_GROUP, **subject} if is_of_rbac else subject
 
 
-def _limit_range(wanted: Object, _live: Object) -> Object:
-    limits = dig(wanted, "spec", "limits")
+def _limit_range(desired: Object, _live: Object) -> Object:
+    limits = dig(desired, "spec", "limits")
     if not isinstance(limits, list):
-        return wanted
-    return put(wanted, [_limit(each) for each in limits], "spec", "limits")
+        return desired
+    return put(desired, [_limit(each) for each in limits], "spec", "limits")
 
 
 def _limit(limit: Any) -> Any:
@@ -150,17 +150,17 @@ def _limit(limit: Any) -> Any:
     fields = ("max", "default", "defaultRequest", "min")
     if dig(limit, "type") != "Container":
         return limit
-    found = [limit.get(field) or {} for field in fields]
-    if not all(isinstance(amounts, dict) for amounts in found):
+    amounts = [limit.get(field) or {} for field in fields]
+    if not all(isinstance(each, dict) for each in amounts):
         return limit
-    most, default, request, least = found
+    most, default, request, least = amounts
     default = {**most, **default}
     request = {**least, **default, **request}
     return {**limit, **{k: v for k, v in (("default", default), ("defaultRequest", request)) if v}}
 
 
-def _quota(wanted: Object, _live: Object) -> Object:
-    return _canonical(wanted, "spec", "hard")
+def _quota(desired: Object, _live: Object) -> Object:
+    return _canonical(desired, "spec", "hard")
 
 
 def _canonical(obj: Object, *path: str) -> Object:
@@ -172,13 +172,13 @@ def _canonical(obj: Object, *path: str) -> Object:
 
 
 def _amount(raw: Any) -> Any:
-    found = read(raw) if isinstance(raw, str | int | float) else None
-    return raw if found is None else str(found)
+    quantity = read(raw) if isinstance(raw, str | int | float) else None
+    return raw if quantity is None else str(quantity)
 
 
-def _carried(wanted: Object, live: Object, field: str) -> Object:
+def _carried(desired: Object, live: Object, field: str) -> Object:
     value = live.get(field)
-    return drop(wanted, field) if value is None else {**wanted, field: value}
+    return drop(desired, field) if value is None else {**desired, field: value}
 
 
 RULES: Mapping[GroupVersionKind, Rule] = {

@@ -1,8 +1,8 @@
 """Decide what happens to an object that virtual clusters share (rewriting-rules 5.1).
 
-One host object; an annotation lists its owners: virtual cluster -> hash of what it wants. It is
-changed only when all owners want the same, so a rollout that arrives cluster by cluster succeeds,
-and nobody changes the object of another.
+One host object; an annotation lists its owners: virtual cluster -> hash of what it desires. It is
+changed only when all owners desire the same, so a rollout that arrives cluster by cluster succeeds,
+and none changes the object of another.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from karmada_vc_agent.work.rules.apply_plan import Create, Keep, Replace
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """All owners want the same: retain what is merged, then PUT it with its owners."""
+    """All owners desire the same: retain what is merged, then PUT it with its owners."""
 
     merged: Object
     owners: Mapping[str, str]
@@ -27,7 +27,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Differs:
-    """Others own the object and want something else; path: the first difference.
+    """Others own the object and desire something else; path: the first difference.
 
     obj: what to PUT to record the wish in the owners; None = already recorded.
     """
@@ -46,39 +46,36 @@ class Remove:
     otherwise: Object
 
 
-SharePlan = Create | Replace | Keep | Change | Differs
-LeavePlan = Replace | Remove | Keep
-
-
 def plan_share(
     desired: Object, live: Object | None, cluster: str, former: Container[str] = ()
-) -> SharePlan:
+) -> Create | Replace | Keep | Change | Differs:
     """Plan the write for the manifest of one virtual cluster.
 
     desired: as translated, labelled as shared. An object of the host itself is never written: it is
-    as wanted, or differs. former: earlier names of the virtual cluster, which own nothing any more.
+    as desired, or differs. former: earlier names of the virtual cluster, which own nothing any
+    more.
     """
-    wanted = content_hash(desired)
+    own_hash = content_hash(desired)
     if live is None:
-        return Create(with_owners(desired, {cluster: wanted}))
+        return Create(with_owners(desired, {cluster: own_hash}))
     path = difference(_content(desired), _content(live))
     if not is_shared(live):
         return Keep() if path is None else Differs(path, None)
     owners = owners_of(live)
     joined = {name: hash_ for name, hash_ in owners.items() if name not in former}
-    joined[cluster] = wanted
+    joined[cluster] = own_hash
     if path is None and joined == owners:
         return Keep()
-    if all(hash_ == wanted for hash_ in joined.values()):
+    if all(hash_ == own_hash for hash_ in joined.values()):
         return Change(metadata.merge_metadata(desired, live), joined)
     if path is None:
         return Replace(with_owners(live, joined))
-    is_noted = cluster not in owners or joined == owners
-    return Differs(path, None if is_noted else with_owners(live, joined))
+    is_recorded = cluster not in owners or joined == owners
+    return Differs(path, None if is_recorded else with_owners(live, joined))
 
 
-def plan_leave(live: Object, cluster: str) -> LeavePlan:
-    """Plan the write for a virtual cluster that no longer wants the object."""
+def plan_leave(live: Object, cluster: str) -> Replace | Remove | Keep:
+    """Plan the write for a virtual cluster that no longer desires the object."""
     owners = owners_of(live)
     if not is_shared(live) or cluster not in owners:
         return Keep()
@@ -99,7 +96,7 @@ def with_owners(obj: Object, owners: Mapping[str, str]) -> Object:
 
 
 def owners_of(live: Object) -> dict[str, str]:
-    """Return virtual cluster -> hash of what it wants, without malformed entries."""
+    """Return virtual cluster -> hash of what it desires, without malformed entries."""
     try:
         owners = json.loads(annotations_of(live).get(domain.OWNERS_ANNOTATION, "{}"))
     except ValueError:
@@ -114,26 +111,26 @@ def content_hash(desired: Object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def difference(wanted: Any, live: Any, path: str = "") -> str | None:
-    """Return the path of the first difference from what is wanted, None if there is none.
+def difference(desired: Any, live: Any, path: str = "") -> str | None:
+    """Return the path of the first difference from what is desired, None if there is none.
 
-    Wanted fields that are absent or empty may have been defaulted by the host.
+    Desired fields that are absent or empty may have been defaulted by the host.
     """
-    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
-        for key, value in wanted.items():
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+        for key, value in desired.items():
             where = f"{path}.{key}" if path else key
             is_absent = key not in live and not value
-            found = None if is_absent else difference(value, live.get(key), where)
-            if found is not None:
-                return found
+            path_below = None if is_absent else difference(value, live.get(key), where)
+            if path_below is not None:
+                return path_below
         return None
-    if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
-        for index, (value, other) in enumerate(zip(wanted, live, strict=True)):
-            found = difference(value, other, f"{path}[{index}]")
-            if found is not None:
-                return found
+    if isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
+        for index, (value, other) in enumerate(zip(desired, live, strict=True)):
+            path_below = difference(value, other, f"{path}[{index}]")
+            if path_below is not None:
+                return path_below
         return None
-    return None if wanted == live else path
+    return None if desired == live else path
 
 
 def _content(obj: Object) -> Object:

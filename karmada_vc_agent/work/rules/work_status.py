@@ -64,20 +64,20 @@ def dispatching_of(status: Object | None) -> Condition | None:
 
 def is_dispatched(work: Object) -> bool:
     """Whether the hub has that nothing of this generation of a Work waits for a window."""
-    found = dispatching_of(work.get("status"))
+    condition = dispatching_of(work.get("status"))
     generation = work["metadata"].get("generation")
-    if found is None or found["status"] != "True" or not generation:
+    if condition is None or condition["status"] != "True" or not generation:
         return False
-    return bool(found.get("observedGeneration") == generation)
+    return bool(condition.get("observedGeneration") == generation)
 
 
 def is_waiting(work: Object) -> bool:
     """Whether the hub has that something of a Work waits for a window."""
-    found = dispatching_of(work.get("status"))
-    return found is not None and found.get("reason") == work_conditions.OUTSIDE_WINDOW
+    condition = dispatching_of(work.get("status"))
+    return condition is not None and condition.get("reason") == work_conditions.OUTSIDE_WINDOW
 
 
 def _conditions_of(status: Object | None) -> list[Condition]:
     """Return the well-formed conditions; the hub validates only their type and status."""
-    found = (c for c in maps_at(status, "conditions") if {"type", "status"} <= c.keys())
-    return [cast("Condition", condition) for condition in found]
+    well_formed = (c for c in maps_at(status, "conditions") if {"type", "status"} <= c.keys())
+    return [cast("Condition", condition) for condition in well_formed]

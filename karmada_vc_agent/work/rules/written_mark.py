@@ -1,10 +1,10 @@
-"""The mark on a host object that tells the next process what was written last (ADR 49).
+"""The mark on a host object that says to the next process what was written last (ADR 49).
 
-It is a digest of what was wanted and the generation that this made: the server counts each change
+It is a digest of what was desired and the generation that this made: the server counts each change
 of such an object, so one with that generation is as the agent left it, whatever the server filled
-in. Which generation a write makes is not known before it. So the mark never promises more than is
+in. Which generation a write makes is open before it. So the mark never promises more than is
 sure: a PUT of nothing but what is there makes none, and any other one the next. Where that is
-wrong, the mark fits no generation, or an object that lacks what is wanted; either costs a PUT.
+wrong, the mark fits no generation, or an object that lacks what is desired; either costs a PUT.
 """
 
 from typing import Any
@@ -47,15 +47,15 @@ WITHOUT_GENERATION = frozenset(
 """Kinds whose changes the server does not count: a mark would say nothing of them."""
 
 
-def marked(wanted: Object, live: Object | None, digest: str) -> Object:
+def marked(desired: Object, live: Object | None, digest: str) -> Object:
     """Return what to write with its mark; without one where the server counts no changes."""
-    wanted = unmarked(wanted)
-    if gvk_of(wanted).group_kind in WITHOUT_GENERATION:
-        return wanted
-    generation = 1 if live is None else _next_generation(wanted, live)
+    desired = unmarked(desired)
+    if gvk_of(desired).group_kind in WITHOUT_GENERATION:
+        return desired
+    generation = 1 if live is None else _next_generation(desired, live)
     if generation is None:
-        return wanted
-    return put(wanted, _text(digest, generation), "metadata", "annotations", WRITTEN_ANNOTATION)
+        return desired
+    return put(desired, _text(digest, generation), "metadata", "annotations", WRITTEN_ANNOTATION)
 
 
 def fits(live: Object, digest: str) -> bool:
@@ -70,41 +70,41 @@ def unmarked(obj: Object) -> Object:
     return drop(obj, "metadata", "annotations", WRITTEN_ANNOTATION)
 
 
-def has_content(live: Object, wanted: Object) -> bool:
+def has_content(live: Object, desired: Object) -> bool:
     """Whether an object has all that another one names beside its metadata and status."""
     return all(
-        has(live.get(field), value) for field, value in wanted.items() if field not in _NOT_CONTENT
+        has(live.get(field), value) for field, value in desired.items() if field not in _NOT_CONTENT
     )
 
 
-def has(live: Any, wanted: Any) -> bool:
+def has(live: Any, desired: Any) -> bool:
     """Whether a value has all that another one names; what is null or empty names nothing.
 
     Servers leave out what is zero: where they know zero from nothing, they keep it.
     """
     if live is None:
-        return not wanted
-    if isinstance(wanted, dict):
-        return isinstance(live, dict) and all(has(live.get(k), v) for k, v in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(live, list) and len(wanted) == len(live) and all(map(has, live, wanted))
-    return wanted is None or live == wanted or _is_same_quantity(live, wanted)
+        return not desired
+    if isinstance(desired, dict):
+        return isinstance(live, dict) and all(has(live.get(k), v) for k, v in desired.items())
+    if isinstance(desired, list):
+        return isinstance(live, list) and len(desired) == len(live) and all(map(has, live, desired))
+    return desired is None or live == desired or _is_same_quantity(live, desired)
 
 
-def _next_generation(wanted: Object, live: Object) -> int | None:
-    """Return a generation that the object has only if nobody changes it after this write."""
+def _next_generation(desired: Object, live: Object) -> int | None:
+    """Return a generation that the object has only if no one changes it after this write."""
     now = dig(live, "metadata", "generation")
     if not isinstance(now, int) or not now:
         return None
-    return now if has_content(live, wanted) else now + 1
+    return now if has_content(live, desired) else now + 1
 
 
-def _is_same_quantity(live: Any, wanted: Any) -> bool:
+def _is_same_quantity(live: Any, desired: Any) -> bool:
     """Whether a server may have written a quantity in its own way, as `1` for `1000m`."""
-    if not isinstance(live, str) or not isinstance(wanted, str | int | float):
+    if not isinstance(live, str) or not isinstance(desired, str | int | float):
         return False
-    found, asked = read(live), read(wanted)
-    return found is not None and asked is not None and found.nano == asked.nano
+    ours, theirs = read(desired), read(live)
+    return ours is not None and theirs is not None and ours.nano == theirs.nano
 
 
 def _text(digest: str, generation: int) -> str:

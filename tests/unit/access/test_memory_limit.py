@@ -8,9 +8,9 @@ from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.memory import OBJECT_BYTES, SMALL_BYTES, SPREAD, STORED_BYTES
 from karmada_vc_agent.model.quantity import whole_units
 from karmada_vc_agent.runner.queues import half
-from karmada_vc_agent.work.in_flight import LARGE_AT_ONCE
 from karmada_vc_agent.work.kept_objects import SMALL_STATUS
 from karmada_vc_agent.work.side_by_side import AT_ONCE
+from karmada_vc_agent.work.work_applier import LARGE_AT_ONCE
 
 TENANTS = 2
 RESTING = 82 * 10**6

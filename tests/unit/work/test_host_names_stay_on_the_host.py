@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.features.windows.openings import Openings
 from karmada_vc_agent.features.windows.windows import Windows
-from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.kube.events import EventRecorder
+from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
@@ -75,7 +76,7 @@ class _Refusing(HostObjects):
     async def apply(self, *_: Any) -> Applied:
         raise InvalidError(422, "Invalid", self._text)
 
-    async def known(self, *_: Any) -> None:
+    async def get(self, *_: Any) -> None:
         return None
 
 
@@ -89,30 +90,26 @@ class _RefusingShared(SharedObjects):
         raise InvalidError(422, "Invalid", self._text)
 
 
-class _NoHolders:
-    def known(self) -> list[Store[Object]]:
-        return []
-
-    def needed(self) -> list[Store[Object]]:
-        return []
-
-
-class _Kinds:
-    """Every kind lives at one place."""
-
-    def __init__(self, resource: Resource) -> None:
-        self._resource = resource
-
-    async def find(self, _: GroupVersionKind, /) -> Resource | None:
-        return self._resource
-
-    find_on_host = find
-
-    def doubt(self, _: GroupVersionKind, /) -> None:
+class _NoInformers(InformerSet):
+    def __init__(self) -> None:
         pass
 
-    def tells(self, _: GroupVersionKind, /) -> bool:
-        return True
+    def stores(self) -> dict[str, Store[Object]]:
+        return {}
+
+
+class _Kinds(Discovery):
+    """Every kind is served at one place."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.served = ServedApis([], is_complete=True, by_kind={})
+        self._resource = resource
+
+    async def find(self, _: GroupVersionKind) -> Resource | None:
+        return self._resource
+
+    def doubt(self, _: GroupVersionKind) -> None:
+        pass
 
 
 async def _holds(_namespace: str) -> bool:
@@ -220,14 +217,16 @@ async def test_an_answer_of_the_host_comes_without_host_names(
 
     for separator in SEPARATORS:
         text = separator.join(["a", *sorted(host_names), "b"])
+        kinds = _Kinds(resource)
         manifests = Manifests(
             _Refusing(text),
             _RefusingShared(text),
             _Namespaces(),
-            _Kinds(resource),
+            kinds.find,
+            kinds,
             lambda *_: context,
             lambda _: None,
-            SharedNames(_NoHolders(), lambda _: None, scopes=Scopes()),
+            SharedNames(_NoInformers(), kinds, lambda _: None, scopes=Scopes()),
             Windows(Openings({}, lambda: datetime.now(UTC)), _Refusing(text), _holds, Scopes()),
             NotedObjects(Scopes()),
             Scopes(),

@@ -19,7 +19,7 @@ from karmada_vc_agent.model.domain import (
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
-from karmada_vc_agent.work.kept_objects import HostCodec, KeptObjects, ObjectIdentity, Whole
+from karmada_vc_agent.work.kept_objects import KeptObjects, ObjectIdentity, Whole
 from karmada_vc_agent.work.live_objects import LiveObjects
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -39,7 +39,7 @@ class Keeping:
         namespaces = {"of-a": "branch-a"}
         self.kept = KeptObjects(vcs, lambda name: namespaces.get(name, ""))
         self.kept.over.subscribe(lambda cluster, _: self.over.append(cluster))
-        self.codec = HostCodec(self.kept)
+        self.codec = self.kept
         self.store: Store[Object] = Store(self.codec)
 
     def list(self, items: Iterable[Object]) -> int:
@@ -124,10 +124,10 @@ def test_what_a_label_says_does_not_count_in_the_namespace_of_another(keeping: K
 def test_a_list_of_what_is_kept_already_takes_no_more(keeping: Keeping) -> None:
     keeping.list([of_tiny_keys(1)])
     known = keeping.store.get("of-a", "configmap-1")
-    assert keeping.kept.take(of_tiny_keys(1)) is known
+    assert keeping.kept.trim(of_tiny_keys(1)) is known
     changed = of_tiny_keys(1)
     changed["metadata"]["resourceVersion"] = "2"
-    assert keeping.kept.take(changed) is not known
+    assert keeping.kept.trim(changed) is not known
 
 
 def test_what_goes_makes_room(keeping: Keeping) -> None:
@@ -136,21 +136,21 @@ def test_what_goes_makes_room(keeping: Keeping) -> None:
     assert list(keeping.kept.met()) == []
     assert all(isinstance(each, Whole) for each in keeping.store)
     keeping.list([])
-    assert keeping.kept.take(large(1))["data"]
+    assert keeping.kept.trim(large(1))["data"]
 
 
 def test_what_the_agent_adds_to_namespaces_stays_whole(keeping: Keeping) -> None:
     keeping.list(large(n) for n in range(40))
     quota = obj(1, "ResourceQuota", spec={"hard": {"pods": "1"}})
     quota["metadata"]["name"] = QUOTA_NAME
-    assert keeping.kept.take(quota)["spec"]
-    assert "spec" not in keeping.kept.take(obj(2, "ResourceQuota", spec={"x": "x" * 90_000_000}))
+    assert keeping.kept.trim(quota)["spec"]
+    assert "spec" not in keeping.kept.trim(obj(2, "ResourceQuota", spec={"x": "x" * 90_000_000}))
 
 
 def test_an_identity_has_the_marks_that_decide(keeping: Keeping) -> None:
     namespace = with_annotations(1)
     namespace["metadata"]["annotations"][HOLD_ANNOTATION] = "x" * 9_000_000
-    found = keeping.kept.take(namespace)
+    found = keeping.kept.trim(namespace)
     assert isinstance(found, ObjectIdentity)
     assert labels_of(found) == {CLUSTER_LABEL: "branch-a"}
     assert found["metadata"]["annotations"].keys() == {HOLD_ANNOTATION}
@@ -166,11 +166,11 @@ async def test_what_is_not_kept_is_read(
     live = LiveObjects(client, lambda _: keeping.store)
     name = made[-1]["metadata"]["name"]
     assert live.cached(MAPS, "of-a", name) is None
-    found = await live.known(MAPS, "of-a", name)
+    found = await live.get(MAPS, "of-a", name)
     assert found is not None
     assert found["data"]
-    await live.known(MAPS, "of-a", made[0]["metadata"]["name"])
-    assert await live.known(MAPS, "of-a", "absent") is None
+    await live.get(MAPS, "of-a", made[0]["metadata"]["name"])
+    assert await live.get(MAPS, "of-a", "absent") is None
     assert [request.method for request in host.requests] == ["GET"]
 
 

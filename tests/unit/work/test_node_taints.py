@@ -9,7 +9,7 @@ from karmada_vc_agent.model.core import Meta, Node, NodeSpec, Taint
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.work.node_taints import NodeTaintsController
+from karmada_vc_agent.work.node_taints import follow_taints
 from karmada_vc_agent.work.works import Works
 
 EDGE = Taint("edge", "", "NoSchedule")
@@ -28,7 +28,7 @@ class Branch:
             {"metadata": {"name": "web", "namespace": "karmada-es-a", "resourceVersion": "1"}}
         )
         self.queued: list[tuple[str, str]] = []
-        self.controller = NodeTaintsController(self.taints, Works({"a": works}), self.queued.append)
+        self.works = Works({"a": works})
         self._version = 0
 
     def put(self, name: str, *taints: Taint) -> None:
@@ -41,15 +41,15 @@ async def test_works_are_queued_when_what_all_nodes_carry_changed() -> None:
     branch = Branch()
     branch.put("n1", EDGE)
     assert branch.taints.of("a") == (EDGE,)
-    await branch.controller.reconcile("a")
+    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
     assert branch.queued == []
     branch.put("n2")
     assert branch.taints.of("a") == (EDGE,)  # until it is looked at
-    await branch.controller.reconcile("a")
+    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
     assert branch.queued == [("a", "web")]
     assert branch.taints.of("a") == ()
     branch.put("n2", EDGE)
-    await branch.controller.reconcile("a")
+    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
     assert branch.taints.of("a") == (EDGE,)
     assert len(branch.queued) == 2
 
@@ -57,7 +57,7 @@ async def test_works_are_queued_when_what_all_nodes_carry_changed() -> None:
 async def test_the_first_look_queues_nothing() -> None:
     branch = Branch()
     branch.put("n1", EDGE)
-    await branch.controller.reconcile("a")
+    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
     assert branch.queued == []
     assert branch.taints.of("a") == (EDGE,)
 
@@ -65,5 +65,5 @@ async def test_the_first_look_queues_nothing() -> None:
 async def test_a_virtual_cluster_may_leave_taints_alone() -> None:
     branch = Branch(tolerates=False)
     branch.put("n1", EDGE)
-    await branch.controller.reconcile("a")
+    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
     assert branch.taints.of("a") == ()

@@ -1,34 +1,37 @@
 """SharedNames: what counts as taken beside Ingresses, and which informers are asked."""
 
-from collections.abc import Iterable
+import pytest
 
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 from karmada_vc_agent.translation.host_wide_names import SharedName, Space, index_keys
-from karmada_vc_agent.work.shared_names import NAME_INDEX, NameHolders, SharedNames
+from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
 from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
 
 WATCHED = frozenset(("list", "watch"))
 
 
-class Known:
+class Listed(InformerSet):
     """Informers that have listed these objects."""
 
     def __init__(self, *objects: Object) -> None:
         self._store: Store[Object] = Store(RawCodec(), {NAME_INDEX: index_keys})
         self._store.replace_all(objects)
 
-    def known(self) -> Iterable[Store[Object]]:
-        return (self._store,)
+    def stores(self) -> dict[str, Store[Object]]:
+        return {"": self._store}
 
-    def needed(self) -> Iterable[Store[Object]]:
-        return (self._store,)
+
+class NothingServed(Discovery):
+    def __init__(self) -> None:
+        self.served = ServedApis([], is_complete=True, by_kind={})
 
 
 def rule(cluster: str) -> Object:
@@ -48,14 +51,18 @@ def rule(cluster: str) -> Object:
 
 def test_rest_path_of_another_is_told_and_never_refused() -> None:
     names = SharedNames(
-        Known(rule("branch-a")), lambda _: None, lambda _cluster: True, scopes=Scopes()
+        Listed(rule("branch-a")),
+        NothingServed(),
+        lambda _: None,
+        lambda _cluster: True,
+        scopes=Scopes(),
     )
     with names.taking(rule("branch-b"), None, "w") as taken:
         assert taken == (SharedName(Space.REST_PATH, "prices"),)
 
 
 def test_own_path_is_nobodys_business() -> None:
-    names = SharedNames(Known(rule("branch-a")), lambda _: None, scopes=Scopes())
+    names = SharedNames(Listed(rule("branch-a")), NothingServed(), lambda _: None, scopes=Scopes())
     with names.taking(rule("branch-a"), rule("branch-a"), "w") as taken:
         assert taken == ()
 
@@ -77,7 +84,10 @@ async def test_one_informer_for_each_kind_with_names_is_needed() -> None:
         discovery = Discovery(client)
         discovery.served = ServedApis([], is_complete=True, by_kind=by_kind)
         informers = InformerSet(client, {}, lambda *_: None, {NAME_INDEX: index_keys})
-        holders = NameHolders(informers, discovery)
-        assert list(holders.known()) == []
-        assert len(list(holders.needed())) == 2
-        assert list(holders.known()) == list(holders.needed())
+        names = SharedNames(
+            informers, discovery, lambda _: None, lambda _cluster: True, scopes=Scopes()
+        )
+        assert not informers.stores()
+        with pytest.raises(RetryError):
+            await names.wait_listed(rule("branch-a"))
+        assert len(informers.stores()) == 2

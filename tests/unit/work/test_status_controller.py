@@ -1,4 +1,4 @@
-"""WorkStatusController: what execution told is written beside it, the newest once."""
+"""The controller of statuses: what execution told is written beside it, the newest once."""
 
 import asyncio
 

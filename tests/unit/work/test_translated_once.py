@@ -10,7 +10,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.translate import translate
-from karmada_vc_agent.work import translator
+from karmada_vc_agent.work import manifests
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 
@@ -40,7 +40,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append("identity" if context.names_only else "manifest")
         return translate(manifest, namespaced, context)
 
-    monkeypatch.setattr(translator, "translate", counted)
+    monkeypatch.setattr(manifests, "translate", counted)
     return found
 
 

@@ -51,7 +51,7 @@ class Watching:
             vcs, lambda _: False, self.changed.append, lambda *what: self.met.append(what)
         )
         self.watches = WorkWatches(
-            hub.client("hub"), vcs, lambda *_: None, cluster_wide=cluster_wide, bounds=self.bounds
+            hub.client("hub"), vcs, lambda *_: None, self.bounds, cluster_wide=cluster_wide
         )
 
     def out(self) -> list[str]:
@@ -227,8 +227,8 @@ async def test_who_comes_while_the_watches_run_has_its_works_whole(
         hub.client("hub"),
         vcs,
         lambda _cluster, _old, new: told.append(new["metadata"]["name"] if new else "gone"),
+        bounds,
         cluster_wide=cluster_wide,
-        bounds=bounds,
     )
     task = asyncio.ensure_future(watches.run())
     watches.start("b")
@@ -259,7 +259,7 @@ async def test_raised_bounds_let_in_what_was_out(hub: FakeApiServer, *, cluster_
     vcs = VirtualClusters([objects.virtual_cluster("branch-a", bounds=Bounds(works=1))])
     bounds = WorkBounds(vcs)
     watches = WorkWatches(
-        hub.client("hub"), vcs, lambda *_: None, cluster_wide=cluster_wide, bounds=bounds
+        hub.client("hub"), vcs, lambda *_: None, bounds, cluster_wide=cluster_wide
     )
     task = asyncio.ensure_future(watches.run())
     watches.start("branch-a")

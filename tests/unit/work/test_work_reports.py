@@ -26,9 +26,9 @@ def report_of(reports: WorkReports, work: Object) -> Report:
 def test_conditions_that_are_not_written_yet_are_written_with_the_next() -> None:
     reports, work = scene(objects.config_map())
     applied = work_conditions.applied(1, [])
-    reports.tell(work, [work_conditions.dispatching(suspended=False), applied], [])
+    reports.report(work, [work_conditions.dispatching(suspended=False), applied], [])
     suspended = work_conditions.dispatching(suspended=True)
-    reports.tell(work, [suspended], [])
+    reports.report(work, [suspended], [])
     assert report_of(reports, work).conditions == [suspended, applied]
 
 
@@ -37,16 +37,16 @@ def test_entries_that_are_not_written_yet_are_written_with_the_next() -> None:
     reports, work = scene(*maps)
     entries = [manifest_status(n, each, None, "Healthy") for n, each in enumerate(maps)]
     for entry in entries:
-        reports.tell(work, [], [entry])
+        reports.report(work, [], [entry])
     assert report_of(reports, work).entries == entries
 
 
 def test_what_is_of_another_work_of_that_name_is_not_taken_along() -> None:
     reports, work = scene(objects.config_map())
-    reports.tell(work, [work_conditions.applied(1, [])], [])
+    reports.report(work, [work_conditions.applied(1, [])], [])
     again = {**work, "metadata": {**work["metadata"], "uid": "another"}}
     suspended = work_conditions.dispatching(suspended=True)
-    reports.tell(again, [suspended], [])
+    reports.report(again, [suspended], [])
     assert report_of(reports, again).conditions == [suspended]
 
 
@@ -55,7 +55,7 @@ def test_where_there_is_no_room_the_hub_has_the_health_alone_and_is_told_it_once
     _, work = scene(*maps)
     roomless = WorkReports(lambda _: None, lambda: "", Scopes(), lambda *_: None)
     entries = [manifest_status(n, each, {"x": "y"}, "Healthy") for n, each in enumerate(maps)]
-    roomless.tell(work, [], entries)
+    roomless.report(work, [], entries)
     report = report_of(roomless, work)
     assert report.entries == report.status["manifestStatuses"]
     assert report.entries == [{k: e[k] for k in ("identifier", "health")} for e in entries]
@@ -68,7 +68,7 @@ def test_where_there_is_no_room_the_hub_has_the_health_alone_and_is_told_it_once
     ):
         work = {**work, "status": stored}
         roomless.forget(key_of_work(work))
-        bounds.note(work)
+        bounds.observe(work)
         assert not any("status" in each for each in work["status"]["manifestStatuses"])
-        roomless.tell(work, [], entries)
+        roomless.report(work, [], entries)
         assert (roomless.of(key_of_work(work)) is not None) is is_due

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.work_bounds import WorkBounds
 from karmada_vc_agent.work.work_watches import WorkWatches
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -17,9 +18,9 @@ class Watching:
 
     def __init__(self, hub: FakeApiServer, *, cluster_wide: bool) -> None:
         self.told: list[tuple[str, str]] = []
-        names = ("branch-a", "branch-b")
+        vcs = {name: objects.virtual_cluster(name) for name in ("branch-a", "branch-b")}
         self.watches = WorkWatches(
-            hub.client("hub"), names, self._changed, cluster_wide=cluster_wide
+            hub.client("hub"), vcs, self._changed, WorkBounds(vcs), cluster_wide=cluster_wide
         )
 
     def _changed(self, cluster: str, old: Object | None, new: Object | None) -> None:

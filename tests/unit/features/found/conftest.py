@@ -17,7 +17,7 @@ from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.work.removal import Belongings, Removal
+from karmada_vc_agent.work.removal import Removal
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -77,16 +77,23 @@ class Following:
         self.origins = Origins()
         self.state = AgentState(world.host_client, "agents", "karmada-vc-agent")
         self.records = FoundRecords(self.state, SOURCE)
-        release = world.namespace_writer.release
-        preserve = world.finalizer.preserve
-        has = Belongings(world.clusters, world.works, world.claims, release, preserve, self.state)
+        removal = Removal(
+            world.hub_client,
+            world.host_client,
+            world.clusters,
+            world.works,
+            world.claims,
+            world.namespace_writer,
+            world.finalizer,
+            self.state,
+        )
         self.follower = Follower(
             self.findings,
             self.source,
             self.records,
             self._making,
             FollowerContext(
-                removal=Removal(world.hub_client, world.host_client, has),
+                removal=removal,
                 origins=self.origins,
                 check=self._check,
                 stays_away=self.away.__contains__,

@@ -32,7 +32,7 @@ from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.conditions_of_nodes import node_overlap
-from karmada_vc_agent.work.removal import Belongings, Removal
+from karmada_vc_agent.work.removal import Removal
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World
 
@@ -102,11 +102,17 @@ class Served:
             world.host_client, self.definitions, self.facts.status, self.clock
         )
         state = AgentState(world.host_client, "agents", "karmada-vc-agent")
-        release = world.namespace_writer.release
-        preserve = world.finalizer.preserve
-        has = Belongings(world.clusters, world.works, world.claims, release, preserve, state)
+        removal = Removal(
+            world.hub_client,
+            world.host_client,
+            world.clusters,
+            world.works,
+            world.claims,
+            world.namespace_writer,
+            world.finalizer,
+            state,
+        )
         self.state = state
-        removal = Removal(world.hub_client, world.host_client, has)
         self.drain = Drain(world.host_client, self.definitions, removal)
 
     async def _check(self, vc: VirtualCluster) -> None:

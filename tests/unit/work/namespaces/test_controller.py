@@ -1,4 +1,4 @@
-"""NamespaceController: `default` is made, and what is claimed is put right."""
+"""The controller of namespaces: `default` is made, and what is claimed is put right."""
 
 from typing import Any
 

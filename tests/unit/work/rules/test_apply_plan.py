@@ -123,7 +123,7 @@ def test_retain_gets_the_merged_object_and_its_result_is_planned() -> None:
 def test_an_object_without_the_managed_label_is_foreign() -> None:
     live = _live(_desired())
     live["metadata"]["labels"] = {}
-    assert plan_apply(_desired(), live, _no_retain) == Foreign("")
+    assert plan_apply(_desired(), live, _no_retain) == Foreign()
 
 
 def test_an_object_of_another_virtual_cluster_is_foreign_with_its_owner() -> None:
@@ -131,7 +131,7 @@ def test_an_object_of_another_virtual_cluster_is_foreign_with_its_owner() -> Non
     live["metadata"]["labels"][CLUSTER] = "vc2"
     desired = _desired()
     desired["metadata"]["annotations"]["work.karmada.io/conflict-resolution"] = "overwrite"
-    assert plan_apply(desired, live, _no_retain) == Foreign("vc2")
+    assert plan_apply(desired, live, _no_retain) == Foreign()
 
 
 def test_overwrite_takes_an_object_over() -> None:
@@ -194,7 +194,7 @@ def test_release_takes_every_mark_off() -> None:
 def test_release_leaves_foreign_objects_alone() -> None:
     live = _live(_desired())
     live["metadata"]["labels"][CLUSTER] = "vc2"
-    assert plan_release(_desired(), live, _no_retain) == Foreign("vc2")
+    assert plan_release(_desired(), live, _no_retain) == Foreign()
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_port_the_host_chose_is_kept_while_the_same_one_is_wanted() -> None:
     live = on_host(node_ports.without(wanted, frozenset({30080})), 31111)
     desired = node_ports.keep_assigned(wanted, live)
     assert desired["spec"]["ports"] == [{"port": 80, "nodePort": 31111}]
-    assert node_ports.wanted_of(desired) == {"80/TCP": 30080}
+    assert node_ports.requested_of(desired) == {"80/TCP": 30080}
 
 
 def test_another_wish_is_tried_and_the_old_one_forgotten() -> None:
@@ -60,7 +60,7 @@ def test_another_wish_is_tried_and_the_old_one_forgotten() -> None:
     )
     desired = node_ports.keep_assigned(service({"port": 80, "nodePort": 30090}), live)
     assert desired["spec"]["ports"] == [{"port": 80, "nodePort": 30090}]
-    assert node_ports.wanted_of(desired) == {}
+    assert node_ports.requested_of(desired) == {}
     assert NODE_PORTS_ANNOTATION in annotations_of(desired)  # else the live one would stay
 
 
@@ -68,7 +68,7 @@ def test_second_port_that_is_taken_joins_the_first() -> None:
     wanted = service({"port": 80, "nodePort": 30080}, {"port": 443, "nodePort": 30443})
     live = on_host(node_ports.without(wanted, frozenset({30080})), 31111, 30443)
     desired = node_ports.without(node_ports.keep_assigned(wanted, live), frozenset({30443}))
-    assert node_ports.wanted_of(desired) == {"80/TCP": 30080, "443/TCP": 30443}
+    assert node_ports.requested_of(desired) == {"80/TCP": 30080, "443/TCP": 30443}
 
 
 def test_service_that_never_lost_a_port_is_as_it_was() -> None:
@@ -81,7 +81,7 @@ def test_service_that_never_lost_a_port_is_as_it_was() -> None:
 @pytest.mark.parametrize("odd", ["", "[]", "{", '{"80/TCP": "x"}'])
 def test_odd_notes_count_as_none(odd: str) -> None:
     obj = put(service({"port": 80}), odd, "metadata", "annotations", NODE_PORTS_ANNOTATION)
-    assert node_ports.wanted_of(obj) == {}
+    assert node_ports.requested_of(obj) == {}
     assert node_ports.reassigned(obj) == []
 
 

@@ -61,12 +61,13 @@ def test_delete_needs_the_managed_label_and_the_same_virtual_cluster(
     assert ownership.may_delete(desired, _object(live_labels)) is expected
 
 
-def test_foreign_owner_is_named() -> None:
+def test_object_of_another_virtual_cluster_is_never_replaced() -> None:
     live = _object({CLUSTER: "vc2"})
-    assert ownership.foreign_owner(_object({CLUSTER: "vc1"}), live) == "vc2"
-    assert ownership.foreign_owner(_object(), live) == "vc2"
-    assert ownership.foreign_owner(_object({CLUSTER: "vc2"}), live) is None
-    assert ownership.foreign_owner(_object({CLUSTER: "vc2"}), _object()) is None
+    assert not ownership.may_replace(_object({CLUSTER: "vc1"}, "overwrite"), live)
+    assert not ownership.may_replace(_object({}, "overwrite"), live)
+    assert ownership.may_replace(_object({CLUSTER: "vc2"}, "overwrite"), live)
+    assert ownership.may_replace(_object({CLUSTER: "vc1"}, "overwrite"), live, ("vc2",))
+    assert ownership.may_replace(_object({CLUSTER: "vc2"}, "overwrite"), _object({}))
 
 
 def test_conflict_text_is_that_of_karmada() -> None:

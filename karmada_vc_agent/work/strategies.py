@@ -1,0 +1,219 @@
+"""How the host objects of a manifest are applied and removed, by their sort."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from karmada_vc_agent.kube.errors import InvalidError
+from karmada_vc_agent.kube.for_each import for_each
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.domain import WORK_ANNOTATION
+from karmada_vc_agent.model.objects import GroupKind, Object, annotations_of
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+from karmada_vc_agent.translation.host_wide_names import holds_names
+from karmada_vc_agent.translation.immutable import explain_immutable
+from karmada_vc_agent.translation.notices import node_port_reassigned, shared_name
+from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.translation.translate import Converted, HostObject
+from karmada_vc_agent.work.host_objects import Applied, HostObjects
+from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.rules import node_ports
+from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.shared_names import SharedNames
+from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.target import Strategy, Target
+
+OF_KIND: Mapping[GroupKind, Strategy] = {
+    kinds.NAMESPACE: Strategy.NAMESPACE,
+    kinds.SERVICE: Strategy.SERVICE,
+}
+"""Kinds with a strategy of their own."""
+
+
+def strategy_of(translated: HostObject | Converted) -> Strategy:
+    """Return the strategy for the result of a translation."""
+    if isinstance(translated, Converted):
+        return Strategy.BINDINGS
+    if translated.is_shared:
+        return Strategy.SHARED
+    return OF_KIND.get(translated.host_key.gvk.group_kind, Strategy.OBJECT)
+
+
+class Strategies:
+    """Applies and removes targets.
+
+    lost_node: returns the name of a node that the virtual cluster selects but an older one owns.
+    """
+
+    def __init__(
+        self,
+        host_objects: HostObjects,
+        shared_objects: SharedObjects,
+        namespaces: NamespaceWriter,
+        shared_names: SharedNames,
+        lost_node: Callable[[str], str | None],
+    ) -> None:
+        self._host_objects = host_objects
+        self._shared_objects = shared_objects
+        self._namespaces = namespaces
+        self._names = shared_names
+        self._lost_node = lost_node
+
+    async def apply(self, target: Target) -> Applied | Foreign | None:
+        """Align the host; None if the manifest counts as applied without an object.
+
+        Raises RefusedError, RetryError, RecreationError, InterpretationError, KubeError.
+        """
+        match target.strategy:
+            case Strategy.BINDINGS:
+                return await self._apply_bindings(target)
+            case Strategy.NAMESPACE:
+                check = target.check_of(target.object)
+                name = _namespace(target)
+                return await self._namespaces.apply(target.vc, name, target.object.obj, check)
+            case Strategy.SHARED:
+                await self._meet_preconditions(target)
+                return await self._shared_objects.apply(
+                    target.resource,
+                    target.object.obj,
+                    target.vc.name,
+                    target.work,
+                    target.check_of(target.object),
+                    target.as_user(target.object),
+                )
+            case Strategy.SERVICE:
+                await self._meet_preconditions(target)
+                return await self._apply_service(target)
+            case Strategy.OBJECT:
+                await self._meet_preconditions(target)
+                return await self._apply_object(target)
+
+    def cached(self, target: Target) -> Object | None:
+        """Return the live object if an informer has it and it belongs to this Work; no request.
+
+        RoleBindings of a ClusterRoleBinding have no status to read: the manifest is in their place.
+        A shared object names no Work.
+        """
+        if target.strategy is Strategy.BINDINGS:
+            return target.manifest
+        key = target.object.host_key
+        if target.strategy is Strategy.SHARED:
+            return self._shared_objects.cached(target.resource, key.name)
+        live = self._host_objects.cached(target.resource, key.namespace, key.name)
+        return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
+
+    async def remove(self, target: Target, *, preserve: bool) -> None:
+        """Delete what `apply` created, or release it if `preserve`.
+
+        The last owner deletes a shared object. Raises RetryError, InterpretationError, KubeError.
+        """
+        match target.strategy:
+            case Strategy.NAMESPACE:
+                await self._namespaces.release(target.vc, _namespace(target), preserve=preserve)
+            case Strategy.SHARED:
+                name = target.object.host_key.name
+                await self._shared_objects.leave(
+                    target.resource, name, target.vc.name, target.work, preserve=preserve
+                )
+            case _:
+                if any(holds_names(each.host_key.gvk) for each in target.objects):
+                    self._names.forget_work(target.work)
+                remove = self._host_objects.release if preserve else self._host_objects.remove
+
+                async def remove_one(each: HostObject) -> None:
+                    await remove(target.resource, each.obj, target.as_user(each))
+
+                await for_each(target.objects, remove_one)
+
+    async def _meet_preconditions(self, target: Target) -> None:
+        """Claim the namespace of an object; refuse a new one while an older cluster owns a node.
+
+        Raises RefusedError, RetryError while the namespace terminates, KubeError.
+        """
+        vc, translated = target.vc, target.object
+        if target.resource.namespaced:
+            namespace = VirtualNamespace(translated.virtual_key.namespace)
+            await self._namespaces.claim_with_share(vc, namespace)
+        node = self._lost_node(vc.name)
+        if node is None:
+            return
+        key = translated.host_key
+        if await self._host_objects.live(target.resource, key.namespace, key.name) is None:
+            detail = f'node "{node}" also belongs to another virtual cluster'
+            raise RefusedError(Code.NODE_OVERLAP, "", detail)
+
+    async def _apply_object(self, target: Target) -> Applied | Foreign:
+        """Write an object; report names that another virtual cluster uses, too."""
+        key, desired = target.object.host_key, target.object.obj
+        if not holds_names(key.gvk):
+            return await self._write(target)
+        await self._names.wait_listed(desired)
+        live = await self._host_objects.get(target.resource, key.namespace, key.name)
+        with self._names.taking(desired, live, target.work) as taken:
+            result = await self._write(target)
+        if isinstance(result, Foreign):
+            return result
+        return replace(result, notices=tuple(map(shared_name, taken)))
+
+    async def _write(self, target: Target) -> Applied | Foreign:
+        """Write an object; refuse one that cannot follow its group to other nodes."""
+        key = target.object.host_key
+        try:
+            return await self._write_one(target, target.object, target.object.obj)
+        except InvalidError as error:
+            live = await self._host_objects.live(target.resource, key.namespace, key.name)
+            refusal = explain_immutable(str(error), key.gvk, live, target.vc.required_selector)
+            if refusal is None:
+                raise
+            raise RefusedError(refusal.code, refusal.path, refusal.detail) from error
+
+    async def _apply_service(self, target: Target) -> Applied | Foreign:
+        """Write a Service; the host reassigns node ports that are taken (rewriting-rules 4.3).
+
+        Reports the node ports that the host chose in place of fixed ones.
+        """
+        key = target.object.host_key
+        live = await self._host_objects.get(target.resource, key.namespace, key.name)
+        desired = node_ports.keep_assigned(target.object.obj, live)
+        try:
+            result = await self._write_one(target, target.object, desired)
+        except InvalidError as error:
+            taken = node_ports.taken_ports(str(error))
+            if not taken:
+                raise
+            desired = node_ports.without(desired, taken)
+            result = await self._write_one(target, target.object, desired)
+        if isinstance(result, Foreign):
+            return result
+        reassigned = node_ports.reassigned(result.live)
+        return replace(result, notices=tuple(node_port_reassigned(*ports) for ports in reassigned))
+
+    async def _apply_bindings(self, target: Target) -> Applied | Foreign:
+        """Write a RoleBinding in each claimed namespace; the reported object is the manifest."""
+        results = await for_each(target.objects, partial(self._apply_binding, target))
+        for result in results:
+            if isinstance(result, Foreign):
+                return result
+        applied = [result for result in results if isinstance(result, Applied)]
+        return Applied(
+            target.manifest,
+            was_written=any(result.was_written for result in applied),
+            was_recreated=any(result.was_recreated for result in applied),
+            taken_from=max((result.taken_from for result in applied), default=""),
+        )
+
+    async def _apply_binding(self, target: Target, each: HostObject) -> Applied | Foreign | None:
+        """Write one RoleBinding while its namespace is claimed; None where it no longer is."""
+        namespace = HostNamespace(each.host_key.namespace)
+        async with self._namespaces.equipped(target.vc, namespace) as is_claimed:
+            return await self._write_one(target, each, each.obj) if is_claimed else None
+
+    async def _write_one(
+        self, target: Target, translated: HostObject, desired: Object
+    ) -> Applied | Foreign:
+        check, as_user = target.check_of(translated), target.as_user(translated)
+        return await self._host_objects.apply(target.resource, desired, check, as_user)
+
+
+def _namespace(target: Target) -> VirtualNamespace:
+    return VirtualNamespace(target.object.virtual_key.name)
