@@ -158,7 +158,7 @@ class MetricsCollector:
 
 
 class StatusMeter:
-    """A StatusInstrument (cluster/status.py)."""
+    """Counts the syncs of ClusterStatusController."""
 
     def __init__(self, metrics: Metrics, collector: MetricsCollector) -> None:
         self._metrics = metrics
