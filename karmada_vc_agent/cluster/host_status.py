@@ -1,4 +1,4 @@
-"""What a Cluster's status says of the host: nodes, pods, APIs, and conditions (contract 4)."""
+"""Observes the host for the status of Clusters: nodes, pods, APIs (contract 4)."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ class HostStatus:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the host went back in time and is not yet read again."""
+        """Return True if the host went back in time and is not yet read again."""
         return self.client.history.is_in_doubt
 
     async def observe(
@@ -113,16 +113,16 @@ class HostStatus:
     def _pending(self, vc: VirtualCluster) -> list[Pod]:
         """Return unscheduled pods of the claimed namespaces, or that select these nodes."""
         pods = self.pods
-        found: dict[tuple[str, str], Pod] = {}
+        pending: dict[tuple[str, str], Pod] = {}
         for namespace in self.claims.of(vc.name).values():
             for pod in pods.by_index(PENDING_BY_NAMESPACE, namespace):
-                found[pod.metadata.namespace, pod.metadata.name] = pod
+                pending[pod.metadata.namespace, pod.metadata.name] = pod
         required = vc.required_selector.items()
         key, value = next(iter(required))
         for pod in pods.by_index(PENDING_BY_SELECTOR, f"{key}={value}"):
             if required <= pod.spec.node_selector.items():
-                found[pod.metadata.namespace, pod.metadata.name] = pod
-        return list(found.values())
+                pending[pod.metadata.namespace, pod.metadata.name] = pod
+        return list(pending.values())
 
     async def _kubernetes_version(self) -> str:
         version, read_at = self._version
@@ -137,9 +137,9 @@ class HostStatus:
     def _api_enablements(self, served: ServedApis, vc: VirtualCluster) -> list[Object]:
         """Return the list for one virtual cluster; those with the same kinds share one."""
         kinds = (vc.allowed_kinds, vc.denied_kinds)
-        found = self._enablements.get(kinds)
-        enablements = found[1] if found else []
-        if found is None or found[0] is not served:
+        cached = self._enablements.get(kinds)
+        enablements = cached[1] if cached else []
+        if cached is None or cached[0] is not served:
 
             def is_hidden(gvk: GroupVersionKind) -> bool:
                 resource = served.by_kind.get(gvk)

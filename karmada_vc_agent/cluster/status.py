@@ -96,7 +96,7 @@ class ClusterStatusController:
         self._observations: dict[str, Observation] = self.scopes.keep()
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Sync the status of one Cluster; ends when the Cluster is gone."""
+        """Sync the status of one Cluster; ends when the Cluster is deleted."""
         vc, cluster = self.virtual_clusters.get(name), self.clusters.ours(name)
         if vc is None or cluster is None:
             if vc is None or self.clusters.is_listed(name):
@@ -206,10 +206,10 @@ def _with_nodes(
 ) -> Condition:
     """Return Ready; of a Cluster that is being deleted without its nodes.
 
-    While it is not Ready the hub takes its Works away, before their objects are (contract 1.9).
+    While it is not Ready the hub removes its Works, before their objects are (contract 1.9).
     """
-    is_going = bool(cluster["metadata"].get("deletionTimestamp"))
-    return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_going)
+    is_deleting = bool(cluster["metadata"].get("deletionTimestamp"))
+    return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_deleting)
 
 
 def _leaving(message: str) -> Condition:
@@ -222,4 +222,4 @@ _IN_DOUBT = READY.false(
     "the API server of the cluster went back in time, as after a restore from a backup; "
     "the agent is listing everything again",
 )
-"""Damped like an outage: until then the known state of the host may be outdated."""
+"""Damped like an outage: until then the cached state of the host may be outdated."""
