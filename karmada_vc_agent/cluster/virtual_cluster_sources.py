@@ -69,6 +69,10 @@ class VirtualClusterSource:
         """Return True if this source defines a virtual cluster of a name, served or not."""
         return cluster in self._defined
 
+    def get(self, cluster: str) -> VirtualCluster | None:
+        """Return the virtual cluster of a name, served or not."""
+        return self._defined.get(cluster)
+
     def defined(self) -> Iterable[VirtualCluster]:
         """Return the virtual clusters of this source."""
         return self._defined.values()

@@ -1,4 +1,4 @@
-"""How settings are declared: help text, unit, range.
+"""Declarations of settings: help text, unit, range.
 
 A setting is a field of a msgspec struct, annotated with these; the command line, the checks and
 docs/settings.md are made from them. A type that files write in a way of its own, as `40s`, has

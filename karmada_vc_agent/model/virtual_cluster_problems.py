@@ -104,7 +104,7 @@ def _node_name_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
 
 
 def is_dns_name(name: str) -> bool:
-    """Whether a text is a name of nodes, ServiceAccounts and the like (RFC 1123 subdomain)."""
+    """Return True for a name of nodes, ServiceAccounts and the like (RFC 1123 subdomain)."""
     parts = name.split(".")
     return len(name) <= _DNS_NAME_MAX_LENGTH and all(_DNS_PART.fullmatch(part) for part in parts)
 
@@ -169,8 +169,8 @@ def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
 
 def _limit_problems(limit: Mapping[str, Any], where: str) -> Iterator[tuple[str, str | None]]:
     if limit.get("type") not in _LIMIT_TYPES:
-        found = f'is "{limit["type"]}"' if limit.get("type") else "is not set"
-        yield f"{where}.type", f"{found}, must be {either(_LIMIT_TYPES)}"
+        given = f'is "{limit["type"]}"' if limit.get("type") else "is not set"
+        yield f"{where}.type", f"{given}, must be {either(_LIMIT_TYPES)}"
     for key, amounts in limit.items():
         if key == "type":
             continue

@@ -158,7 +158,7 @@ class MetricsCollector:
 
 
 class StatusMeter:
-    """Counts the syncs of ClusterStatusController."""
+    """A StatusInstrument (cluster/status.py)."""
 
     def __init__(self, metrics: Metrics, collector: MetricsCollector) -> None:
         self._metrics = metrics
