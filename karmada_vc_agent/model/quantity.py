@@ -84,10 +84,6 @@ class Quantity:
         """Add exactly; the format is that of the first addend that is not zero."""
         return Quantity(self.nano + other.nano, self.notation if self.nano else other.notation)
 
-    def __sub__(self, other: "Quantity") -> "Quantity":
-        """Subtract exactly; the format is that of the first operand that is not zero."""
-        return Quantity(self.nano - other.nano, self.notation if self.nano else other.notation)
-
     def __str__(self) -> str:
         """Return the canonical text: no fraction, the largest suffix without loss."""
         if self.nano == 0:
