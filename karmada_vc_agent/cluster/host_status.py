@@ -62,15 +62,6 @@ class HostStatus:
         init=False, default_factory=lambda: LRUCache(ENABLEMENTS_KEPT)
     )
 
-    async def healthz(self) -> int | None:
-        """Return the HTTP status of the host's health endpoint, None where it does not answer."""
-        return await self.probe.status()
-
-    @property
-    def is_in_doubt(self) -> bool:
-        """Return True if the host went back in time and is not yet read again."""
-        return self.client.history.is_in_doubt
-
     async def observe(
         self, vc: VirtualCluster, cluster: Object, judged: Sequence[Condition]
     ) -> tuple[Object, list[Condition]]:

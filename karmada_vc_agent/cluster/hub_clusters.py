@@ -145,23 +145,22 @@ class HubClusters:
 
     def is_ours(self, cluster: Object | None) -> bool:
         """Return True for a Cluster of this host, and of no other agent of it."""
-        if cluster is None or dig(cluster, "spec", "id") != self.id_of(cluster["metadata"]["name"]):
-            return False
-        return self._other_agent(cluster) is None
+        return self._is_of_this_host(cluster) and self._other_agent(cluster) is None
 
     def other_agent(self, name: str) -> str | None:
         """Return the other agent of this host that serves a virtual cluster, if one does."""
-        return self._other_agent(self._of_this_host(name))
+        cluster = self.store.get("", name)
+        is_listed = name in self._names and self._is_of_this_host(cluster)
+        return self._other_agent(cluster) if is_listed else None
 
     def _other_agent(self, cluster: Object | None) -> str | None:
         agent = agent_of(cluster) if self.agent else ""
         return agent if agent and agent != self.agent else None
 
-    def _of_this_host(self, name: str) -> Object | None:
-        cluster = self.store.get("", name)
-        if cluster is None or name not in self._names:
-            return None
-        return cluster if dig(cluster, "spec", "id") == self.id_of(name) else None
+    def _is_of_this_host(self, cluster: Object | None) -> bool:
+        if cluster is None:
+            return False
+        return bool(dig(cluster, "spec", "id") == self.id_of(cluster["metadata"]["name"]))
 
     def conflicting_cluster(self, name: str) -> Object | None:
         """Return a foreign Cluster that has our name or our id."""
@@ -195,7 +194,7 @@ class HubClusters:
         if new is None or not new["metadata"].get("deletionTimestamp"):
             return
         name = new["metadata"]["name"]
-        if name in self._names and dig(new, "spec", "id") == self.id_of(name):
+        if name in self._names and self._is_of_this_host(new):
             self._marked[name] = uid_of(new)
 
     def preserves(self, name: str) -> bool:

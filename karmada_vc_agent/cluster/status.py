@@ -110,13 +110,15 @@ class ClusterStatusController:
         live = cluster.get("status") or {}
         started = self.clock.monotonic()
         if reason := self.why_terminating(name):
-            leaving = _leaving(reason)
+            # At once, so that Karmada strips the finalizers (contract 1.9).
+            leaving = READY.false("ClusterLeaving", reason)
             status = rules.with_conditions(live, [leaving], self.clock.now())
             await self._report(cluster, status, leaving)
             self._count(name, started, status, None)
             return Requeue(self.frequency_s)
-        http_status = await self.host.healthz()
-        observed = _IN_DOUBT if self.host.is_in_doubt else observed_ready(http_status)
+        http_status = await self.host.probe.status()
+        is_in_doubt = self.host.client.history.is_in_doubt
+        observed = _IN_DOUBT if is_in_doubt else observed_ready(http_status)
         host = self._damped(name, observed)
         is_up = host["status"] == "True"
         self.judgements.judge(name, host)
@@ -210,11 +212,6 @@ def _with_nodes(
     """
     is_deleting = bool(cluster["metadata"].get("deletionTimestamp"))
     return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_deleting)
-
-
-def _leaving(message: str) -> Condition:
-    """Return what is written immediately, so that Karmada strips the finalizers (contract 1.9)."""
-    return READY.false("ClusterLeaving", message)
 
 
 _IN_DOUBT = READY.false(
