@@ -5,14 +5,14 @@ import copy
 import pytest
 
 from karmada_vc_agent.cluster.rules import cluster_report as cluster_status
-from karmada_vc_agent.cluster.rules import readiness
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.readiness import observed_ready
 from karmada_vc_agent.model.core import Meta, Node, NodeStatus, Pod, PodSpec
 from karmada_vc_agent.model.core import StatusCondition as NodeCondition
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z"
-READY = readiness.observed_ready(200)
+READY = observed_ready(200)
 COMPLETE = cluster_status.complete_api_enablements(3, is_partial=False)
 
 
@@ -174,7 +174,7 @@ def test_empty_summaries_are_reported() -> None:
 def test_setting_conditions_alone_leaves_the_rest() -> None:
     once = _composed(None, THEN)
     before = copy.deepcopy(once)
-    offline = readiness.observed_ready(None)
+    offline = observed_ready(None)
     status = cluster_status.with_conditions(once, [offline], NOW)
     assert status["conditions"][1] == {**offline, "lastTransitionTime": NOW}
     assert {**status, "conditions": once["conditions"]} == once
