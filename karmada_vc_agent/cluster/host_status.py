@@ -57,7 +57,7 @@ class HostStatus:
     with_models: bool = True
     discovery_max_age_s: float = 0.0
     is_reached: bool = False
-    _version: tuple[str, float] = ("", float("-inf"))
+    _version: tuple[str, float] = field(init=False, default=("", float("-inf")))
     _enablements: LRUCache[_Kinds, tuple[ServedApis, list[Object]]] = field(
         init=False, default_factory=lambda: LRUCache(ENABLEMENTS_KEPT)
     )
