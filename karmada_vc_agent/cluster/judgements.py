@@ -46,7 +46,7 @@ class Judgements:
 
 
 class HubContact:
-    """When the hub last accepted Lease and status of each Cluster, and its last error.
+    """The times at which the hub last accepted Lease and status of each Cluster.
 
     An answer is not enough: with an expired certificate every request is answered by 401, while
     open watches live on.

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 PLUGIN = "NodeRestriction"
 API_SERVERS = ("/api/v1/namespaces/kube-system/pods", {"labelSelector": "component=kube-apiserver"})
-"""Where kubeadm and similar tools run them; elsewhere their flags are unknown."""
+"""As kubeadm and similar tools run them; the flags of others are unknown."""
 LOOK_S = 600.0
 _KUBEEDGE = "kubeedge"
 _ENABLE, _DISABLE = "--enable-admission-plugins", "--disable-admission-plugins"

@@ -51,7 +51,7 @@ class StatusCondition(Struct, rename="camel", gc=False):
 
 
 class _NodeInfo(Struct, rename="camel", gc=False, frozen=True):
-    """What a kubelet reports of itself."""
+    """The report of a kubelet on itself."""
 
     kubelet_version: str = ""
 

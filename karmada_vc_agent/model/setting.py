@@ -20,7 +20,7 @@ class Written(Protocol):
     """A type with a notation of its own in settings files."""
 
     expected: ClassVar[str]
-    """What a value must be, for messages: `a duration such as 40s or 2m`."""
+    """The required form of a value, for messages: `a duration such as 40s or 2m`."""
 
     @classmethod
     def read(cls, given: Any) -> Self:
