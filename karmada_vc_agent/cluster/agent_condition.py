@@ -1,4 +1,4 @@
-"""What the agent itself needs of the hub, and whether it has it."""
+"""Conditions of what the agent itself needs of the hub."""
 
 from karmada_vc_agent.kube.signal import Signal
 

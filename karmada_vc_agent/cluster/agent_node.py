@@ -22,8 +22,8 @@ async def check_apart_from_tenants(
     """
     if not node:
         return
-    found = await host.get("/api/v1/nodes", {"fieldSelector": f"{NAME_FIELD}={node}"})
-    for live in found.get("items") or ():
+    listed = await host.get("/api/v1/nodes", {"fieldSelector": f"{NAME_FIELD}={node}"})
+    for live in listed.get("items") or ():
         if live["metadata"]["name"] != node:
             continue
         labels = labels_of(live)

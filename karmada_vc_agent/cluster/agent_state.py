@@ -1,4 +1,4 @@
-"""What the agent must remember across restarts: a ConfigMap on the host.
+"""State of the agent across restarts: a ConfigMap on the host.
 
 For each virtual cluster: the UID of the Cluster it registered and the settings it used. A Cluster
 that was deleted on the hub, and finalised here, is not registered again while these settings stay
@@ -97,18 +97,18 @@ class AgentState:
         return epoch
 
     async def _patch(self, values: Mapping[str, str | None]) -> None:
-        """Write values; all others, too, where somebody deleted the ConfigMap. Raises KubeError."""
+        """Write values; all others, too, where the ConfigMap was deleted. Raises KubeError."""
         try:
             await self._client.merge_patch(self._path, {"data": values})
         except NotFoundError:
             extra = {"config_map": f"{self._namespace}/{self._name}"}
-            _log.warning("Writing the agent's state anew: somebody deleted it", extra=extra)
+            _log.warning("Writing the agent's state again: its ConfigMap was deleted", extra=extra)
             await self.ensure_namespace()
             await self._create()
             await self._client.merge_patch(self._path, {"data": {**self._values, **values}})
 
     async def _read(self) -> Mapping[str, Any]:
-        """Return what is stored on the host, anew if somebody deleted it. Raises KubeError."""
+        """Return what is stored on the host, written again if deleted. Raises KubeError."""
         try:
             return (await self._client.get(self._path)).get("data") or {}
         except NotFoundError:
@@ -117,13 +117,13 @@ class AgentState:
 
     async def check_template(self, template: str) -> None:
         """Record the namespace template at its first use. Raises StateError if it changed."""
-        known = self._values.get(_TEMPLATE_KEY)
-        if known is None:
+        recorded = self._values.get(_TEMPLATE_KEY)
+        if recorded is None:
             await self.write(_TEMPLATE_KEY, template)
-        elif known != template:
+        elif recorded != template:
             raise StateError(
                 f'TemplateChanged: namespaceTemplate is "{template}", but namespaces were '
-                f'created with "{known}"; set it back (ConfigMap {self._namespace}/{self._name})'
+                f'created with "{recorded}"; set it back (ConfigMap {self._namespace}/{self._name})'
             )
 
     def clusters(self) -> dict[str, ClusterRecord]:
@@ -159,8 +159,8 @@ class AgentState:
 
         Reads the state first: `leave`, which deletes Clusters, records before that it left.
         """
-        if (known := self.cluster(name)) and known.was_deleted and known.uid == uid:
-            return known
+        if (recorded := self.cluster(name)) and recorded.was_deleted and recorded.uid == uid:
+            return recorded
         noted = _record((await self._read()).get(_CLUSTER_PREFIX + name) or "")
         has_left = noted is not None and noted.has_left
         record = ClusterRecord(uid, settings, has_left, was_deleted=True)

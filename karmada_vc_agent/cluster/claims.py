@@ -1,4 +1,4 @@
-"""Which virtual cluster and virtual namespace a host namespace is claimed for.
+"""The virtual cluster and virtual namespace that a host namespace is claimed for.
 
 The claim labels on the host namespaces are the source of truth (rewriting-rules 1.2); names are
 never parsed. So is the phase of a claim (ADR 59).
@@ -71,23 +71,23 @@ def unclaim(live: Object) -> Object:
     """Return the merge patch that removes everything that we and Karmada set on a namespace."""
     has_our_level = has_our_pod_security(live)
 
-    def goes(key: str) -> bool:
+    def is_removed(key: str) -> bool:
         is_level = key == POD_SECURITY_LABEL and has_our_level
         is_selector = key == NODE_SELECTOR_ANNOTATION
         return is_ours(key) or karmada.is_karmada_key(key) or is_selector or is_level
 
     return {
         "metadata": {
-            "labels": {key: None for key in labels_of(live) if goes(key)},
-            "annotations": {key: None for key in annotations_of(live) if goes(key)},
+            "labels": {key: None for key in labels_of(live) if is_removed(key)},
+            "annotations": {key: None for key in annotations_of(live) if is_removed(key)},
         }
     }
 
 
 def claims_in(old: Object | None, new: Object | None) -> list[Claim]:
     """Return the claims on a host namespace before and after a change, each once."""
-    found = (claim_of(obj) for obj in (old, new) if obj is not None)
-    return list(dict.fromkeys(claim for claim in found if claim is not None))
+    claims = (claim_of(obj) for obj in (old, new) if obj is not None)
+    return list(dict.fromkeys(claim for claim in claims if claim is not None))
 
 
 class Claims:
@@ -113,7 +113,7 @@ class Claims:
         return list(self._by_cluster)
 
     def is_empty(self) -> bool:
-        """Whether there is no claim at all, including virtual clusters not in the settings."""
+        """Return True if there is no claim, including virtual clusters not in the settings."""
         return not self._by_cluster
 
     def phase(self, host_namespace: str) -> Phase:
@@ -141,11 +141,11 @@ class Claims:
         return claim
 
     def may_speak_for(self, obj: Object, cluster: str) -> bool:
-        """Whether the marks of an object count that names a virtual cluster as its own.
+        """Return True if the marks of an object count that names a virtual cluster as its own.
 
-        They do in that one's namespaces only: whoever may write elsewhere is not to keep a
-        neighbour busy. A namespace that is gone may have been one; what lies in none is written
-        by administrators.
+        They do in that one's namespaces only: a tenant that may write elsewhere is not to keep a
+        neighbour busy. A deleted namespace may have been one; what is in none is written by
+        administrators.
         """
         if gvk_of(obj) == NAMESPACE:
             claim = self._own(obj)
@@ -157,7 +157,7 @@ class Claims:
         return claim is not None and claim.cluster == cluster
 
     def is_claimed_twice(self, cluster: str, namespace: VirtualNamespace) -> bool:
-        """Whether two host namespaces have the claim for a virtual one."""
+        """Return True if two host namespaces have the claim for a virtual one."""
         return len(self._duplicates.get((cluster, namespace), ())) > 1
 
     def _changed(self, old: Object | None, new: Object | None) -> None:

@@ -10,7 +10,7 @@ from karmada_vc_agent.model.timestamps import timestamp
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What time it is: monotonic seconds, and the time as Kubernetes writes it."""
+    """Monotonic seconds, and the time as Kubernetes writes it."""
 
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], str] = lambda: timestamp(datetime.now(UTC))

@@ -36,7 +36,7 @@ def hold_of(namespace: Object | None) -> str | None:
 
 
 class HeldNamespaces:
-    """Tells which of the claimed namespaces are held.
+    """The claimed namespaces that are held.
 
     changed: a virtual cluster, its namespace, and the reason; None = held no more.
     """
@@ -48,11 +48,11 @@ class HeldNamespaces:
 
     def refusal(self, path: str) -> HeldError | None:
         """Return the error of a write to a path of the host in a held namespace, else None."""
-        found = _PLACE.search(path)
-        if found is None or self._claims.on(found[1]) is None:
+        match = _PLACE.search(path)
+        if match is None or self._claims.on(match[1]) is None:
             return None
-        reason = hold_of(self._claims.store.get("", found[1]))
-        return None if reason is None else HeldError(found[1], reason)
+        reason = hold_of(self._claims.store.get("", match[1]))
+        return None if reason is None else HeldError(match[1], reason)
 
     def of(self, cluster: str) -> list[str]:
         """Return the held namespaces of a virtual cluster by their virtual names, and why."""

@@ -12,13 +12,13 @@ ADDRESS_INDEX = "address"
 def addresses_of(node: Node) -> Iterator[str]:
     """Return the addresses of a node; an index of their store."""
     for each in node.status.addresses:
-        found = plain_address(each.address)
-        if found is not None:
-            yield str(found)
+        address = plain_address(each.address)
+        if address is not None:
+            yield str(address)
 
 
 class HostAddresses:
-    """Which addresses belong to machines other than the virtual cluster's own.
+    """Addresses of machines other than the virtual cluster's own.
 
     A node reports its addresses itself, whatever they are. So one that several report belongs to
     the first of them, as long as that one reports it; to none of those of the first list.
@@ -34,23 +34,23 @@ class HostAddresses:
         owner_of: Callable[[str], str | None],
     ) -> None:
         self._nodes = nodes
-        found = (plain_address(each) for each in api_servers if each)
-        self._api_servers = frozenset(str(each) for each in found if each is not None)
+        addresses = (plain_address(each) for each in api_servers if each)
+        self._api_servers = frozenset(str(each) for each in addresses if each is not None)
         self._owner_of = owner_of
         self._first: dict[str, str] = {}
         """Address -> the node that was alone with it."""
         nodes.add_handler(self._note)
 
     def is_foreign(self, address: str, cluster: str) -> bool:
-        """Whether an address belongs to the API server, or to a node of others."""
-        found = plain_address(address)
-        if found is None:
+        """Return True for an address of the API server, or of a node of others."""
+        plain = plain_address(address)
+        if plain is None:
             return False
-        if str(found) in self._api_servers:
+        if str(plain) in self._api_servers:
             return True
-        if self._owner_of(self._first.get(str(found), "")) == cluster:
+        if self._owner_of(self._first.get(str(plain), "")) == cluster:
             return False
-        nodes = self._nodes.by_index(ADDRESS_INDEX, str(found))
+        nodes = self._nodes.by_index(ADDRESS_INDEX, str(plain))
         return any(self._owner_of(node.metadata.name) != cluster for node in nodes)
 
     def _note(self, old: Node | None, new: Node | None) -> None:

@@ -1,4 +1,4 @@
-"""By what the pods of the host are found: their nodes, and where those wait that have none."""
+"""Indexes of the pods of the host: their nodes, and where those wait that have none."""
 
 from collections.abc import Callable, Iterable
 

@@ -1,8 +1,8 @@
-"""What a Cluster's status says of the host: nodes, pods, APIs, and conditions (contract 4)."""
+"""Observes the host for the status of Clusters: nodes, pods, APIs (contract 4)."""
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cachetools import LRUCache
 
@@ -35,9 +35,9 @@ ENABLEMENTS_KEPT = 64
 _Kinds = tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HostView:
-    """What is known of the host.
+@dataclass(kw_only=True)
+class HostStatus:
+    """Reads the host for the status of one virtual cluster after another.
 
     conditions: return those of a virtual cluster, by the live status of its Cluster.
     with_resources, with_models: whether sums, and modelings, are reported. discovery_max_age_s: how
@@ -52,100 +52,85 @@ class HostView:
     claims: Claims
     cluster_scoped_kinds: ClusterScopedKinds
     conditions: Callable[[VirtualCluster, Object], Sequence[Condition]]
+    clock: Callable[[], float] = time.monotonic
     with_resources: bool = True
     with_models: bool = True
     discovery_max_age_s: float = 0.0
     is_reached: bool = False
-
-
-class HostStatus:
-    """Reads the host for the status of one virtual cluster after another."""
-
-    def __init__(self, view: HostView, clock: Callable[[], float] = time.monotonic) -> None:
-        self._view = view
-        self._clock = clock
-        self._version = ("", float("-inf"))
-        self._enablements: LRUCache[_Kinds, tuple[ServedApis, list[Object]]] = LRUCache(
-            ENABLEMENTS_KEPT
-        )
-
-    async def healthz(self) -> int | None:
-        """Return the HTTP status of the host's health endpoint, None where it does not answer."""
-        return await self._view.probe.status()
-
-    @property
-    def is_in_doubt(self) -> bool:
-        """Whether the host went back in time and is not yet read again."""
-        return self._view.client.history.is_in_doubt
+    _version: tuple[str, float] = field(init=False, default=("", float("-inf")))
+    _enablements: LRUCache[_Kinds, tuple[ServedApis, list[Object]]] = field(
+        init=False, default_factory=lambda: LRUCache(ENABLEMENTS_KEPT)
+    )
 
     async def observe(
         self, vc: VirtualCluster, cluster: Object, judged: Sequence[Condition]
-    ) -> rules.ObservedStatus:
-        """Return what there is to report of a virtual cluster.
+    ) -> tuple[Object, list[Condition]]:
+        """Return the fields and conditions to report of a virtual cluster; None = no such field.
 
         judged: its conditions that are damped, of which Ready is the first.
         """
         is_partial = False
         try:
-            served = await self._view.discovery.refresh(self._view.discovery_max_age_s)
+            served = await self.discovery.refresh(self.discovery_max_age_s)
         except KubeError:
-            served, is_partial = self._view.discovery.served, True
+            served, is_partial = self.discovery.served, True
         enablements = self._api_enablements(served, vc)
         is_partial = is_partial or not served.is_complete
-        nodes = self._view.membership.nodes_of(vc.name)
-        summary = None
-        if self._view.with_resources:
-            models = (
-                (dig(cluster, "spec", "resourceModels") or []) if self._view.with_models else []
-            )
-            on_nodes = [
-                pod
-                for node in nodes
-                for pod in self._view.pods.by_index(PODS_BY_NODE, node.metadata.name)
-            ]
-            summary = rules.resource_summary(nodes, on_nodes, self._pending(vc), models, vc.quota)
-        return rules.ObservedStatus(
-            kubernetes_version=await self._kubernetes_version(),
-            api_enablements=enablements,
-            node_summary=rules.node_summary(nodes) if self._view.with_resources else None,
-            resource_summary=summary,
-            conditions=[
-                rules.complete_api_enablements(len(enablements), is_partial=is_partial),
-                *judged,
-                *self._view.conditions(vc, cluster.get("status") or {}),
-            ],
-        )
+        fields: Object = {"apiEnablements": enablements or None}
+        fields |= self._resources(vc, cluster)
+        fields["kubernetesVersion"] = await self._kubernetes_version() or None
+        return fields, [
+            rules.complete_api_enablements(len(enablements), is_partial=is_partial),
+            *judged,
+            *self.conditions(vc, cluster.get("status") or {}),
+        ]
+
+    def _resources(self, vc: VirtualCluster, cluster: Object) -> Object:
+        """Return the summaries of nodes and resources, by field; None = not reported."""
+        if not self.with_resources:
+            return {"nodeSummary": None, "resourceSummary": None}
+        nodes = self.membership.nodes_of(vc.name)
+        models = (dig(cluster, "spec", "resourceModels") or []) if self.with_models else []
+        on_nodes = [
+            pod for node in nodes for pod in self.pods.by_index(PODS_BY_NODE, node.metadata.name)
+        ]
+        return {
+            "nodeSummary": rules.node_summary(nodes),
+            "resourceSummary": rules.resource_summary(
+                nodes, on_nodes, self._pending(vc), models, vc.quota
+            ),
+        }
 
     def _pending(self, vc: VirtualCluster) -> list[Pod]:
         """Return unscheduled pods of the claimed namespaces, or that select these nodes."""
-        pods = self._view.pods
-        found: dict[tuple[str, str], Pod] = {}
-        for namespace in self._view.claims.of(vc.name).values():
+        pods = self.pods
+        pending: dict[tuple[str, str], Pod] = {}
+        for namespace in self.claims.of(vc.name).values():
             for pod in pods.by_index(PENDING_BY_NAMESPACE, namespace):
-                found[pod.metadata.namespace, pod.metadata.name] = pod
+                pending[pod.metadata.namespace, pod.metadata.name] = pod
         required = vc.required_selector.items()
         key, value = next(iter(required))
         for pod in pods.by_index(PENDING_BY_SELECTOR, f"{key}={value}"):
             if required <= pod.spec.node_selector.items():
-                found[pod.metadata.namespace, pod.metadata.name] = pod
-        return list(found.values())
+                pending[pod.metadata.namespace, pod.metadata.name] = pod
+        return list(pending.values())
 
     async def _kubernetes_version(self) -> str:
         version, read_at = self._version
-        if self._clock() - read_at > VERSION_MAX_AGE_S:
+        if self.clock() - read_at > VERSION_MAX_AGE_S:
             try:
-                version = str((await self._view.client.get("/version")).get("gitVersion") or "")
+                version = str((await self.client.get("/version")).get("gitVersion") or "")
             except KubeError:
                 return ""
-            self._version = (version, self._clock())
+            self._version = (version, self.clock())
         return version
 
     def _api_enablements(self, served: ServedApis, vc: VirtualCluster) -> list[Object]:
         """Return the list for one virtual cluster; those with the same kinds share one."""
         kinds = (vc.allowed_kinds, vc.denied_kinds)
-        found = self._enablements.get(kinds)
-        enablements = found[1] if found else []
-        if found is None or found[0] is not served:
+        cached = self._enablements.get(kinds)
+        enablements = cached[1] if cached else []
+        if cached is None or cached[0] is not served:
 
             def is_hidden(gvk: GroupVersionKind) -> bool:
                 resource = served.by_kind.get(gvk)
@@ -153,9 +138,9 @@ class HostStatus:
                 return hidden_from_api_enablements(
                     gvk,
                     namespaced=namespaced,
-                    configured=self._view.cluster_scoped_kinds,
+                    configured=self.cluster_scoped_kinds,
                     vc=vc,
-                    is_reached=self._view.is_reached,
+                    is_reached=self.is_reached,
                 )
 
             enablements = rules.api_enablements(served.lists, is_hidden)

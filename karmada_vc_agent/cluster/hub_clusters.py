@@ -3,7 +3,7 @@
 Ours is a Cluster that has the name of a virtual cluster *and* its id, a UUIDv5 of the
 host's kube-system UID and that name: stable, distinct, never the raw host UID. Of two agents
 of one host that have the same virtual cluster in their settings it is the one's that the
-Cluster names: whoever wrote that first.
+Cluster names, which is the first that wrote it.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, maps_at,
 from karmada_vc_agent.model.well_known import NAME_FIELD
 
 REMEMBERED = 4096
-"""Virtual clusters, served or not, whose id and deletion are known without asking again."""
+"""Virtual clusters, served or not, whose id and deletion are cached."""
 CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
 
 
@@ -41,7 +41,7 @@ def host_id(host_uid: str) -> str:
 
 
 def agent_id(namespace: str, name: str) -> str:
-    """Return what tells an agent from others of the same host."""
+    """Return what distinguishes an agent from others of the same host."""
     return f"{namespace}/{name}"
 
 
@@ -53,11 +53,11 @@ def agent_of(cluster: Object | None) -> str:
 def version_of(cluster: Object) -> str:
     """Return the version to change a Cluster by. Raises NotReadyError while it is from elsewhere.
 
-    One from the checkpoint has none: the hub has not told yet what there is.
+    One from the checkpoint has none: the hub has not listed its Clusters yet.
     """
     version = cluster["metadata"].get("resourceVersion")
     if not version:
-        raise NotReadyError("the hub has not told its Clusters yet")
+        raise NotReadyError("the hub has not listed its Clusters yet")
     return str(version)
 
 
@@ -68,15 +68,15 @@ def digest(value: object) -> str:
 
 
 def _id_of(cluster: Object) -> Iterable[str]:
-    found = dig(cluster, "spec", "id")
-    return (found,) if isinstance(found, str) else ()
+    own_id = dig(cluster, "spec", "id")
+    return (own_id,) if isinstance(own_id, str) else ()
 
 
 _BY_ID = "id"
 
 
 def cluster_store() -> Store[Object]:
-    """Return an empty store of Clusters, with the index that HubClusters asks."""
+    """Return an empty store of Clusters, with the index that HubClusters uses."""
     return Store(ClusterCodec(), {_BY_ID: _id_of})
 
 
@@ -127,11 +127,11 @@ class HubClusters:
         self._names = names
         self._marked: LRUCache[str, str] = LRUCache(REMEMBERED)
         self.has_told: Callable[[str], bool] = lambda _: True
-        """Whether the hub has told if there is a Cluster of a name, once the store is synced."""
+        """Returns True once the hub has reported whether there is a Cluster of a name."""
         store.add_handler(self._changed)
 
     def is_listed(self, name: str) -> bool:
-        """Whether the hub has listed the Cluster of a name, if there is one."""
+        """Return True once the hub has listed the Cluster of a name, if there is one."""
         return self.store.is_synced and self.has_told(name)
 
     def id_of(self, name: str) -> str:
@@ -144,24 +144,23 @@ class HubClusters:
         return cluster if name in self._names and self.is_ours(cluster) else None
 
     def is_ours(self, cluster: Object | None) -> bool:
-        """Whether a Cluster is of this host, and of no other agent of it."""
-        if cluster is None or dig(cluster, "spec", "id") != self.id_of(cluster["metadata"]["name"]):
-            return False
-        return self._other_agent(cluster) is None
+        """Return True for a Cluster of this host, and of no other agent of it."""
+        return self._is_of_this_host(cluster) and self._other_agent(cluster) is None
 
     def other_agent(self, name: str) -> str | None:
         """Return the other agent of this host that serves a virtual cluster, if one does."""
-        return self._other_agent(self._of_this_host(name))
+        cluster = self.store.get("", name)
+        is_listed = name in self._names and self._is_of_this_host(cluster)
+        return self._other_agent(cluster) if is_listed else None
 
     def _other_agent(self, cluster: Object | None) -> str | None:
-        found = agent_of(cluster) if self.agent else ""
-        return found if found and found != self.agent else None
+        agent = agent_of(cluster) if self.agent else ""
+        return agent if agent and agent != self.agent else None
 
-    def _of_this_host(self, name: str) -> Object | None:
-        cluster = self.store.get("", name)
-        if cluster is None or name not in self._names:
-            return None
-        return cluster if dig(cluster, "spec", "id") == self.id_of(name) else None
+    def _is_of_this_host(self, cluster: Object | None) -> bool:
+        if cluster is None:
+            return False
+        return bool(dig(cluster, "spec", "id") == self.id_of(cluster["metadata"]["name"]))
 
     def conflicting_cluster(self, name: str) -> Object | None:
         """Return a foreign Cluster that has our name or our id."""
@@ -177,7 +176,7 @@ class HubClusters:
         return str(cluster["metadata"].get("creationTimestamp") or "") if cluster else ""
 
     def is_ready(self, name: str) -> bool:
-        """Whether our Cluster is Ready: by our own judgement, if it is ours to judge."""
+        """Return True if our Cluster is Ready: by our own judgement, if it is ours to judge."""
         cluster = self.ours(name)
         if self._judgements is not None:
             return cluster is not None and self._judgements.is_ready(name)
@@ -187,7 +186,7 @@ class HubClusters:
     def marked(self, name: str) -> str:
         """Return the uid of our Cluster that was seen with a deletion mark last, or "".
 
-        Noted as it is told: the Cluster may be gone before anybody looks at it.
+        Recorded as it is reported: the Cluster may be deleted before its reconciliation.
         """
         return self._marked.get(name, "")
 
@@ -195,13 +194,13 @@ class HubClusters:
         if new is None or not new["metadata"].get("deletionTimestamp"):
             return
         name = new["metadata"]["name"]
-        if name in self._names and dig(new, "spec", "id") == self.id_of(name):
+        if name in self._names and self._is_of_this_host(new):
             self._marked[name] = uid_of(new)
 
     def preserves(self, name: str) -> bool:
-        """Whether what the Works of our Cluster made is to stay when they go."""
+        """Return True if what the Works of our Cluster made is to stay when they are deleted."""
         return annotations_of(self.ours(name) or {}).get(PRESERVE_ANNOTATION) == "true"
 
     def is_deleting(self, name: str) -> bool:
-        """Whether our Cluster has a deletion mark."""
+        """Return True if our Cluster has a deletion mark."""
         return bool(dig(self.ours(name), "metadata", "deletionTimestamp"))

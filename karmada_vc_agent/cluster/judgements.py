@@ -1,4 +1,4 @@
-"""Which Clusters are Ready in the agent's own judgement, and what the hub accepts of it.
+"""The Ready of Clusters in the agent's own judgement, and what the hub accepts of it.
 
 The agent judges by its own probe of the host. What the hub writes into the condition (Unknown, if
 it has not heard of the agent) is about the connection to the hub, not about the host.
@@ -33,7 +33,7 @@ class Judgements:
         return self._conditions.get(name)
 
     def is_ready(self, name: str) -> bool:
-        """Whether the host can take writes for a virtual cluster."""
+        """Return True if the host can take writes for a virtual cluster."""
         judged = self._conditions.get(name)
         return judged is not None and judged["status"] == "True"
 
@@ -46,13 +46,13 @@ class Judgements:
 
 
 class HubContact:
-    """When the hub last accepted Lease and status of each Cluster, and its last error.
+    """The times at which the hub last accepted Lease and status of each Cluster.
 
     An answer is not enough: with an expired certificate every request is answered by 401, while
     open watches live on.
     patience_s: how long it may accept nothing; after that it considers the agent dead.
     changed: a Cluster of which the hub accepted something for the first time, or again after it was
-    late. That it becomes late is known by looking only.
+    late. It becomes late without a signal.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class HubContact:
             raise
 
     def is_accepted(self, name: str) -> bool:
-        """Whether the hub has accepted writes for a Cluster within its patience."""
+        """Return True if the hub has accepted writes for a Cluster within its patience."""
         return not self._late_of(name)
 
     def silent_s(self, name: str) -> float | None:
-        """Return how many seconds ago the hub last had STATUS or LEASE of a Cluster as wanted.
+        """Return how many seconds ago the hub last had STATUS or LEASE of a Cluster as desired.
 
         None where it never had, or where that is not ours to report.
         """
@@ -118,14 +118,14 @@ class HubContact:
         if not late:
             return None
         others = len({cluster for cluster, _, _ in late}) - 1
-        return self._told(late[0], f" (and {others} more)" if others else "")
+        return self._problem(late[0], f" (and {others} more)" if others else "")
 
     def accepts_others(self) -> bool:
-        """Whether there are Clusters of which the hub accepts all, beside those that are late."""
+        """Return True if the hub accepts all of some Clusters, beside those that are late."""
         late = {cluster for cluster, _, _ in self._late()}
         return any(cluster not in late for cluster, _ in self._accepted_at)
 
-    def _told(self, late: tuple[str, str, float], more: str) -> str:
+    def _problem(self, late: tuple[str, str, float], more: str) -> str:
         name, what, since = late
         seconds = round(self._clock() - since)
         why = self._why(late)
@@ -136,7 +136,7 @@ class HubContact:
         return f": {reason}" if reason else ""
 
     def _late_of(self, name: str) -> list[tuple[str, str, float]]:
-        """Return what is late of one virtual cluster; asked for each of many."""
+        """Return what is late of one virtual cluster; called for each of many."""
         return self._late_among((name, what) for what in REPORTS)
 
     def _late(self) -> list[tuple[str, str, float]]:
@@ -145,5 +145,5 @@ class HubContact:
     def _late_among(self, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str, float]]:
         """Return (virtual cluster, what, since when), longest first."""
         limit = self._clock() - self._patience_s
-        found = [(*key, at) for key in keys if (at := self._accepted_at.get(key)) is not None]
-        return sorted((each for each in found if each[2] < limit), key=lambda entry: entry[2])
+        since = [(*key, at) for key in keys if (at := self._accepted_at.get(key)) is not None]
+        return sorted((each for each in since if each[2] < limit), key=lambda entry: entry[2])

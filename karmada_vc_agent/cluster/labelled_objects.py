@@ -36,15 +36,15 @@ _NEVER = frozenset(("events", "componentstatuses", "bindings"))
 
 def listed_resources(served: ServedApis) -> list[Resource]:
     """Return each kind that can be listed and deleted once, in its preferred version."""
-    found: dict[tuple[str, str], Resource] = {}
+    resources: dict[tuple[str, str], Resource] = {}
     for group_version in served.lists:
         for entry in group_version["resources"]:
             gvk = parse_api_version(group_version["groupVersion"], entry["kind"])
             verbs = frozenset(entry.get("verbs") or ())
             if entry["name"] not in _NEVER and verbs >= {"list", "delete"}:
                 resource = Resource(gvk, entry["name"], bool(entry["namespaced"]), verbs)
-                found.setdefault((gvk.group, entry["name"]), resource)
-    return list(found.values())
+                resources.setdefault((gvk.group, entry["name"]), resource)
+    return list(resources.values())
 
 
 async def labelled_objects(
@@ -77,14 +77,14 @@ async def labelled_objects(
 
 
 async def _is_away(host: ApiClient, resource: Resource, error: ApiError) -> bool:
-    """Whether a kind is not served (any more), or by an aggregated server that is unavailable."""
+    """Return True for a kind that is not served now, or by an unavailable aggregated server."""
     if isinstance(error, NotServedError):
         return await is_absent(host, resource.path())
     return error.status == _UNAVAILABLE and await _is_of_another_server(host, resource)
 
 
 async def _is_of_another_server(host: ApiClient, resource: Resource) -> bool:
-    """Whether a server behind the API server has a kind: it may be away alone, and say less."""
+    """Return True for a kind of an aggregated server, which may be away alone, and say less."""
     try:
         return await is_aggregated(host, resource)
     except ForbiddenError:
@@ -140,8 +140,8 @@ async def _pages(
 ) -> AsyncIterator[Object]:
     size, token = PageSize(), ""
     while True:
-        asked = {**query, **({"continue": token} if token else {})}
-        content = await read_page(host, path, asked, size, METADATA_ONLY)
+        page = {**query, **({"continue": token} if token else {})}
+        content = await read_page(host, path, page, size, METADATA_ONLY)
         head, items = _split(content)
         try:
             check_version(dig(head, "metadata", "resourceVersion"))

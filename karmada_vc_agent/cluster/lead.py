@@ -1,4 +1,4 @@
-"""Whether this process is the leader: certainly, possibly, or not."""
+"""The leadership of this process: certain, in doubt, or lost."""
 
 import logging
 from collections.abc import Callable
@@ -7,7 +7,7 @@ _log = logging.getLogger(__name__)
 
 
 class Lead:
-    """What this process knows of its leadership.
+    """The leadership of this process.
 
     Host objects and Works are written only while it is certain. Leases and status of Clusters are
     also written while it is in doubt (the host does not answer, which the hub must learn), but not
@@ -28,7 +28,7 @@ class Lead:
         self._rival = str(writer)
 
     def may_report(self) -> bool:
-        """Whether Leases and status of Clusters are ours to write."""
+        """Return True if Leases and status of Clusters are ours to write."""
         if self.is_certain():
             self._rival = ""
         return not self._rival

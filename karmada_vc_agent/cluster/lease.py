@@ -27,18 +27,18 @@ _NO_NAMESPACE = (
     "hub does not consider the Clusters Ready; run karmada-vc-agent join, or create it"
 )
 _NO_FIELDS: list[Object] = [{}]
-"""Has the server forget who wrote which field, for good: half a KB in each renewal and answer."""
+"""Has the server drop the owners of fields, for good: half a KB in each renewal and answer."""
 
 
 class ClusterLeaseController:
-    """Renews Leases from the first time a Cluster was seen Ready until it is gone.
+    """Renews Leases from the first time a Cluster was seen Ready until it is deleted.
 
-    Leases are also renewed while leadership is in doubt, since they must tell the hub of a host
+    Leases are also renewed while leadership is in doubt, since they must report to the hub a host
     that does not answer. Each renewal records the process that made it: a process with doubtful
-    leadership that finds another one recorded knows that a standby took over, and stops.
+    leadership that reads another one there has been replaced by a standby, and stops.
     on_renewed: called with each virtual cluster whose Lease was renewed. on_skew: called with how
-    many seconds a Lease that is taken over is ahead of our clock. namespace: reports whether the
-    hub has the namespace of Leases.
+    many seconds a Lease that is taken over is ahead of our clock. namespace: fails while the hub
+    has no namespace of Leases.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ClusterLeaseController:
         self._written: dict[str, tuple[str, str, int]] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Renew the Lease of one virtual cluster; ends when its Cluster is gone."""
+        """Renew the Lease of one virtual cluster; ends when its Cluster is deleted."""
         cluster = self._clusters.ours(name)
         if cluster is None:
             lease = self._leases.pop(name, None)
@@ -98,9 +98,9 @@ class ClusterLeaseController:
         return Requeue(self._interval_s * random.uniform(1, 1 + JITTER))  # noqa: S311 - jitter
 
     async def _give_up(self, name: str, lease: Object) -> None:
-        """Take our note off the Lease of a Cluster that is there and not served any more.
+        """Remove our annotation from the Lease of a Cluster that exists and is not served any more.
 
-        `leave` goes by it: it would wait for us to clean up.
+        `leave` would wait for us to clean up.
         """
         if not self._lead.may_report():
             return
@@ -142,8 +142,8 @@ class ClusterLeaseController:
         """
         uid, version, epoch = self._written.get(name, ("", "", 0))
         if uid == uid_of(lease):
-            found = str(lease["metadata"].get("resourceVersion") or "")
-            self._hub.history.check(version, found, f"lease {name}", epoch)
+            live = str(lease["metadata"].get("resourceVersion") or "")
+            self._hub.history.check(version, live, f"lease {name}", epoch)
 
     def _warn_of_skew(self, name: str, lease: Object) -> None:
         """Warn of a clock that is behind the one by which a Lease was renewed before."""

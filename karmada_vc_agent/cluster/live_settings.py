@@ -1,4 +1,4 @@
-"""The settings that lie under virtual clusters or find them: they change while the agent runs."""
+"""Settings that virtual clusters are made from, which change while the agent runs."""
 
 from msgspec.structs import replace
 
@@ -7,9 +7,9 @@ from karmada_vc_agent.kube.signal import Signal
 
 
 class LiveSettings:
-    """The settings in use, without virtual clusters: whoever needs those asks the registry.
+    """The settings in use, without virtual clusters: those are in the registry.
 
-    changed: told after they changed.
+    changed: emitted after they changed.
     """
 
     def __init__(self, config: AgentConfig) -> None:

@@ -1,4 +1,4 @@
-"""Which nodes belong to which virtual cluster, kept up to date node by node.
+"""The nodes of each virtual cluster, kept up to date node by node.
 
 A node that several virtual clusters select counts for the oldest of them: first by the
 creation of its Cluster on the hub, then by name (rewriting-rules 3.1).
@@ -18,7 +18,7 @@ class Membership:
     """Nodes by virtual cluster.
 
     created_at: returns the creation time of a virtual cluster's Cluster, RFC 3339, or "".
-    changed: a virtual cluster one of whose nodes came, went or changed.
+    changed: a virtual cluster one of whose nodes was added, removed or changed.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class Membership:
         virtual_clusters.changed.subscribe(self._selector_changed)
 
     def reconsider(self) -> list[str]:
-        """Tell of all who share a node: a Cluster came or went, and with it the older one.
+        """Notify all that share a node, since a Cluster was added or deleted; return these nodes.
 
-        Return these nodes.
+        The oldest Cluster may be another one now.
         """
         shared = sorted(self._shared)
         for cluster in dict.fromkeys(each for node in shared for each in self._claimants[node]):
@@ -74,14 +74,14 @@ class Membership:
 
     def overlaps(self, cluster: str) -> list[tuple[str, str]]:
         """Return (node, owner or other claimant) of each node that others select too."""
-        found = []
+        overlaps = []
         for name in sorted(self._selected[cluster]):
             claimants = self._claimants.get(name, ())
             if len(claimants) > 1:
                 owner = self.owner_of(name) or ""
                 other = owner if owner != cluster else next(c for c in claimants if c != cluster)
-                found.append((name, other))
-        return found
+                overlaps.append((name, other))
+        return overlaps
 
     def lost_node(self, cluster: str) -> str | None:
         """Return a node that this virtual cluster selects but an older one owns."""
@@ -111,7 +111,7 @@ class Membership:
             self.changed.emit(cluster)
 
     def _selector_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
-        """Let go of the nodes that a virtual cluster selects no longer, and take the others."""
+        """Release the nodes that a virtual cluster selects no longer, and add the others."""
         cluster = name_of_change(old, new)
         if old is not None and new is not None and _selects_the_same(old, new):
             self.changed.emit(cluster)
@@ -143,12 +143,12 @@ class Membership:
 
 
 def _selects_the_same(old: VirtualCluster, new: VirtualCluster) -> bool:
-    """Whether no node moves: many may change at once, as by a bound of all, and nodes are many."""
+    """Return True if no node moves; many may change at once, and nodes are many."""
     return (old.node_selector, old.node_names) == (new.node_selector, new.node_names)
 
 
 def _is_same(old: Node, new: Node) -> bool:
-    """Whether a node changed in nothing that is reported; most updates are heartbeats."""
+    """Return True if nothing that is reported changed; most updates are heartbeats."""
     return (
         old.status == new.status
         and old.spec == new.spec

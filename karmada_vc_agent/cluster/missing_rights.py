@@ -1,4 +1,4 @@
-"""Which rights the agent lacks, and whom that concerns: one virtual cluster, or all of them."""
+"""Rights that the agent lacks, and whom that concerns: one virtual cluster, or all."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,7 +13,7 @@ _OF_ALL = {
     "hub": frozenset((_CLUSTERS, _LEASES, _WORKS)),
     "host": frozenset(("nodes", "pods", "namespaces")),
 }
-"""Without them nobody is served, where neither a name nor the namespace of one is asked for."""
+"""Without them no virtual cluster is served; only requests without a name and namespace count."""
 
 Lacking = Callable[[], Iterable[tuple[str, Need]]]
 """Returns what is missing for longer: `hub` or `host`, and what a request needed there."""
@@ -22,8 +22,8 @@ Lacking = Callable[[], Iterable[tuple[str, Need]]]
 class MissingRights:
     """Sorts what is missing by virtual cluster.
 
-    home: the agent's own namespace on the host. is_spared: whether the agent serves everybody
-    without a right that it needs there.
+    home: the agent's own namespace on the host. is_spared: True for a right there without which
+    the agent serves all virtual clusters.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class MissingRights:
 
     def by_cluster(self) -> Mapping[str, list[str]]:
         """Return the rights that are missing for a single virtual cluster, each as a text."""
-        found: dict[str, list[str]] = {}
+        texts: dict[str, list[str]] = {}
         for server, need in self._lacking():
             if cluster := self._concerned(server, need):
-                found.setdefault(cluster, []).append(_text(server, need))
-        return found
+                texts.setdefault(cluster, []).append(_text(server, need))
+        return texts
 
     def of_all(self) -> str | None:
         """Return a right without which no virtual cluster is served, None if there is none."""
@@ -60,13 +60,13 @@ class MissingRights:
 
     def remarks(self) -> list[str]:
         """Return what else is missing, which fails at most what needs it."""
-        told = [f"{name}: {texts[0]}" for name, texts in sorted(self.by_cluster().items())]
+        named = [f"{name}: {texts[0]}" for name, texts in sorted(self.by_cluster().items())]
         others = (
             _text(server, need)
             for server, need in self._lacking()
             if not self._concerned(server, need) and not self._is_of_all(server, need)
         )
-        return [*told, *others]
+        return [*named, *others]
 
     def _concerned(self, server: str, need: Need) -> str:
         """Return the virtual cluster that alone needs something, "" if it is not a single one."""

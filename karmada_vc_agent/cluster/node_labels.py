@@ -14,8 +14,8 @@ async def unlabel_nodes(host: ApiClient, value: str) -> int:
 
     value: the name of a virtual cluster on the host. Raises KubeError.
     """
-    found = await host.get(_NODES, {"labelSelector": f"{MEMBERSHIP_LABEL}={value}"})
-    names = [node["metadata"]["name"] for node in found.get("items") or ()]
+    labelled = await host.get(_NODES, {"labelSelector": f"{MEMBERSHIP_LABEL}={value}"})
+    names = [node["metadata"]["name"] for node in labelled.get("items") or ()]
     for name in names:
         with suppress(NotFoundError):
             patch = {"metadata": {"labels": {MEMBERSHIP_LABEL: None}}}

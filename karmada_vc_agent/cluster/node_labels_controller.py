@@ -38,8 +38,8 @@ def keys_of_cluster(
 class NodeLabelsController:
     """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1).
 
-    is_anothers: whether another agent serves a virtual cluster; then the label is that one's.
-    remember: told of each label that is a former name, which nothing else tells once it is left.
+    is_anothers: True for a virtual cluster that another agent serves; then the label is that one's.
+    remember: called with each label that is a former name, which is recorded nowhere else.
     """
 
     def __init__(
@@ -64,25 +64,26 @@ class NodeLabelsController:
         if node is None:
             return
         owner = self._virtual_clusters.get(self._membership.owner_of(node_name) or "")
-        wanted = owner.name_on_host if owner is not None and owner.needs_membership_label else None
-        found = node.metadata.labels.get(MEMBERSHIP_LABEL)
-        if self._remember is not None and wanted is not None and owner is not None:
-            await self._remember(wanted, owner.name)
-        if wanted == found:
+        is_needed = owner is not None and owner.needs_membership_label
+        desired = owner.name_on_host if owner is not None and is_needed else None
+        live = node.metadata.labels.get(MEMBERSHIP_LABEL)
+        if self._remember is not None and desired is not None and owner is not None:
+            await self._remember(desired, owner.name)
+        if desired == live:
             return
         named = {vc.name_on_host: vc.name for vc in self._virtual_clusters.values()}
-        if wanted is None and found not in named:
+        if desired is None and live not in named:
             return  # another agent's
-        if any(name and self._is_anothers(named.get(name, name)) for name in (wanted, found)):
+        if any(name and self._is_anothers(named.get(name, name)) for name in (desired, live)):
             return
         try:
             await self._host.merge_patch(
-                f"/api/v1/nodes/{node_name}", {"metadata": {"labels": {MEMBERSHIP_LABEL: wanted}}}
+                f"/api/v1/nodes/{node_name}", {"metadata": {"labels": {MEMBERSHIP_LABEL: desired}}}
             )
         except NotFoundError:
             return
         extra = {"node": node_name, "label": MEMBERSHIP_LABEL}
-        if wanted is None:
+        if desired is None:
             _log.info("Removed label of node", extra=extra)
         else:
-            _log.info("Labelled node", extra={**extra, "value": wanted})
+            _log.info("Labelled node", extra={**extra, "value": desired})

@@ -1,4 +1,4 @@
-"""What decides whether the labels of nodes can be trusted: KubeEdge, and NodeRestriction."""
+"""Decides whether the labels of nodes can be trusted: KubeEdge, and NodeRestriction."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 PLUGIN = "NodeRestriction"
 API_SERVERS = ("/api/v1/namespaces/kube-system/pods", {"labelSelector": "component=kube-apiserver"})
-"""Where kubeadm and similar tools run them; elsewhere their flags are unknown."""
+"""As kubeadm and similar tools run them; the flags of others are unknown."""
 LOOK_S = 600.0
 _KUBEEDGE = "kubeedge"
 _ENABLE, _DISABLE = "--enable-admission-plugins", "--disable-admission-plugins"
@@ -33,7 +33,7 @@ class NodeTrust:
 
     @property
     def has_kubeedge(self) -> bool:
-        """Whether there is a KubeEdge node."""
+        """Return True while there is a KubeEdge node."""
         return bool(self._edges)
 
     async def run(self) -> None:
@@ -43,7 +43,7 @@ class NodeTrust:
             await asyncio.sleep(LOOK_S)
 
     async def check(self) -> None:
-        """Read the Pods of the API servers; on failure what was known stays."""
+        """Read the Pods of the API servers; on failure the previous result stays."""
         path, query = API_SERVERS
         try:
             pods = (await self._host.get(path, query)).get("items") or []
@@ -54,8 +54,8 @@ class NodeTrust:
             return
         self.node_restriction = all(_is_on(pod) for pod in pods) if pods else None
 
-    def _changed(self, _old: Node | None, new: Node | None) -> None:
-        node = new or _old
+    def _changed(self, old: Node | None, new: Node | None) -> None:
+        node = new or old
         if node is None:
             return
         if new is not None and is_kubeedge(new):
@@ -65,7 +65,7 @@ class NodeTrust:
 
 
 def is_kubeedge(node: Node) -> bool:
-    """Whether a node is a KubeEdge edge node, by its label or its kubelet version."""
+    """Return True for a KubeEdge edge node, by its label or its kubelet version."""
     version = node.status.node_info.kubelet_version
     return EDGE_LABEL in node.metadata.labels or _KUBEEDGE in version
 

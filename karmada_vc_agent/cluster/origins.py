@@ -1,4 +1,4 @@
-"""What virtual clusters were found by, which are neither in the file nor objects."""
+"""Origins of virtual clusters that are discovered: neither in the file nor objects."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from karmada_vc_agent.kube.signal import Signal
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What one was found by.
+    """The origin of one.
 
-    text: `NodeGroup shop-a`. is_label: whether it is a label that nodes have. absence: why that is
-    not there any more, and what comes of it; "" while it is there.
+    text: `NodeGroup shop-a`. is_label: it is a label that nodes have. absence: why that is not
+    there any more, and the consequence; "" while it is there.
     """
 
     text: str
@@ -21,10 +21,9 @@ class Origin:
 
 
 class Origins:
-    """Origins by virtual cluster, and what was found but is not served.
+    """Origins by virtual cluster, and what was discovered but is not served.
 
-    source: of the settings, `nodeGroups`. changed: a virtual cluster of which something else is to
-    be said now.
+    source: of the settings, `nodeGroups`. changed: a virtual cluster whose origin changed.
     """
 
     def __init__(self) -> None:
@@ -34,11 +33,11 @@ class Origins:
         self.changed: Signal[[str]] = Signal()
 
     def of(self, cluster: str) -> Origin | None:
-        """Return what a virtual cluster was found by; None for one of the file, or an object."""
+        """Return the origin of a virtual cluster; None for one of the file, or an object."""
         return self._by_cluster.get(cluster)
 
     def note(self, source: str, cluster: str, origin: Origin | None) -> None:
-        """Note by what a source found a virtual cluster, None where it serves none of this name."""
+        """Record the origin of one that a source defines, None if it defines none of this name."""
         before = self._origins.pop((source, cluster), None)
         if origin is not None:
             self._origins[source, cluster] = self._by_cluster[cluster] = origin
@@ -48,14 +47,14 @@ class Origins:
             self.changed.emit(cluster)
 
     def refuse(self, source: str, cluster: str, problem: str) -> bool:
-        """Note why one is not served as it was found, "" where it is; return whether it is new."""
+        """Record why one is not served as discovered, "" if it is; return True if that is new."""
         before = self._refused.pop((source, cluster), "")
         if problem:
             self._refused[source, cluster] = problem
         return problem != before
 
     def refusals(self) -> list[str]:
-        """Return why what was found is not served, each in a text."""
+        """Return why what was discovered is not served, each in a text."""
         return list(self._refused.values())
 
     def refused(self) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""When something was last attempted for each virtual cluster, to tell stuck from slow."""
+"""Records the last attempt for each virtual cluster, to distinguish stuck from slow."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Whether the nodes of each virtual cluster can be reached, damped as Ready is."""
+"""Judges the nodes of each virtual cluster reachable or not, damped as Ready is."""
 
 import logging
 from collections.abc import Callable
@@ -21,28 +21,25 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _log = logging.getLogger(__name__)
 
-Tell = Callable[[Object, Condition], None]
-"""Told of a Cluster, and of the condition that it is to have."""
-
 
 class ReachableNodes:
     """The condition NodesReachable of each virtual cluster, as judged by the agent.
 
-    tell: told when the condition becomes another one than the Cluster has, and that is worth it.
-    changed: a virtual cluster whose nodes came into reach, or went out of it.
+    notify: called with a Cluster and the condition that it is to have, if that is news for it.
+    changed: a virtual cluster whose nodes became reachable, or unreachable.
     """
 
     def __init__(
         self,
         membership: Membership,
         thresholds: Thresholds,
-        tell: Tell,
+        notify: Callable[[Object, Condition], None],
         clock: Callable[[], float],
         scopes: Scopes,
     ) -> None:
         self._membership = membership
         self._thresholds = thresholds
-        self._tell = tell
+        self._notify = notify
         self._clock = clock
         self._judged: dict[str, Condition] = scopes.keep()
         self._observed: dict[str, Observation] = scopes.keep()
@@ -54,7 +51,7 @@ class ReachableNodes:
         return now if judged is None or judged["status"] == now["status"] else judged
 
     def judge(self, vc: VirtualCluster, cluster: Object) -> Condition:
-        """Look at the nodes again; return the condition that the Cluster is to have."""
+        """Judge the nodes again; return the condition that the Cluster is to have."""
         before = self._judged.get(vc.name)
         judged, self._observed[vc.name] = damp(
             self._observed.get(vc.name),
@@ -68,7 +65,7 @@ class ReachableNodes:
             _log_news(vc, judged)
         shown = NODES_REACHABLE.find(dig(cluster, "status", "conditions"))
         if NODES_REACHABLE.is_news(shown, judged):
-            self._tell(cluster, judged)
+            self._notify(cluster, judged)
         if before is None or before["status"] != judged["status"]:
             self.changed.emit(vc.name)
         return judged
@@ -90,6 +87,7 @@ def _log_news(vc: VirtualCluster, judged: Condition) -> None:
 
 def _text(selector: LabelSelector) -> str:
     labels = [f"{key}={value}" for key, value in selector.match_labels.items()]
-    found = selector.match_expressions
-    expressions = [f"{each.key} {each.operator} {sorted(each.values)}" for each in found]
+    expressions = [
+        f"{each.key} {each.operator} {sorted(each.values)}" for each in selector.match_expressions
+    ]
     return listed([*labels, *expressions])

@@ -89,10 +89,10 @@ class RegistrationController:
     async def _reconcile(self, name: str) -> Requeue | None:
         vc = self._virtual_clusters.get(name)
         if vc is None:
-            self._once.ended(name)  # who brings it back is told again
+            self._once.ended(name)  # logged again once it is back
             return None
         if not self._clusters.has_told(name):
-            raise NotReadyError(f"the hub has not told cluster({name}) yet")
+            raise NotReadyError(f"the hub has not listed cluster({name}) yet")
         cluster = self._clusters.ours(name)
         other = self._clusters.conflicting_cluster(name)
         record = await self._note_deletion(name)
@@ -110,7 +110,7 @@ class RegistrationController:
             )
             return self._refused(name, text)
         if record is not None and not record.was_deleted:
-            # It may have left while it was not served here: nobody saw that it was deleted.
+            # It may have left while it was not served here, and its deletion was not observed.
             record = await self._state.read_again(name)
         if self.registrations.stays_away(name):
             message = _LEFT if record and record.has_left else _DELETED
@@ -163,7 +163,6 @@ class RegistrationController:
             await self._state.remember_deleted(vc.name, uid, settings)
             return None
         self._once.ended(vc.name)
-        # It exists: --reregister does not apply to later deletions.
         self.registrations.is_there(vc.name)
         settings_changed = record is None or record.settings != settings
         changes = cluster_changes(

@@ -1,4 +1,4 @@
-"""Which virtual clusters of the settings are to be registered, and which stay away."""
+"""Decides which virtual clusters of the settings are registered, and which stay away."""
 
 from collections.abc import Iterable, Mapping
 
@@ -52,7 +52,7 @@ def _plain(value: object) -> object:
 
 
 class Registrations:
-    """Knows whose Cluster was deleted, or left, and stays so while the settings stay.
+    """The virtual clusters whose Cluster was deleted, or left, while the settings stay.
 
     reregister: names that are to be registered again all the same.
     """
@@ -71,7 +71,7 @@ class Registrations:
         self._troubles: dict[str, str] = {}
 
     def stays_away(self, name: str) -> bool:
-        """Whether a virtual cluster of the settings is not registered, and is not going to be."""
+        """Return True for a virtual cluster of the settings that is not to be registered."""
         record = self._state.cluster(name)
         if record is None or name in self._reregister or self._clusters.ours(name) is not None:
             return False
@@ -80,16 +80,16 @@ class Registrations:
         return record.has_left or (record.was_deleted and is_same)
 
     def note(self, name: str, trouble: str | None) -> None:
-        """Note why a virtual cluster is not registered as its settings want, None where it is."""
+        """Record why a virtual cluster is not registered as in its settings, None where it is."""
         if trouble is None:
             self._troubles.pop(name, None)
         else:
             self._troubles[name] = trouble
 
     def trouble(self, name: str) -> str | None:
-        """Return why a virtual cluster is not registered as its settings want, if it is known."""
+        """Return why a virtual cluster is not registered as in its settings, or None."""
         return self._troubles.get(name)
 
     def is_there(self, name: str) -> None:
-        """Take note of a Cluster that exists: what comes later is not meant."""
+        """Record that a Cluster exists: --reregister does not apply to later deletions."""
         self._reregister.discard(name)

@@ -1,4 +1,4 @@
-"""What is kept of each virtual cluster while its Cluster is ours, and dropped when that ends."""
+"""State by virtual cluster, which is kept while its Cluster is ours."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, MutableMapping

@@ -1,4 +1,4 @@
-"""What the code takes for granted of hub objects, beyond their metadata.
+"""The fields of hub objects that the code relies on, beyond their metadata.
 
 The hub's own schemas guarantee it. An object that differs is unreadable: it is reported, and does
 not affect its neighbours. Only the fields that are used are listed.

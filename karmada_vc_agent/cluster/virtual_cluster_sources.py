@@ -1,4 +1,4 @@
-"""Where virtual clusters come from: several sources feed the one registry, the older wins a name.
+"""Sources of virtual clusters: several feed the one registry, the older wins a name.
 
 Each source replaces its own only. A younger one that has a name too, or had it (formerNames), waits
 for it, and is served once the older one gives the name up.
@@ -12,10 +12,10 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 
 class VirtualClusterSources:
-    """The sources of a registry, the oldest first; nobody else is to change the registry.
+    """The sources of a registry, the oldest first; nothing else is to change the registry.
 
     No two are served that have one name, or whose names on the host are made from one name: they
-    would have each other's namespaces and nodes. Of one source the first to come wins.
+    would have each other's namespaces and nodes. Of one source the first wins.
     """
 
     def __init__(self, registry: VirtualClusters) -> None:
@@ -43,11 +43,11 @@ class VirtualClusterSources:
         return holder if holder in older else None
 
     def merge(self) -> None:
-        """Have the registry hold what the sources want now."""
+        """Have the registry hold what the sources define now."""
         merged: dict[str, VirtualCluster] = {}
         self._by_name, self._by_name_on_host, self._rivals = {}, {}, {}
         for source in self._sources:
-            for vc in source.wanted():
+            for vc in source.defined():
                 rival = self._by_name.get(vc.name) or self._by_name_on_host.get(vc.name_on_host)
                 if rival is not None:
                     self._rivals[source.name, vc.name] = rival
@@ -58,43 +58,47 @@ class VirtualClusterSources:
 
 
 class VirtualClusterSource:
-    """What one source wants to have served."""
+    """The virtual clusters that one source defines."""
 
     def __init__(self, sources: VirtualClusterSources, name: str) -> None:
         self.name = name
         self._sources = sources
-        self._wanted: dict[str, VirtualCluster] = {}
+        self._defined: dict[str, VirtualCluster] = {}
 
     def __contains__(self, cluster: object) -> bool:
-        """Whether this source wants a virtual cluster of a name, served or not."""
-        return cluster in self._wanted
+        """Return True if this source defines a virtual cluster of a name, served or not."""
+        return cluster in self._defined
 
-    def wanted(self) -> Iterable[VirtualCluster]:
-        """Return what it wants."""
-        return self._wanted.values()
+    def get(self, cluster: str) -> VirtualCluster | None:
+        """Return the virtual cluster of a name, served or not."""
+        return self._defined.get(cluster)
+
+    def defined(self) -> Iterable[VirtualCluster]:
+        """Return the virtual clusters of this source."""
+        return self._defined.values()
 
     def wants_nodes_of(self, vc: VirtualCluster) -> bool:
-        """Whether it wants one of this name with these nodes; the rest may be another."""
-        known = self._wanted.get(vc.name)
+        """Return True if it defines one of this name with these nodes; the rest may differ."""
+        own = self._defined.get(vc.name)
         nodes = (vc.node_selector, vc.node_names)
-        return known is not None and (known.node_selector, known.node_names) == nodes
+        return own is not None and (own.node_selector, own.node_names) == nodes
 
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
-        """Want exactly these from now on."""
-        self._want({vc.name: vc for vc in virtual_clusters})
+        """Define exactly these from now on."""
+        self._define({vc.name: vc for vc in virtual_clusters})
 
     def put(self, vc: VirtualCluster) -> None:
-        """Want this one, instead of an earlier one of its name."""
-        self._want({**self._wanted, vc.name: vc})
+        """Define this one, instead of an earlier one of its name."""
+        self._define({**self._defined, vc.name: vc})
 
     def remove(self, cluster: str) -> None:
-        """Want the virtual cluster of a name no more."""
-        self._want({name: vc for name, vc in self._wanted.items() if name != cluster})
+        """Define the virtual cluster of a name no more."""
+        self._define({name: vc for name, vc in self._defined.items() if name != cluster})
 
     def rival(self, cluster: str) -> "VirtualClusterSource | None":
-        """Return the source that has a name, or its names on the host, and goes before; or None.
+        """Return the older source that has a name, or its names on the host, or None.
 
-        That is this one itself, where another of its own came first.
+        That is this one itself, where another of its own is first.
         """
         return self._sources.rival(cluster, self)
 
@@ -103,9 +107,9 @@ class VirtualClusterSource:
         rival = self.rival(cluster)
         if rival is None:
             return ""
-        wanted = self._wanted.get(cluster)
-        shared = wanted.name_on_host if wanted is not None else cluster
-        others = [vc for vc in rival.wanted() if rival is not self or vc.name != cluster]
+        own = self._defined.get(cluster)
+        shared = own.name_on_host if own is not None else cluster
+        others = [vc for vc in rival.defined() if rival is not self or vc.name != cluster]
         if any(vc.name == cluster for vc in others):
             return f"{rival.name} already defines a virtual cluster of this name"
         holders = [vc.name for vc in others if vc.name_on_host == shared]
@@ -116,7 +120,7 @@ class VirtualClusterSource:
             return f"{holder} has {shared} in formerNames"
         return f"formerNames has {shared}, and so has {holder}"
 
-    def _want(self, wanted: dict[str, VirtualCluster]) -> None:
-        if wanted != self._wanted:
-            self._wanted = wanted
+    def _define(self, virtual_clusters: dict[str, VirtualCluster]) -> None:
+        if virtual_clusters != self._defined:
+            self._defined = virtual_clusters
             self._sources.merge()

@@ -1,7 +1,7 @@
-"""The registry of virtual clusters: which there are now, and who is to know when that changes.
+"""The registry of virtual clusters, and its signal of changes.
 
-Its sources, such as the settings file, say what they want; everybody else reads it as a mapping
-and keeps no copy.
+Its sources, such as the settings file, define them; all others read it as a mapping and keep no
+copy.
 """
 
 import logging
@@ -16,8 +16,8 @@ _log = logging.getLogger(__name__)
 class VirtualClusters(Mapping[str, VirtualCluster]):
     """Virtual clusters by name, as they are now.
 
-    changed: (old, new) of each that came, changed or went; None = was or is not there. Told once
-    all of a change is in place, so that whoever listens sees the same as everybody else.
+    changed: (old, new) of each that was added, changed or removed; None = was or is not there.
+    Emitted once all of a change is in place, so that listeners see the same as all others.
     """
 
     def __init__(self, virtual_clusters: Iterable[VirtualCluster] = ()) -> None:
@@ -38,11 +38,11 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
         return len(self._by_name)
 
     def are_several(self) -> bool:
-        """Whether virtual clusters share what there is: there is more than one."""
+        """Return True if there is more than one, which share what there is."""
         return len(self._by_name) > 1
 
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
-        """Have exactly these from now on; listeners hear of the differences only."""
+        """Have exactly these from now on; listeners are notified of the differences only."""
         self._have({vc.name: vc for vc in virtual_clusters})
 
     def put(self, vc: VirtualCluster) -> None:

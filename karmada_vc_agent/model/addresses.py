@@ -1,4 +1,4 @@
-"""IP addresses in whatever notation, as Kubernetes reads them."""
+"""IP addresses in all notations that Kubernetes accepts."""
 
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -14,18 +14,18 @@ def plain_address(text: str) -> IPv4Address | IPv6Address | None:
     Like old API servers, takes leading zeros (`010.0.0.1`) as decimal.
     """
     try:
-        found = ip_address(_LEADING_ZEROS.sub("", text) if "." in text else text)
+        address = ip_address(_LEADING_ZEROS.sub("", text) if "." in text else text)
     except ValueError:
         return None
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        return found.ipv4_mapped
-    return found
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
 
 
 def listen_problem(address: str, *, may_be_off: bool = True) -> str | None:
     """Return what is wrong with an address to listen on, or None; `0` and "" are none at all.
 
-    may_be_off: whether `0` is an advice.
+    may_be_off: the message suggests `0`, too.
     """
     host, colon, port = address.rpartition(":")
     if address in ("", "0") or (colon and _is_port(port) and (not host or is_host(host))):
@@ -37,7 +37,7 @@ def listen_problem(address: str, *, may_be_off: bool = True) -> str | None:
 
 
 def is_host(text: str) -> bool:
-    """Whether a text is a DNS name, an IPv4 address, or an IPv6 address in brackets."""
+    """Return True for a DNS name, an IPv4 address, or an IPv6 address in brackets."""
     if text.startswith("[") and text.endswith("]"):
         return ":" in text and plain_address(text[1:-1]) is not None
     if text.replace(".", "").isdigit():

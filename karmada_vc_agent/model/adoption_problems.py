@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from karmada_vc_agent.model.dns_label import DNS_LABEL
+from karmada_vc_agent.model.dns_label import DNS_LABEL, DNS_LABEL_RULE
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -13,13 +13,9 @@ SYSTEM_TEXT = (
     "belongs to the host itself: no virtual cluster may adopt kube-*, karmada-*, kubeedge or "
     "default"
 )
-DNS_LABEL_TEXT = (
-    'is not a valid namespace: at most 63 lower-case letters, digits and "-", beginning and ending '
-    "with a letter or digit"
-)
+DNS_LABEL_TEXT = f"is not a valid namespace: at most 63 {DNS_LABEL_RULE}"
 FORMER_NAME_TEXT = (
-    f"is not a valid Cluster name: at most {CLUSTER_NAME_MAX_LENGTH} lower-case letters, digits "
-    'and "-", beginning and ending with a letter or digit'
+    f"is not a valid Cluster name: at most {CLUSTER_NAME_MAX_LENGTH} {DNS_LABEL_RULE}"
 )
 
 

@@ -1,4 +1,4 @@
-"""Limits of what one virtual cluster may cost the agent, which all others share."""
+"""Limits of what one virtual cluster may cost the agent, which all share."""
 
 from typing import Annotated
 

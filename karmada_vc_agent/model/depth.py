@@ -20,7 +20,7 @@ def size_of(value: Any, levels: int = WRITABLE_LEVELS) -> int | None:
 
 
 def may_be_deeper_than(levels: int, text: bytes) -> bool:
-    """Whether JSON has that many opening brackets; a cheap test that most JSON fails."""
+    """Return True for JSON with that many brackets; a cheap test that most JSON fails."""
     return text.count(b"{") + text.count(b"[") > levels
 
 

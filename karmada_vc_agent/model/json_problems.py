@@ -1,4 +1,4 @@
-"""Why a value of YAML cannot be written as JSON, or not so that an API server takes it."""
+"""Validation of values of YAML that are written as JSON to an API server."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ Problems = Iterator[tuple[str, str]]
 
 
 def json_problems(value: Any, where: str, levels: int = _MOST_LEVELS) -> Problems:
-    """Yield where something stands that cannot be written, and what is wrong with it.
+    """Yield the path of each value that cannot be written, and what is wrong with it.
 
     where: path of the value.
     """
@@ -41,7 +41,7 @@ def _map_problems(value: dict[Any, Any], where: str, levels: int) -> Problems:
 
 
 def _problem(value: Any) -> str | None:
-    """Say what is wrong with a value that has no others in it, or None."""
+    """Return what is wrong with a value that has no others in it, or None."""
     if isinstance(value, int) and abs(value) > _INT64_MAX:
         return f"is {_short(value)}, too large for an integer"
     if isinstance(value, float) and not math.isfinite(value):

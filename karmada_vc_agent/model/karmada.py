@@ -52,7 +52,7 @@ MADE_BY_KARMADA = (
     "endpointslice-dispatch-controller.karmada.io",
     "endpointslice-controller.karmada.io",
 )
-"""Values of endpointslice.kubernetes.io/managed-by on slices that came from Karmada."""
+"""Values of endpointslice.kubernetes.io/managed-by on slices that Karmada made."""
 
 KARMADAS_DOMAIN = "karmada.io/"
 _FNV_OFFSET = 0x811C9DC5
@@ -60,12 +60,12 @@ _FNV_PRIME = 0x01000193
 
 
 def is_karmada_key(key: str) -> bool:
-    """Whether a label or annotation belongs to Karmada, to whichever of its components."""
+    """Return True for a label or annotation of any component of Karmada."""
     return KARMADAS_DOMAIN in key
 
 
 def is_in_karmadas_domain(key: str) -> bool:
-    """Whether the domain of a label or annotation is Karmada's or a subdomain of it."""
+    """Return True if the domain of a label or annotation is Karmada's or a subdomain of it."""
     prefix, slash, _ = key.partition("/")
     return bool(slash) and f".{prefix}/".endswith(f".{KARMADAS_DOMAIN}")
 
@@ -107,5 +107,5 @@ def _fnv1a_32(text: str) -> int:
 
 
 def is_report(work: Object) -> bool:
-    """Whether a Work reports a slice, instead of having one applied."""
+    """Return True for a Work that reports a slice, instead of having one applied."""
     return REPORTED_BY_LABEL in labels_of(work)

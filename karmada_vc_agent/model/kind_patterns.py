@@ -7,7 +7,7 @@ from karmada_vc_agent.model.objects import GroupKind
 
 
 def matches_any(patterns: Iterable[str], group: str, kind: str) -> bool:
-    """Whether a pattern matches a kind; one without a slash is of the core group."""
+    """Return True if a pattern matches a kind; one without a slash is of the core group."""
     return any(_matches(pattern, group, kind) for pattern in patterns)
 
 
@@ -37,5 +37,5 @@ def parse_kind(name: str) -> GroupKind:
 
 
 def _matches(pattern: str, group: str, kind: str) -> bool:
-    wanted_group, _, wanted_kind = pattern.rpartition("/")
-    return fnmatchcase(group, wanted_group) and fnmatchcase(kind, wanted_kind)
+    pattern_group, _, pattern_kind = pattern.rpartition("/")
+    return fnmatchcase(group, pattern_group) and fnmatchcase(kind, pattern_kind)

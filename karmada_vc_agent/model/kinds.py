@@ -43,7 +43,7 @@ NAMESPACE_FIELD: Mapping[GroupKind, str] = {NAMESPACE: "name"}
 
 
 def is_among(kind: GroupKind, table: Collection[GroupKind]) -> bool:
-    """Whether a table has a row for a kind, or for its whole group."""
+    """Return True if a table has a row for a kind, or for its whole group."""
     return kind in table or GroupKind(kind.group, ANY) in table
 
 

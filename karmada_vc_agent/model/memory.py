@@ -1,4 +1,4 @@
-"""How much memory a decoded JSON value holds: what bounds count."""
+"""The memory that a decoded JSON value holds, which bounds count."""
 
 from sys import getsizeof
 from typing import Any
@@ -6,12 +6,9 @@ from typing import Any
 STORED_BYTES = 3 * 2**19
 """JSON of the largest object that etcd stores."""
 SPREAD = 29
-"""How many times its JSON a value holds at most: a list of maps of an empty map each."""
+"""A value holds at most so many times its JSON: a list of maps of an empty map each."""
 OBJECT_BYTES = 4 * STORED_BYTES
-"""A larger object is neither applied nor compared; definitions of kinds hold 3.5 times their JSON,
-
-and nothing else comes near.
-"""
+"""A larger object is neither applied nor compared; CRDs hold 3.5 times their JSON, others less."""
 SMALL_BYTES = 64 * 2**10
 """Smaller objects may be in flight at once, as many as there are workers."""
 

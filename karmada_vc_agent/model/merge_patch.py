@@ -4,7 +4,7 @@ from karmada_vc_agent.model.objects import Object
 
 
 def merge_patch(old: Object, new: Object) -> Object:
-    """Return the patch that turns `old` into `new`; {} if they are equal.
+    """Return the patch that changes `old` to `new`; {} if they are equal.
 
     Removed members become null, lists are replaced as a whole. `new` contains no nulls.
     """

@@ -1,13 +1,13 @@
-"""Templates for the names of virtual clusters that are found: `branch-{name}`."""
+"""Templates for the names of discovered virtual clusters: `branch-{name}`."""
 
 import re
 
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 
 GROUP_NAME = "{name}"
-"""Stands for the name of a NodeGroup."""
+"""Placeholder of the name of a NodeGroup."""
 LABEL_VALUE = "{value}"
-"""Stands for the value of a label of nodes."""
+"""Placeholder of the value of a label of nodes."""
 _LITERAL = re.compile(r"[a-z0-9-]*")
 
 
@@ -19,7 +19,7 @@ def template_problem(template: str, placeholder: str) -> str | None:
     if not _LITERAL.fullmatch(literal):
         return f'"{template}" may contain lower-case letters, digits and "-" around {placeholder}'
     if len(literal) >= CLUSTER_NAME_MAX_LENGTH:
-        return f'"{template}" leaves no room: a name has at most {CLUSTER_NAME_MAX_LENGTH} letters'
+        return f'"{template}" is too long: a name has at most {CLUSTER_NAME_MAX_LENGTH} letters'
     return None
 
 

@@ -94,14 +94,14 @@ def text_at(obj: Any, *path: str | int) -> str:
 
 def maps_at(obj: Any, *path: str | int) -> list[Object]:
     """Return the maps in a list of an unvalidated object."""
-    found = dig(obj, *path)
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    value = dig(obj, *path)
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 # Called many times for each object; `dig` would be several times as slow.
 def _map_in(obj: Any, key: str) -> Object:
-    found = obj.get(key) if isinstance(obj, dict) else None
-    return found if isinstance(found, dict) else {}
+    value = obj.get(key) if isinstance(obj, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _text_in(obj: Object, key: str) -> str:
@@ -110,7 +110,7 @@ def _text_in(obj: Object, key: str) -> str:
 
 
 def is_map_of_texts(value: Any) -> bool:
-    """Whether a value is a map of strings, as labels and annotations must be."""
+    """Return True for a map of strings, as labels and annotations must be."""
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 

@@ -58,7 +58,7 @@ _TEXT = re.compile(
     r"(?:(?P<binary>[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]+)|(?P<decimal>[numkMGTPE]?))"
 )
 AMOUNT = "([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[eE][+-]?[0-9]+|[numkMGTPE])?"
-"""What is parsed behind the sign, for schemas."""
+"""The text behind the sign, for schemas."""
 _MAX_EXPONENT = 99
 """Larger ones are clamped: 1e99 is beyond anything counted, 1e999999999 would fill memory."""
 
@@ -83,10 +83,6 @@ class Quantity:
     def __add__(self, other: "Quantity") -> "Quantity":
         """Add exactly; the format is that of the first addend that is not zero."""
         return Quantity(self.nano + other.nano, self.notation if self.nano else other.notation)
-
-    def __sub__(self, other: "Quantity") -> "Quantity":
-        """Subtract exactly; the format is that of the first operand that is not zero."""
-        return Quantity(self.nano - other.nano, self.notation if self.nano else other.notation)
 
     def __str__(self) -> str:
         """Return the canonical text: no fraction, the largest suffix without loss."""

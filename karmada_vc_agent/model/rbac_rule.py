@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from karmada_vc_agent.model.objects import Object
 
 NAMESPACE_ADMIN = "virtual-cluster-admin"
-"""The host's ClusterRole that stands for `cluster-admin` inside virtual clusters."""
+"""The host's ClusterRole in place of `cluster-admin` inside virtual clusters."""
 
 TENANT_ROLES: Mapping[str, str] = {
     "cluster-admin": NAMESPACE_ADMIN,
@@ -26,7 +26,7 @@ CLUSTER_READER = "virtual-cluster-reader"
 
 
 def gateway_role(agent: str) -> str:
-    """Return the ClusterRole of an agent's gateway; those with longer names are its others."""
+    """Return the ClusterRole of an agent's gateway, a prefix of the names of its others."""
     return f"vc-agent:{agent}:gateway"
 
 

@@ -29,7 +29,7 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet this requirement; NotIn is also met if the key is missing."""
+        """Return True if labels meet it; NotIn is also met if the key is missing."""
         if self.operator == "Exists":
             return self.key in labels
         if self.operator == "DoesNotExist":
@@ -39,7 +39,7 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return labels.get(self.key) not in self.values
 
     def follows_from(self, other: "Requirement") -> bool:
-        """Whether everything that meets `other` also meets this one."""
+        """Return True if everything that meets `other` also meets this one."""
         if self.key != other.key:
             return False
         if other.operator == "In":
@@ -60,11 +60,11 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     ] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything is required."""
+        """Return True if anything is required."""
         return bool(self.match_labels or self.match_expressions)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet every requirement."""
+        """Return True if labels meet every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements())
 
     def requirements(self) -> tuple[Requirement, ...]:
@@ -74,10 +74,10 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
 
 def implies(ours: Sequence[Requirement], theirs: Sequence[Requirement]) -> bool:
-    """Whether all that meets our requirements certainly meets theirs, too.
+    """Return True if all that meets our requirements certainly meets theirs, too.
 
     Requirements are compared one by one, so an implication that follows only from several of them
-    is not found; overlaps at run time are reported by node.
+    is not detected; overlaps at run time are reported by node.
     """
     return all(any(their.follows_from(our) for our in ours) for their in theirs)
 

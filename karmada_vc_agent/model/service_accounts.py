@@ -1,4 +1,4 @@
-"""How an API server calls ServiceAccounts: `system:serviceaccount:<namespace>:<name>`."""
+"""User names of ServiceAccounts: `system:serviceaccount:<namespace>:<name>`."""
 
 PREFIX = "system:serviceaccount:"
 

@@ -1,4 +1,4 @@
-"""How settings are declared: help text, unit, range.
+"""Declarations of settings: help text, unit, range.
 
 A setting is a field of a msgspec struct, annotated with these; the command line, the checks and
 docs/settings.md are made from them. A type that files write in a way of its own, as `40s`, has
@@ -20,7 +20,7 @@ class Written(Protocol):
     """A type with a notation of its own in settings files."""
 
     expected: ClassVar[str]
-    """What a value must be, for messages: `a duration such as 40s or 2m`."""
+    """The required form of a value, for messages: `a duration such as 40s or 2m`."""
 
     @classmethod
     def read(cls, given: Any) -> Self:

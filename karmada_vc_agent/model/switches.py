@@ -5,6 +5,8 @@ Karmada's agent has no `hostEvents`. Source: contract 8, 9.1, 9.4; docs/adr/0009
 
 from collections.abc import Collection, Mapping
 
+from karmada_vc_agent.model.texts import either
+
 CLUSTER_STATUS = "clusterStatus"
 EXECUTION = "execution"
 WORK_STATUS = "workStatus"
@@ -45,9 +47,8 @@ def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word != _ALL and word.removeprefix("-") not in CONTROLLERS:
-            known = ", ".join(CONTROLLERS)
             raise ValueError(
-                f'"{word.removeprefix("-")}" is not a known controller (known: {known})'
+                f'"{word.removeprefix("-")}" is not a controller, must be {either(CONTROLLERS)}'
             )
     enabled = frozenset(name for name in CONTROLLERS if _is_enabled(name, words, also))
     if not enabled:
@@ -80,8 +81,7 @@ def feature_gates(text: str) -> dict[str, bool]:
         if not name and not value:
             continue
         if name not in FEATURE_GATES:
-            known = ", ".join(FEATURE_GATES)
-            raise ValueError(f'"{name}" is not a known feature gate (known: {known})')
+            raise ValueError(f'"{name}" is not a feature gate, must be {either(FEATURE_GATES)}')
         if value.lower() not in _TRUTH:
             raise ValueError(f'{name} is "{value}", must be true or false')
         gates[name] = _TRUTH[value.lower()]

@@ -58,12 +58,12 @@ def toleration_problems(tolerations: tuple[Object, ...]) -> Problems:
             yield f"{where}.tolerationSeconds", "needs effect NoExecute"
 
 
-def _field_problems(obj: Object, known: tuple[str, ...], where: str) -> Problems:
+def _field_problems(obj: Object, allowed: tuple[str, ...], where: str) -> Problems:
     """Yield unknown fields, and fields that are not strings."""
     for field, value in obj.items():
-        if field not in known:
-            hint = did_you_mean(field, known)
-            yield f"{where}.{field}", f"is unknown{hint or f', must be {either(known)}'}"
+        if field not in allowed:
+            hint = did_you_mean(field, allowed)
+            yield f"{where}.{field}", f"is unknown{hint or f', must be {either(allowed)}'}"
         elif field != "tolerationSeconds":
             yield f"{where}.{field}", text_problem(value)
 
@@ -71,5 +71,5 @@ def _field_problems(obj: Object, known: tuple[str, ...], where: str) -> Problems
 def _choice_problem(value: Any, choices: tuple[str, ...]) -> str | None:
     if value in choices:
         return None
-    found = f'is "{value}"' if value else "is not set"
-    return f"{found}, must be {either(choices)}"
+    given = f'is "{value}"' if value else "is not set"
+    return f"{given}, must be {either(choices)}"

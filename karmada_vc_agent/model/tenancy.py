@@ -1,19 +1,18 @@
-"""How far virtual clusters trust each other, and what they may do therefore (ADR 23)."""
+"""The trust between virtual clusters, and what they may do therefore (ADR 23)."""
 
 from collections.abc import Collection
 from enum import StrEnum
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 Tenancy = Literal["Shared", "Strict"]
 """Branches of one organisation, or tenants that do not trust each other."""
 
 SHARED: Final = "Shared"
 STRICT: Final = "Strict"
-TENANCIES: tuple[Tenancy, ...] = get_args(Tenancy)
 
 
 class Guard(StrEnum):
-    """What is refused unless `allow` of a virtual cluster lists it; the values of `allow`."""
+    """Refused unless `allow` of a virtual cluster lists it; the values of `allow`."""
 
     HOST_PATH = "HostPath"
     NETWORK_VOLUMES = "NetworkVolumes"
@@ -49,7 +48,7 @@ IN_BOTH = frozenset(
 
 
 def refuses(tenancy: str, allow: Collection[str], guard: Guard, kind: str = "") -> bool:
-    """Whether a guard refuses.
+    """Return True if a guard refuses.
 
     kind: `group/Kind` or `group/Kind/name`; `allow` may list the kind instead of the guard. Its
     name alone gives the name (SharedKinds), and nothing of what the object may say.

@@ -44,11 +44,11 @@ def either(choices: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}"
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return `; did you mean "x"?` if a known name is similar, else ""."""
-    plain = {_plain(choice): choice for choice in known}
-    for found in difflib.get_close_matches(_plain(str(name)), plain, n=1):
-        return f'; did you mean "{plain[found]}"?'
+def did_you_mean(name: object, choices: Iterable[str]) -> str:
+    """Return `; did you mean "x"?` if a choice is similar, else ""."""
+    plain = {_plain(choice): choice for choice in choices}
+    for similar in difflib.get_close_matches(_plain(str(name)), plain, n=1):
+        return f'; did you mean "{plain[similar]}"?'
     return ""
 
 
@@ -70,7 +70,7 @@ def text_problem(value: Any) -> str | None:
     """Return why a value of YAML is not a string, and how to write it as one; None if it is one."""
     if isinstance(value, str) or value is None:
         return None
-    told = f"is {shown(value)}, must be a string"
+    problem = f"is {shown(value)}, must be a string"
     if isinstance(value, dict | list):
-        return told
-    return f'{told}; write it in quotes: "{shown(value)}"'
+        return problem
+    return f'{problem}; write it in quotes: "{shown(value)}"'

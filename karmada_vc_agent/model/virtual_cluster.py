@@ -33,7 +33,7 @@ SERVICE_NAMES_FIRST: Final = "VirtualFirst"
 
 KEEP: Final = "Keep"
 EVICT: Final = "Evict"
-"""What becomes of the pods on a node that leaves its virtual cluster (ADR 33)."""
+"""Choices for the pods on a node that leaves its virtual cluster (ADR 33)."""
 
 
 class ApplyAs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -125,7 +125,7 @@ class VirtualClusterSettings(
         Literal["Keep", "Evict"],
         Help(
             "What becomes of its pods on a node that leaves the group: they stay, or are evicted "
-            "once the node has been gone for `clusterFailureThreshold`, as far as "
+            "once the node has been outside for `clusterFailureThreshold`, as far as "
             "PodDisruptionBudgets allow ([ADR 33](adr/0033-nodes-that-leave-or-are-away.md))."
         ),
     ] = KEEP
@@ -232,7 +232,7 @@ class VirtualCluster(
 
     @property
     def needs_membership_label(self) -> bool:
-        """Whether the agent must label the nodes, since pods can only select by equality."""
+        """Return True if the agent must label the nodes: pods can only select by equality."""
         return bool(self.node_names or self.node_selector.match_expressions)
 
     @property
@@ -243,7 +243,7 @@ class VirtualCluster(
         return self.node_selector.match_labels
 
     def selects(self, node_name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the settings select a node; overlaps are not considered."""
+        """Return True if the settings select a node; overlaps are not considered."""
         if node_name in self.node_names:
             return True
         return bool(self.node_selector) and self.node_selector.matches(labels)

@@ -6,11 +6,10 @@ from typing import Any
 
 from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.adoption_problems import adoption_problems
-from karmada_vc_agent.model.dns_label import DNS_LABEL
+from karmada_vc_agent.model.dns_label import DNS_LABEL, DNS_LABEL_RULE
 from karmada_vc_agent.model.json_problems import json_problems
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.kind_patterns import pattern_problem
-from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import label_key_problem, label_value_problem
 from karmada_vc_agent.model.taint_problems import taint_problems, toleration_problems
 from karmada_vc_agent.model.tenancy import allowance_problem
@@ -18,7 +17,6 @@ from karmada_vc_agent.model.texts import either
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.windows import parse_windows
 
-DNS_LABEL_RULE = 'lower-case letters, digits and "-", beginning and ending with a letter or digit'
 _DNS_PART = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_NAME_MAX_LENGTH = 253
 _LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
@@ -28,8 +26,13 @@ _LIMIT_FIELDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRati
 def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     """Yield (path, problem or None) for every validated setting."""
     yield "name", cluster_name_problem(vc.name)
-    for key, objects in _as_written(vc):
-        yield from json_problems(objects, key)
+    for key, objects in (  # which the code does not decode
+        ("taints", vc.taints),
+        ("resourceModels", vc.resource_models),
+        ("tolerations", vc.tolerations),
+        ("limits", vc.limits),
+    ):
+        yield from json_problems(list(objects), key)
     yield from _selector_problems(vc)
     yield from _label_problems(vc)
     yield from _node_name_problems(vc)
@@ -39,14 +42,6 @@ def problems_of(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
     yield from _tenancy_problems(vc)
     yield from adoption_problems(vc)
     yield "window", _window_problem(vc.window)
-
-
-def _as_written(vc: VirtualCluster) -> Iterator[tuple[str, list[Object]]]:
-    """Yield the settings that are objects of Kubernetes, which the code does not decode."""
-    yield "taints", list(vc.taints)
-    yield "resourceModels", list(vc.resource_models)
-    yield "tolerations", list(vc.tolerations)
-    yield "limits", list(vc.limits)
 
 
 def cluster_name_problem(name: str) -> str | None:
@@ -104,7 +99,7 @@ def _node_name_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
 
 
 def is_dns_name(name: str) -> bool:
-    """Whether a text is a name of nodes, ServiceAccounts and the like (RFC 1123 subdomain)."""
+    """Return True for a name of nodes, ServiceAccounts and the like (RFC 1123 subdomain)."""
     parts = name.split(".")
     return len(name) <= _DNS_NAME_MAX_LENGTH and all(_DNS_PART.fullmatch(part) for part in parts)
 
@@ -169,8 +164,8 @@ def _tenancy_problems(vc: VirtualCluster) -> Iterator[tuple[str, str | None]]:
 
 def _limit_problems(limit: Mapping[str, Any], where: str) -> Iterator[tuple[str, str | None]]:
     if limit.get("type") not in _LIMIT_TYPES:
-        found = f'is "{limit["type"]}"' if limit.get("type") else "is not set"
-        yield f"{where}.type", f"{found}, must be {either(_LIMIT_TYPES)}"
+        given = f'is "{limit["type"]}"' if limit.get("type") else "is not set"
+        yield f"{where}.type", f"{given}, must be {either(_LIMIT_TYPES)}"
     for key, amounts in limit.items():
         if key == "type":
             continue

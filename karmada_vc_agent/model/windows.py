@@ -1,7 +1,7 @@
-"""Maintenance windows: when a site takes changes, as `Mon-Fri 22:00-05:00 Europe/Berlin`.
+"""Maintenance windows, as `Mon-Fri 22:00-05:00 Europe/Berlin`.
 
 Times are those that clocks at the site show. A time that the change to summer time leaves out is
-as much later as the clock jumps; of a time that comes twice the first one counts.
+as much later as the clock jumps; of a time that occurs twice the first one counts.
 """
 
 import re
@@ -54,7 +54,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Whether a window is open, and until when that is so, in the zone of the window.
+    """The state of windows, and until when it lasts, in the zone of the window.
 
     until: None = it never changes within a week.
     """
@@ -77,7 +77,7 @@ def parse_windows(text: str) -> tuple[Window, ...]:
 
 
 def opening(windows: Sequence[Window], now: datetime) -> Opening:
-    """Return whether one of the windows is open, and until when that is so."""
+    """Return the state of several windows, of which one is enough to be open."""
     spans = sorted(
         (start, end, window.zone.key) for window in windows for start, end in window.spans(now)
     )
@@ -95,10 +95,10 @@ def opening(windows: Sequence[Window], now: datetime) -> Opening:
 
 
 def _parse(text: str) -> Window:
-    found = re.fullmatch(ONE_WINDOW, text)
-    if found is None:
+    match = re.fullmatch(ONE_WINDOW, text)
+    if match is None:
         raise ValueError(f'"{text}" is not a valid window; {WINDOW_RULE}')
-    days, start, end, zone = found.groups()
+    days, start, end, zone = match.groups()
     start_minute, end_minute = _minute(start), _minute(end)
     if start_minute == end_minute:
         raise ValueError(f'"{text}" has no length; write 00:00-24:00 for the whole day')
@@ -119,12 +119,12 @@ def _minute(text: str) -> int:
 
 
 def _days(text: str | None) -> frozenset[int]:
-    """Return the days of `Mon-Wed,Sat`; `Fri-Mon` goes over the weekend, None is every day."""
+    """Return the days of `Mon-Wed,Sat`; `Fri-Mon` includes the weekend, None is every day."""
     if not text:
         return frozenset(range(7))
-    found: set[int] = set()
+    days: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         begin, end = DAYS.index(first), DAYS.index(last or first)
-        found.update((begin + step) % 7 for step in range((end - begin) % 7 + 1))
-    return frozenset(found)
+        days.update((begin + step) % 7 for step in range((end - begin) % 7 + 1))
+    return frozenset(days)

@@ -9,7 +9,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class YamlError(ValueError):
-    """A problem in a YAML text, with the line if it is known."""
+    """A problem in a YAML text, with its line if the parser gives one."""
 
 
 def load(text: bytes) -> Any:

@@ -4,7 +4,7 @@ from functools import partial
 
 from karmada_vc_agent.cluster import node_labels_controller, status
 from karmada_vc_agent.cluster import registration as registering
-from karmada_vc_agent.cluster.host_status import HostStatus, HostView
+from karmada_vc_agent.cluster.host_status import HostStatus
 from karmada_vc_agent.cluster.judgements import LEASE
 from karmada_vc_agent.cluster.lease import RETRY_MAX_S, ClusterLeaseController
 from karmada_vc_agent.cluster.node_labels_controller import (
@@ -13,12 +13,7 @@ from karmada_vc_agent.cluster.node_labels_controller import (
 )
 from karmada_vc_agent.cluster.registration import RegistrationController
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
-from karmada_vc_agent.cluster.status import (
-    NODE_CHANGE_SETTLES_S,
-    ClusterStatusController,
-    StatusCollaborators,
-    StatusTimes,
-)
+from karmada_vc_agent.cluster.status import NODE_CHANGE_SETTLES_S, ClusterStatusController
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.health_probe import HealthProbe
@@ -107,22 +102,21 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
     thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
     conditions = ClusterConditions(parts)
     controller = ClusterStatusController(
-        common.clients.hub_urgent,
-        stores.clusters,
-        HostStatus(_cluster_status_host_view(parts, conditions), common.clock.monotonic),
-        vcs,
-        StatusTimes(frequency_s, thresholds),
-        StatusCollaborators(
-            common.scopes,
-            common.judgements,
-            parts.reachable,
-            common.contact,
-            common.lead.may_report,
-            parts.works.finalizer.why_terminating,
-            parts.leases.start,
-            parts.collector,
-        ),
-        common.clock,
+        hub=common.clients.hub_urgent,
+        clusters=stores.clusters,
+        host=_host_status(parts, conditions),
+        virtual_clusters=vcs,
+        frequency_s=frequency_s,
+        thresholds=thresholds,
+        scopes=common.scopes,
+        judgements=common.judgements,
+        reachable=parts.reachable,
+        contact=common.contact,
+        may_report=common.lead.may_report,
+        why_terminating=parts.works.finalizer.why_terminating,
+        on_ready=parts.leases.start,
+        on_synced=parts.collector.synced,
+        clock=common.clock,
     )
     changed = partial(status.keys_of_cluster, stores.clusters, vcs)
     return ControllerSpec(
@@ -142,10 +136,10 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
     )
 
 
-def _cluster_status_host_view(parts: Parts, conditions: Conditions) -> HostView:
+def _host_status(parts: Parts, conditions: Conditions) -> HostStatus:
     common, stores, config = parts.common, parts.common.stores, parts.common.config
     host, max_age_s = common.clients.host_urgent, config.cluster_status_update_frequency / 2
-    return HostView(
+    return HostStatus(
         client=host,
         probe=HealthProbe(host, max_age_s=max_age_s),
         discovery=common.discoveries.host,
@@ -154,6 +148,7 @@ def _cluster_status_host_view(parts: Parts, conditions: Conditions) -> HostView:
         claims=stores.claims,
         cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
         conditions=conditions.of,
+        clock=common.clock.monotonic,
         with_resources=config.enable_cluster_resource_modeling,
         with_models=common.gates[CLUSTER_RESOURCE_MODELING],
         discovery_max_age_s=max_age_s,

@@ -70,7 +70,7 @@ def _trusted(parts: Parts, vc: VirtualCluster) -> Condition:
         vc,
         has_kubeedge=trust.has_kubeedge,
         node_restriction=trust.node_restriction,
-        found_by=origin.text if origin is not None else "",
+        origin=origin.text if origin is not None else "",
         by_label=origin is not None and origin.is_label,
     )
 

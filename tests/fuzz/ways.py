@@ -309,8 +309,8 @@ def _read_cluster(value: Any) -> None:
         clusters.is_deleting(name)
     READY.find(dig(cluster, "status", "conditions"))
     cluster_changes(cluster, VIRTUAL_CLUSTERS["branch-a"], settings_changed=True)
-    observed = cluster_status.ObservedStatus("v1", [], {}, {}, [])
-    cluster_status.compose_cluster_status(cluster.get("status"), observed, NOW)
+    fields = {"kubernetesVersion": "v1", "nodeSummary": {}, "resourceSummary": {}}
+    cluster_status.compose_cluster_status(cluster.get("status"), fields, [], NOW)
 
 
 # --- the interpreter --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The condition AgentApart: whether the agent runs on a node that no tenant controls."""
+"""The condition AgentApart: the agent runs on a node that no tenant controls."""
 
 from collections.abc import Mapping
 
@@ -17,8 +17,8 @@ AGENT_APART = ConditionType(
 def agent_apart(node: str, labels: Mapping[str, str], owner: str | None) -> Condition:
     """Return the condition for the node that the agent runs on.
 
-    owner: the virtual cluster that the node belongs to, or None. Whoever controls a node can get
-    the tokens of all pods on it.
+    owner: the virtual cluster that the node belongs to, or None. Control of a node gives the
+    tokens of all pods on it.
     """
     advice = "use nodeAffinity to keep the agent off it"
     if owner is not None:

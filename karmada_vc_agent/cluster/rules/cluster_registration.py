@@ -54,17 +54,17 @@ def cluster_changes(
     """Return the merge patch that aligns an existing Cluster with the settings; {} = no change.
 
     Labels, provider, region and zones are overlaid and never cleared. Agent and host are filled in
-    where nothing stands: what operators wrote there stays. Taints are added only if the
+    where they are empty: what operators wrote there stays. Taints are added only if the
     settings changed, since operators cordon and taint Clusters too. resourceModels always follow
     the settings, since the server defaults them where there are none (contract trap 16).
     """
     patch: Object = {}
     labels = dig(cluster, "metadata", "labels") or {}
-    wanted = dict(vc.cluster_labels)
+    desired = dict(vc.cluster_labels)
     if host and HOST_LABEL not in labels:
-        wanted = {HOST_LABEL: host, **wanted}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        patch["metadata"] = {"labels": wanted}
+        desired = {HOST_LABEL: host, **desired}
+    if any(labels.get(key) != value for key, value in desired.items()):
+        patch["metadata"] = {"labels": desired}
     if agent and not annotations_of(cluster).get(AGENT_ANNOTATION):
         patch.setdefault("metadata", {})["annotations"] = {AGENT_ANNOTATION: agent}
     spec = cluster.get("spec") or {}
@@ -73,8 +73,8 @@ def cluster_changes(
         changes["resourceModels"] = standard_models(vc)
     if settings_changed:
         taints = spec.get("taints") or []
-        known = {(taint.get("key"), taint.get("effect")) for taint in taints}
-        added = [t for t in vc.taints if (t.get("key"), t.get("effect")) not in known]
+        present = {(taint.get("key"), taint.get("effect")) for taint in taints}
+        added = [t for t in vc.taints if (t.get("key"), t.get("effect")) not in present]
         if added:
             changes["taints"] = [*taints, *added]
     if changes:

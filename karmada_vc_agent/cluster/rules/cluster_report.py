@@ -1,7 +1,6 @@
 """Compose the status of a Cluster (contract 4.1, 4.4)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.cluster.rules import resource_models as models
@@ -17,37 +16,21 @@ COMPLETE_API_ENABLEMENTS = ConditionType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedStatus:
-    """The result of one sync; None means that it is not reported.
-
-    conditions: CompleteAPIEnablements, the damped Ready, then our own.
-    """
-
-    kubernetes_version: str
-    api_enablements: Sequence[Object]
-    node_summary: Object | None
-    resource_summary: Object | None
-    conditions: Sequence[Condition]
-
-
 def compose_cluster_status(
-    live_status: Object | None, observed: ObservedStatus, now: str
+    live_status: Object | None,
+    fields: Mapping[str, Any],
+    conditions: Iterable[Condition],
+    now: str,
 ) -> Object:
     """Return the whole status to PUT: the live one overlaid with what was observed.
 
-    Everything else is kept: remedyActions, unknown fields, conditions of other controllers
-    (contract 4.1, trap 17). Write it only if it differs from live_status.
+    fields: by name; None = not reported. Everything else is kept: remedyActions, unknown fields,
+    conditions of other controllers (contract 4.1, trap 17). Write it only if it differs from
+    live_status.
     """
-    fields: dict[str, Any] = {
-        "kubernetesVersion": observed.kubernetes_version or None,
-        "apiEnablements": list(observed.api_enablements) or None,
-        "nodeSummary": observed.node_summary,
-        "resourceSummary": observed.resource_summary,
-    }
     kept = {name: value for name, value in (live_status or {}).items() if name not in fields}
-    found = {name: value for name, value in fields.items() if value is not None}
-    return with_conditions({**kept, **found}, observed.conditions, now)
+    reported = {name: value for name, value in fields.items() if value is not None}
+    return with_conditions({**kept, **reported}, conditions, now)
 
 
 def with_conditions(

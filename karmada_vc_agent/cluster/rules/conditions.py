@@ -24,7 +24,7 @@ class Condition(TypedDict):
 
 
 class Shown(Enum):
-    """When a condition is in the status of an object.
+    """The time for which a condition is in the status of an object.
 
     UNLESS_IDLE: not while it has the reason of its type for "nothing to report", except where it
     was reported before.
@@ -72,11 +72,11 @@ class ConditionType:
         return find_condition(conditions, self.name)
 
     def is_normal(self, condition: Condition) -> bool:
-        """Whether nothing is wrong."""
+        """Return True if nothing is wrong."""
         return condition["status"] == self.normal
 
     def is_news(self, before: Condition | None, condition: Condition) -> bool:
-        """Whether something is wrong that was not before, or is right again."""
+        """Return True if something is wrong that was not before, or is right again."""
         if self.is_normal(condition):
             return before is not None and not self.is_normal(before)
         return before is None or before["reason"] != condition["reason"]

@@ -1,4 +1,4 @@
-"""The condition GroupTrusted: whether a node can join a group by itself (rewriting-rules 3.1)."""
+"""The condition GroupTrusted: no node can join a group by itself (rewriting-rules 3.1)."""
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
@@ -20,17 +20,17 @@ def group_trusted(
     *,
     has_kubeedge: bool,
     node_restriction: bool | None,
-    found_by: str = "",
+    origin: str = "",
     by_label: bool = False,
 ) -> Condition:
     """Return the condition for the group of a virtual cluster.
 
     has_kubeedge: whether the host has KubeEdge nodes, whose labels CloudCore writes with an account
-    of its own. node_restriction: whether the admission plugin is enabled; None = unknown. found_by:
+    of its own. node_restriction: whether the admission plugin is enabled; None = unknown. origin:
     what selects its nodes where the settings do not: `NodeGroup shop-a`. by_label: whether that is
     a label of nodes, each value of which is a virtual cluster.
     """
-    whose = f", as {found_by} says" if found_by and not by_label else ""
+    whose = f", as {origin} says" if origin and not by_label else ""
     if _selects_nothing(vc):
         return GROUP_TRUSTED.true("NoNodes", f"the group has no nodes{whose}")
     keys = sorted({requirement.key for requirement in vc.node_selector.requirements()})

@@ -1,4 +1,4 @@
-"""The condition NodesReachable, and what the Ready of a Cluster makes of it."""
+"""The condition NodesReachable, and the Ready of a Cluster that depends on it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def nodes_reachable(nodes: NodeCounts) -> Condition:
 def ready_with(host: Condition, nodes: Condition | None, *, when_unreachable: bool) -> Condition:
     """Return the condition Ready of a Cluster, from what was judged of its host and its nodes.
 
-    nodes: NodesReachable, None while it is not known. when_unreachable: whether it is Ready all the
+    nodes: NodesReachable, None until it was judged. when_unreachable: whether it is Ready all the
     same while its nodes are not. Source: contract 4.2, trap 12.
     """
     is_away = nodes is not None and nodes["status"] != "True"

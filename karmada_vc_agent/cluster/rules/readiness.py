@@ -16,7 +16,7 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """How long a new state must last before it is reported, in seconds (contract 4.3)."""
+    """Seconds for which a new state must last before it is reported (contract 4.3)."""
 
     success_s: float = 30.0
     failure_s: float = 30.0
@@ -34,7 +34,7 @@ class Observation:
 
 
 def is_online(http_status: int | None) -> bool:
-    """Whether the host answered its health probe with a 2xx.
+    """Return True if the host answered its health probe with a 2xx.
 
     http_status: of /readyz (of /healthz if that is 404), None if the request failed.
     """

@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TypedDict
 
 from karmada_vc_agent.cluster.rules import resource_summary
 from karmada_vc_agent.cluster.rules.resource_summary import CPU, PODS, Totals
@@ -12,17 +11,10 @@ from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 
 
-class AllocatableModeling(TypedDict):
-    """The number of nodes of one grade."""
-
-    grade: int
-    count: int
-
-
 def allocatable_modelings(
     resource_models: Sequence[Object], nodes: Iterable[Node], pods_on_nodes: Iterable[Pod]
-) -> list[AllocatableModeling]:
-    """Count the nodes of each grade, one entry for each model in order, zeros included.
+) -> list[Object]:
+    """Count the nodes of each grade, one `{"grade", "count"}` for each model, in order.
 
     resource_models: as in Cluster.spec, `{"grade", "ranges": [{"name", "min", "max"}]}`.
     pods_on_nodes: finished ones are not counted. No models give no entries.
@@ -42,7 +34,7 @@ def allocatable_modelings(
         if grade >= 0:
             counts[grade] += 1
     return [
-        AllocatableModeling(grade=model.get("grade") or 0, count=count)
+        {"grade": model.get("grade") or 0, "count": count}
         for model, count in zip(resource_models, counts, strict=True)
     ]
 

@@ -109,7 +109,7 @@ def in_unit(name: str, raw: Raw) -> int:
 
 @lru_cache(maxsize=1024)
 def is_counted(name: str) -> bool:
-    """Whether Karmada counts requests of this resource (contract 4.4).
+    """Return True if Karmada counts requests of this resource (contract 4.4).
 
     Counted: cpu, memory, ephemeral-storage, pods and scalar names. Not: storage and unknown names
     without a domain.

@@ -225,7 +225,7 @@ class Follower:
 
     async def _drain(self, name: str, record: FoundRecord, found: Found | None) -> Requeue | None:
         """Take the next step of a removal; it ends before it began where it is not wanted now."""
-        vc = next((vc for vc in self._source.wanted() if vc.name == name), None)
+        vc = self._source.get(name)
         if vc is None or self._source.rival(name) is not None:
             await self._forget(name)
             return None

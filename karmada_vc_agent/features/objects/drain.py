@@ -57,7 +57,7 @@ class Drain:
         if definition is None:
             return ""
         name, source = definition.name, self._definitions.source
-        vc = next((vc for vc in source.wanted() if vc.name == name), None)
+        vc = source.get(name)
         if vc is None or source.rival(name) is not None:
             return ""  # another one of this name is served, or none ever was
         return await self._removal.step(vc, source, keeps=definition.is_preserved)

@@ -175,7 +175,7 @@ async def test_id_that_another_name_has_is_not_registered_twice(world: World) ->
 async def test_nothing_is_registered_before_the_hub_has_told_of_the_name(world: World) -> None:
     made, _ = await controller(world)
     world.parts.common.stores.clusters.has_told = lambda _: False
-    with pytest.raises(NotReadyError, match=r"has not told cluster\(branch-a\)"):
+    with pytest.raises(NotReadyError, match=r"has not listed cluster\(branch-a\)"):
         await made.reconcile("branch-a")
     assert world.hub.requests == []
 

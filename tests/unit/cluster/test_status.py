@@ -7,17 +7,13 @@ from msgspec import structs
 
 from karmada_vc_agent.cluster import host_status
 from karmada_vc_agent.cluster.clock import Clock as TimeOfDay
-from karmada_vc_agent.cluster.host_status import HostStatus, HostView
+from karmada_vc_agent.cluster.host_status import HostStatus
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.judgements import HubContact
 from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
 from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.cluster.status import (
-    ClusterStatusController,
-    StatusCollaborators,
-    StatusTimes,
-)
+from karmada_vc_agent.cluster.status import ClusterStatusController
 from karmada_vc_agent.features.policies.placement_enforced import (
     Enforcement,
     placement_enforced,
@@ -73,7 +69,7 @@ class Setting:
             self.clock,
             self.scopes,
         )
-        view = HostView(
+        self.host_status = HostStatus(
             client=world.host_client,
             probe=HealthProbe(world.host_client, 0.0, self.clock),
             discovery=world.host_discovery,
@@ -82,28 +78,27 @@ class Setting:
             claims=world.claims,
             cluster_scoped_kinds={},
             conditions=ClusterConditions(world.parts).of,
+            clock=self.clock,
             with_resources=with_resources,
             with_models=with_models,
             discovery_max_age_s=5.0,
         )
-        self.host_status = HostStatus(view, self.clock)
         self.controller = ClusterStatusController(
-            world.hub_client,
-            world.clusters,
-            self.host_status,
-            world.virtual_clusters,
-            StatusTimes(10.0, thresholds),
-            StatusCollaborators(
-                self.scopes,
-                self.judgements,
-                self.reachable,
-                self.contact,
-                lambda: self.may_report,
-                lambda name: "the host is clean" if name in self.barred else "",
-                self.ready.append,
-                self,
-            ),
-            TimeOfDay(self.clock, lambda: NOW),
+            hub=world.hub_client,
+            clusters=world.clusters,
+            host=self.host_status,
+            virtual_clusters=world.virtual_clusters,
+            frequency_s=10.0,
+            thresholds=thresholds,
+            scopes=self.scopes,
+            judgements=self.judgements,
+            reachable=self.reachable,
+            contact=self.contact,
+            may_report=lambda: self.may_report,
+            why_terminating=lambda name: "the host is clean" if name in self.barred else "",
+            on_ready=self.ready.append,
+            on_synced=self.synced,
+            clock=TimeOfDay(self.clock, lambda: NOW),
         )
 
     def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:

@@ -439,15 +439,15 @@ def test_node_named_by_two_clusters_is_refused(file: File) -> None:
 
 def test_controller_that_does_not_exist_is_refused(file: File) -> None:
     assert file.problem(controllers="*,-lease") == (
-        'controllers: "lease" is not a known controller (known: clusterStatus, execution, '
-        "workStatus, serviceExport, endpointsliceCollect, certRotation, hostEvents)"
+        'controllers: "lease" is not a controller, must be clusterStatus, execution, workStatus, '
+        "serviceExport, endpointsliceCollect, certRotation or hostEvents"
     )
 
 
 def test_gate_that_does_not_exist_is_refused(file: File) -> None:
     assert file.problem(featureGates="Failover=true") == (
-        'featureGates: "Failover" is not a known feature gate (known: MultiClusterService, '
-        "CustomizedClusterResourceModeling)"
+        'featureGates: "Failover" is not a feature gate, must be MultiClusterService or '
+        "CustomizedClusterResourceModeling"
     )
 
 

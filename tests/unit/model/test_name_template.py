@@ -1,4 +1,4 @@
-"""Names of virtual clusters that are found."""
+"""Names of discovered virtual clusters."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from karmada_vc_agent.model.name_template import (
         ("branch-{value}", "must contain {name} once"),
         ("Branch-{name}", "lower-case letters"),
         ("{x}{name}", "lower-case letters"),
-        (f"{'a' * 48}{{name}}", "leaves no room"),
+        (f"{'a' * 48}{{name}}", "is too long"),
     ],
 )
 def test_template_is_checked(template: str, problem: str | None) -> None:

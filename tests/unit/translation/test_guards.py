@@ -1,12 +1,12 @@
 """What reaches beyond a virtual cluster: refused or told, by profile, and what opens it."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import IN_BOTH, SHARED, STRICT, TENANCIES, Guard
+from karmada_vc_agent.model.tenancy import IN_BOTH, SHARED, STRICT, Guard, Tenancy
 from karmada_vc_agent.model.well_known import GATEWAY_GROUP
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.refusal import Code, Refusal
@@ -280,7 +280,7 @@ def outcome(obj: Object, tenancy: str, *allow: str) -> HostObject | Refusal:
     return result
 
 
-@pytest.mark.parametrize("tenancy", TENANCIES)
+@pytest.mark.parametrize("tenancy", get_args(Tenancy))
 @pytest.mark.parametrize(("guard", "obj"), GUARDED)
 def test_what_reaches_beyond_is_refused_unless_it_is_allowed(
     guard: Guard, obj: Object, tenancy: str
@@ -295,7 +295,7 @@ def test_what_reaches_beyond_is_refused_unless_it_is_allowed(
     assert isinstance(outcome(obj, STRICT, *(set(Guard) - {guard})), Refusal)
 
 
-@pytest.mark.parametrize("tenancy", TENANCIES)
+@pytest.mark.parametrize("tenancy", get_args(Tenancy))
 @pytest.mark.parametrize("obj", ALWAYS)
 def test_what_acts_on_nodes_of_others_is_refused_whatever_is_allowed(
     obj: Object, tenancy: str
@@ -305,7 +305,7 @@ def test_what_acts_on_nodes_of_others_is_refused_whatever_is_allowed(
     assert found.code is Code.VOLUME_FORBIDDEN
 
 
-@pytest.mark.parametrize("tenancy", TENANCIES)
+@pytest.mark.parametrize("tenancy", get_args(Tenancy))
 @pytest.mark.parametrize("obj", HARMLESS)
 def test_what_stays_inside_is_applied_and_nothing_told(obj: Object, tenancy: str) -> None:
     found = outcome(obj, tenancy)

@@ -5,15 +5,14 @@ import copy
 import pytest
 
 from karmada_vc_agent.cluster.rules import cluster_report as cluster_status
-from karmada_vc_agent.cluster.rules import readiness
-from karmada_vc_agent.cluster.rules.cluster_report import ObservedStatus
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.readiness import observed_ready
 from karmada_vc_agent.model.core import Meta, Node, NodeStatus, Pod, PodSpec
 from karmada_vc_agent.model.core import StatusCondition as NodeCondition
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z"
-READY = readiness.observed_ready(200)
+READY = observed_ready(200)
 COMPLETE = cluster_status.complete_api_enablements(3, is_partial=False)
 
 
@@ -111,19 +110,19 @@ def test_resource_summary_has_modelings_only_with_models() -> None:
     }
 
 
-def _observed(**changes: object) -> ObservedStatus:
+def _composed(live: Object | None, now: str, **changes: object) -> Object:
     fields: Object = {
-        "kubernetes_version": "v1.33.1",
-        "api_enablements": [{"groupVersion": "v1"}],
-        "node_summary": {"totalNum": 1},
-        "resource_summary": {"allocatable": {"cpu": "2"}},
-        "conditions": [COMPLETE, READY],
+        "kubernetesVersion": "v1.33.1",
+        "apiEnablements": [{"groupVersion": "v1"}],
+        "nodeSummary": {"totalNum": 1},
+        "resourceSummary": {"allocatable": {"cpu": "2"}},
     }
-    return ObservedStatus(**(fields | changes))
+    fields |= changes
+    return cluster_status.compose_cluster_status(live, fields, [COMPLETE, READY], now)
 
 
 def test_a_first_status_has_what_was_observed() -> None:
-    assert cluster_status.compose_cluster_status(None, _observed(), NOW) == {
+    assert _composed(None, NOW) == {
         "kubernetesVersion": "v1.33.1",
         "apiEnablements": [{"groupVersion": "v1"}],
         "nodeSummary": {"totalNum": 1},
@@ -144,7 +143,7 @@ def test_what_others_wrote_is_kept() -> None:
         "conditions": [foreign, {**READY, "lastTransitionTime": THEN}],
     }
     before = copy.deepcopy(live)
-    status = cluster_status.compose_cluster_status(live, _observed(), NOW)
+    status = _composed(live, NOW)
     assert status["remedyActions"] == ["TrafficControl"]
     assert status["futureField"] == 1
     assert status["kubernetesVersion"] == "v1.33.1"
@@ -157,29 +156,25 @@ def test_what_others_wrote_is_kept() -> None:
 
 
 def test_the_same_observation_gives_the_same_status() -> None:
-    once = cluster_status.compose_cluster_status(None, _observed(), THEN)
-    assert cluster_status.compose_cluster_status(once, _observed(), NOW) == once
+    once = _composed(None, THEN)
+    assert _composed(once, NOW) == once
 
 
 def test_what_is_not_reported_any_more_goes() -> None:
-    once = cluster_status.compose_cluster_status(None, _observed(), THEN)
-    nothing = _observed(
-        kubernetes_version="", api_enablements=[], node_summary=None, resource_summary=None
-    )
-    assert set(cluster_status.compose_cluster_status(once, nothing, NOW)) == {"conditions"}
+    once = _composed(None, THEN)
+    fields = ("kubernetesVersion", "apiEnablements", "nodeSummary", "resourceSummary")
+    assert set(_composed(once, NOW, **dict.fromkeys(fields))) == {"conditions"}
 
 
 def test_empty_summaries_are_reported() -> None:
-    status = cluster_status.compose_cluster_status(
-        None, _observed(node_summary={}, resource_summary={}), NOW
-    )
+    status = _composed(None, NOW, nodeSummary={}, resourceSummary={})
     assert (status["nodeSummary"], status["resourceSummary"]) == ({}, {})
 
 
 def test_setting_conditions_alone_leaves_the_rest() -> None:
-    once = cluster_status.compose_cluster_status(None, _observed(), THEN)
+    once = _composed(None, THEN)
     before = copy.deepcopy(once)
-    offline = readiness.observed_ready(None)
+    offline = observed_ready(None)
     status = cluster_status.with_conditions(once, [offline], NOW)
     assert status["conditions"][1] == {**offline, "lastTransitionTime": NOW}
     assert {**status, "conditions": once["conditions"]} == once

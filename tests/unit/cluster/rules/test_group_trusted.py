@@ -90,7 +90,7 @@ def test_group_that_was_found_says_by_what() -> None:
             vc,
             has_kubeedge=False,
             node_restriction=True,
-            found_by="NodeGroup a",
+            origin="NodeGroup a",
             by_label=by_label,
         )
         return f"{found['status']} {found['reason']}: {found['message']}"
