@@ -6,7 +6,7 @@ selectors afterwards, for labels of nodes it does not, so groups become labels (
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import karmada, kinds
@@ -19,7 +19,7 @@ from karmada_vc_agent.model.objects import (
     values_at,
 )
 from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL, SLICE_MANAGED_BY_LABEL
-from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.placement import require_node_labels
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 
@@ -34,22 +34,8 @@ MANIFESTS_MAX = 200
 """Each is translated as a manifest of its own."""
 _CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
 
-IsNamespaced = Callable[[GroupVersionKind], bool | None]
-"""Kind -> whether it is namespaced; None = the host does not serve it."""
 Rewrite = Callable[[Object], Object | Refusal]
 """An embedded manifest -> the host's version of it, or the refusal."""
-NodesOfGroup = Callable[[str], Collection[str] | None]
-"""Name of a NodeGroup -> names of its nodes; None = no such group."""
-
-
-def no_groups(_name: str) -> Collection[str] | None:
-    """Know no NodeGroup, for hosts that do not serve them."""
-    return None
-
-
-def namespaced_by_table(gvk: GroupVersionKind) -> bool | None:
-    """Treat a kind as namespaced unless it is known to be cluster-scoped."""
-    return not kind_policy.is_cluster_scoped(gvk)
 
 
 def drop_controllers_annotations(obj: Object) -> None:
@@ -70,7 +56,7 @@ def drop_controllers_annotations(obj: Object) -> None:
 
 
 def rewrite_manifests(
-    obj: Object, namespace: str, rewrite: Rewrite, is_namespaced: IsNamespaced
+    obj: Object, namespace: str, rewrite: Rewrite, context: TranslationContext
 ) -> None:
     """Rewrite, in place, the embedded manifests; those without a namespace get the object's.
 
@@ -85,7 +71,7 @@ def rewrite_manifests(
         raise RefusedError(Code.MANIFEST_INVALID, where, detail)
     for index, manifest in enumerate(manifests):
         path = f"{where}[{index}]"
-        _refuse_unfit(manifest, path, is_namespaced)
+        _refuse_unfit(manifest, path, context)
         result = rewrite(_in_namespace(manifest, namespace))
         if isinstance(result, Refusal):
             inside = f"{path}.{result.path}" if result.path else path
@@ -100,12 +86,7 @@ def restore_manifests(obj: Object, restore: Callable[[Object], Object]) -> None:
         manifests[:] = [restore(each) if isinstance(each, dict) else each for each in manifests]
 
 
-def confine_scope(
-    obj: Object,
-    required: Mapping[str, str],
-    nodes_of_group: NodesOfGroup,
-    owns_node: Callable[[str], bool],
-) -> None:
+def confine_scope(obj: Object, context: TranslationContext) -> None:
     """Keep, in place, the node labels of the scope within the virtual cluster.
 
     A group becomes the label of its nodes: for a group KubeEdge replaces the node selector of pods,
@@ -116,10 +97,11 @@ def confine_scope(
     override of anything but an image.
     """
     _refuse_other_overrides(obj)
+    required = context.vc.required_selector
     selected = []
     for index, target in enumerate(_targets(obj, _GROUPS)):
         name = dig(target, "name")
-        nodes = nodes_of_group(name) if isinstance(name, str) else None
+        nodes = context.nodes_of_group(name) if isinstance(name, str) else None
         path = f"{_SCOPE}.targetNodeGroups[{index}]"
         if nodes is None:
             raise RefusedError(
@@ -128,7 +110,7 @@ def confine_scope(
                 f'targetNodeGroups "{name}" does not exist on the host',
                 str(name),
             )
-        if not all(owns_node(node) for node in nodes):
+        if not all(map(context.owns_node, nodes)):
             detail = f'targetNodeGroups "{name}" has nodes outside the virtual cluster'
             raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail, str(name))
         labels = {NODE_GROUP_LABEL: name}
@@ -185,12 +167,12 @@ def _in_namespace(manifest: Object, namespace: str) -> Object:
     return {**manifest, "metadata": {**metadata, "namespace": namespace}}
 
 
-def _refuse_unfit(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
+def _refuse_unfit(manifest: Any, path: str, context: TranslationContext) -> None:
     """Refuse what is cluster-scoped or of unknown scope, and what passes for Karmada's own."""
     gvk = gvk_of(manifest) if isinstance(manifest, dict) else GroupVersionKind("", "", "")
     if not gvk.kind:
         raise RefusedError(Code.MANIFEST_INVALID, path, f"{path} is not an object")
-    scope = is_namespaced(gvk)
+    scope = context.is_namespaced(gvk)
     if scope is None:
         detail = f"the host does not serve kind {gvk.kind}, so its scope is unknown"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))

@@ -55,7 +55,9 @@ def _confine_cluster_role(draft: Draft) -> None:
 
 def _confine_rules(draft: Draft) -> None:
     """Expand `*`, and cut rules to what `virtual-cluster-admin` may (rewriting-rules 5.2)."""
-    rbac.confine_rules(draft.obj, _confines(draft.context), draft.direction)
+    context = draft.context
+    is_strict = context.settings.is_strict
+    rbac.confine_rules(draft.obj, context.admin_rules, draft.direction, is_strict=is_strict)
 
 
 def _restore_rules(returning: Returning) -> None:
@@ -70,22 +72,13 @@ def _report_cut_rules(manifest: Object, context: TranslationContext) -> Iterable
 
 def _confine_subjects(draft: Draft) -> None:
     """Map subjects to names of the virtual cluster, and the ClusterRole (rewriting-rules 5.2)."""
-    if rbac.confine_binding(draft.obj, _confines(draft.context), draft.direction):
+    if rbac.confine_binding(draft.obj, draft.context.vc.name, draft.direction):
         draft.depends_on_claims = True
 
 
 def _restore_subjects(returning: Returning) -> None:
     """Restore the virtual names of subjects and of the ClusterRole."""
     rbac.restore_binding(returning.obj, returning.context.vc.name, returning.direction)
-
-
-def _confines(context: TranslationContext) -> rbac.Confines:
-    return rbac.Confines(
-        context.vc.name,
-        context.admin_rules,
-        tuple(sorted(context.claims.values())),
-        is_strict=context.settings.is_strict,
-    )
 
 
 # --- Services, volumes --------------------------------------------------------------------
@@ -139,7 +132,6 @@ def _drop_controllers_annotations(draft: Draft) -> None:
 
 def _rewrite_inside(draft: Draft) -> None:
     """Rewrite each embedded manifest by all steps; node groups and labels must be its own."""
-    context = draft.context
 
     def rewrite(manifest: Object) -> Object | Refusal:
         result = draft.translate_inside(manifest, draft)
@@ -147,12 +139,8 @@ def _rewrite_inside(draft: Draft) -> None:
             edge_application.drop_controllers_annotations(result)
         return result
 
-    edge_application.rewrite_manifests(
-        draft.obj, draft.virtual_namespace, rewrite, context.is_namespaced
-    )
-    edge_application.confine_scope(
-        draft.obj, context.vc.required_selector, context.nodes_of_group, context.owns_node
-    )
+    edge_application.rewrite_manifests(draft.obj, draft.virtual_namespace, rewrite, draft.context)
+    edge_application.confine_scope(draft.obj, draft.context)
 
 
 def _restore_inside(returning: Returning) -> None:

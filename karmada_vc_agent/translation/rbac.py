@@ -4,8 +4,7 @@ What is not understood is refused, never passed through. Functions change their 
 work on a copy.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import kinds
@@ -14,7 +13,7 @@ from karmada_vc_agent.model.rbac_rule import BUILT_INS, TENANT_ROLES
 from karmada_vc_agent.model.service_accounts import account_of, user_of
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
-from karmada_vc_agent.translation.names import Direction
+from karmada_vc_agent.translation.names import Direction, ToHost
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
 CONVERTED_PREFIX = "vc:crb:"
@@ -38,24 +37,12 @@ def everyone(cluster: str) -> str:
     return f"vc:{cluster}"
 
 
-@dataclass(frozen=True, slots=True)
-class Confines:
-    """The limits of RBAC objects of a virtual cluster.
-
-    admin_rules: the most a rule may grant, from rbac_rules.admin_rules().
-    host_namespaces: the claimed ones. is_strict: whether the profile is Strict.
-    """
-
-    cluster: str
-    admin_rules: tuple[Object, ...]
-    host_namespaces: tuple[str, ...]
-    is_strict: bool = False
-
-
-def confine_rules(obj: Object, confines: Confines, direction: Direction) -> None:
+def confine_rules(
+    obj: Object, admin_rules: Iterable[Object], direction: Direction, *, is_strict: bool
+) -> None:
     """Rewrite a Role or ClusterRole so that it grants nothing outside its virtual cluster.
 
-    Refuses RuleForbidden.
+    admin_rules: the most a rule may grant, from rbac_rules.admin_rules(). Refuses RuleForbidden.
     """
     if obj.get("rules") is None:
         return
@@ -72,15 +59,15 @@ def confine_rules(obj: Object, confines: Confines, direction: Direction) -> None
         for allowed in rbac_rules.allowed_rules(
             rule,
             f"rules[{index}]",
-            confines.admin_rules,
+            admin_rules,
             direction,
-            is_strict=confines.is_strict,
+            is_strict=is_strict,
             is_of_cluster="namespace" not in obj["metadata"],
         )
     ]
 
 
-def confine_binding(obj: Object, confines: Confines, direction: Direction) -> bool:
+def confine_binding(obj: Object, cluster: str, direction: ToHost) -> bool:
     """Rewrite a RoleBinding or ClusterRoleBinding so that it binds only its virtual cluster.
 
     Returns whether the result depends on the claims.
@@ -93,7 +80,7 @@ def confine_binding(obj: Object, confines: Confines, direction: Direction) -> bo
         obj["subjects"] = [
             mapped
             for index, subject in _all_accounts_once(subjects)
-            for mapped in _host_subjects(subject, f"subjects[{index}]", confines, direction)
+            for mapped in _host_subjects(subject, f"subjects[{index}]", cluster, direction)
         ]
     if obj.get("roleRef") is not None:
         obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
@@ -150,13 +137,13 @@ def _all_accounts_once(subjects: list[Any]) -> Iterator[tuple[int, Any]]:
         yield index, subject
 
 
-def _host_subjects(
-    subject: Any, path: str, confines: Confines, direction: Direction
-) -> list[Object]:
+def _host_subjects(subject: Any, path: str, cluster: str, direction: ToHost) -> list[Object]:
     """Map one subject; "all ServiceAccounts" becomes those of each claimed namespace."""
     if not _is_all_service_accounts(subject):
-        return [_host_subject(subject, path, confines.cluster, direction)]
-    groups = (_SERVICE_ACCOUNT_GROUP + namespace for namespace in confines.host_namespaces)
+        return [_host_subject(subject, path, cluster, direction)]
+    groups = (
+        _SERVICE_ACCOUNT_GROUP + namespace for namespace in sorted(direction.names.claims.values())
+    )
     return [{**subject, "name": group} for group in groups]
 
 

@@ -14,12 +14,12 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values_at
 from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import reference_table
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import Direction
-from karmada_vc_agent.translation.pod_templates import PodTemplates, pod_specs
+from karmada_vc_agent.translation.pod_templates import pod_specs
 from karmada_vc_agent.translation.reference_table import (
     AFFINITY,
     IN_POD_SPECS,
-    NamespaceReferences,
     Reference,
     Treatment,
 )
@@ -46,16 +46,12 @@ PROXY_DOMAINS = (
 class Rewriter:
     """Rewrites the references of one virtual cluster's objects in one direction.
 
-    owns_node: whether a node belongs to the virtual cluster; used on the way to the host.
     own_namespace: host namespace of the object; used on the way to the host.
     """
 
-    cluster: str
+    context: TranslationContext
     direction: Direction
-    owns_node: Callable[[str], bool]
     own_namespace: str = ""
-    pod_templates: tuple[PodTemplates, ...] = ()
-    namespace_references: tuple[NamespaceReferences, ...] = ()
 
     def rewrite(self, obj: Object, gvk: GroupVersionKind) -> None:
         """Rewrite all references in an object that the tables and the settings know.
@@ -63,9 +59,9 @@ class Rewriter:
         Refuses ReferenceForbidden and NodeNameForbidden on the way to the host.
         Source: rewriting-rules 4.1.
         """
-        rows = reference_table.rows_for(gvk.group_kind, self.namespace_references)
+        rows = reference_table.rows_for(gvk.group_kind, self.context.settings.namespace_references)
         self._apply(obj, "", rows)
-        for pod_spec in pod_specs(obj, gvk, self.pod_templates):
+        for pod_spec in pod_specs(obj, gvk, self.context.settings.pod_templates):
             # In other kinds only the affinity is certain to be a pod's.
             inside = AFFINITY if pod_spec.selector_only else IN_POD_SPECS
             self._apply(pod_spec.spec, f"{pod_spec.path}.", inside)
@@ -104,7 +100,7 @@ def _pattern(way: Rewriter, value: Any, path: str) -> Any:
 
 
 def _node(way: Rewriter, value: Any, path: str) -> Any:
-    is_own = value == "" or (isinstance(value, str) and way.owns_node(value))
+    is_own = value == "" or (isinstance(value, str) and way.context.owns_node(value))
     if way.direction.to_host and not is_own:
         detail = f'{path} "{value}" is not in the virtual cluster'
         raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
@@ -112,7 +108,7 @@ def _node(way: Rewriter, value: Any, path: str) -> Any:
 
 
 def _node_if_own(way: Rewriter, value: Any, _path: str) -> Any:
-    is_own = isinstance(value, str) and way.owns_node(value)
+    is_own = isinstance(value, str) and way.context.owns_node(value)
     return value if is_own or not way.direction.to_host else None
 
 
@@ -242,7 +238,7 @@ def _selector(way: Rewriter, selector: Any, _path: str) -> Any:
         name = labels[NAMESPACE_NAME_LABEL]
         labels[NAMESPACE_NAME_LABEL] = way.direction.selected_namespace(name)
     if way.direction.to_host:
-        labels[CLUSTER_LABEL] = way.cluster
+        labels[CLUSTER_LABEL] = way.context.vc.name
     result = {key: value for key, value in selector.items() if key != "matchLabels"}
     if labels:
         result["matchLabels"] = labels

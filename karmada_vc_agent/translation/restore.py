@@ -47,7 +47,7 @@ class Restorer:
         self._context = context
         self.names = context.names()
         self._direction = ToVirtual(self.names)
-        self._rewriter = self._rewriter_to(self._direction)
+        self._rewriter = Rewriter(context, self._direction)
 
     def restore(self, obj: Object, gvk: GroupVersionKind, namespace: str = "") -> None:
         """Restore a host object, or a part of one that has metadata, in place.
@@ -59,7 +59,7 @@ class Restorer:
         annotations = annotations_of(obj)
         if names.NAMES_ANNOTATION in annotations:
             direction = ToVirtual(names_of(obj, context))
-            rewriter = self._rewriter_to(direction)
+            rewriter = Rewriter(context, direction)
         _restore_namespace(obj, gvk, direction.names, namespace)
         _restore_name(obj)
         step = own_steps(gvk).restore
@@ -70,16 +70,6 @@ class Restorer:
             virtual_names = ((host, virtual) for virtual, host in direction.names.claims.items())
             dns_texts.rewrite_texts(obj, gvk, virtual_names, templates)
         _restore_metadata(obj)
-
-    def _rewriter_to(self, direction: ToVirtual) -> Rewriter:
-        settings = self._context.settings
-        return Rewriter(
-            cluster=self._context.vc.name,
-            direction=direction,
-            owns_node=self._context.owns_node,
-            pod_templates=settings.pod_templates,
-            namespace_references=settings.namespace_references,
-        )
 
 
 def names_of(obj: Object, context: TranslationContext) -> Names:

@@ -42,8 +42,7 @@ def assert_placement(
     if node is not None:
         del bound_spec["nodeName"]
     try:
-        templates = context.settings.pod_templates
-        placement.place_pods(obj, translated.host_key.gvk, context.placement(), templates)
+        placement.place_pods(obj, translated.host_key.gvk, context)
     except RefusedError as error:
         return error.refusal
     if node is not None:

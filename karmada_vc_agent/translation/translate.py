@@ -33,7 +33,7 @@ from karmada_vc_agent.translation import (
 )
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.draft import Draft, Step
-from karmada_vc_agent.translation.guards import GuardFacts, pass_guards
+from karmada_vc_agent.translation.guards import pass_guards
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import ToHost
 from karmada_vc_agent.translation.notices import Notice
@@ -196,11 +196,8 @@ def _pass_guards(draft: Draft) -> None:
     """Refuse what the profile and `allow` of the virtual cluster do not permit (ADR 23)."""
     context = draft.context
     if not context.names_only:
-        settings = context.settings
-        facts = GuardFacts(context.is_of_host, settings.cluster_domain, settings.pod_templates)
         is_shared = draft.policy is Policy.SHARE
-        found = pass_guards(draft.obj, draft.gvk, context.refuses, facts, is_shared=is_shared)
-        draft.notices += found
+        draft.notices += pass_guards(draft.obj, draft.gvk, context, is_shared=is_shared)
 
 
 def _map_name(draft: Draft) -> None:
@@ -249,15 +246,8 @@ def _translate_inside(manifest: Object, outer: Draft) -> Object | Refusal:
 
 def _rewrite_references(draft: Draft) -> None:
     """Map namespaces and names inside the object (step 4)."""
-    settings, vc = draft.context.settings, draft.context.vc
-    Rewriter(
-        cluster=vc.name,
-        direction=draft.direction,
-        owns_node=draft.context.owns_node,
-        own_namespace=draft.obj["metadata"].get("namespace", ""),
-        pod_templates=settings.pod_templates,
-        namespace_references=settings.namespace_references,
-    ).rewrite(draft.obj, draft.gvk)
+    own_namespace = draft.obj["metadata"].get("namespace", "")
+    Rewriter(draft.context, draft.direction, own_namespace).rewrite(draft.obj, draft.gvk)
 
 
 def _rewrite_texts(draft: Draft) -> None:
@@ -275,22 +265,13 @@ def _rewrite_own(draft: Draft) -> None:
 
 def _place(draft: Draft) -> None:
     """Pin pods and volumes to the virtual cluster (step 5)."""
-    context = draft.context
-    placement.place_pods(draft.obj, draft.gvk, context.placement(), context.settings.pod_templates)
+    placement.place_pods(draft.obj, draft.gvk, draft.context)
     draft.own.place(draft)
 
 
 def _name_services(draft: Draft) -> None:
     """Let pods resolve Services by virtual names, if configured (ADR 15)."""
-    settings = draft.context.settings
-    dns_rewrites.name_services(
-        draft.obj,
-        draft.gvk,
-        draft.context.vc,
-        settings.cluster_domain,
-        settings.cluster_dns,
-        settings.pod_templates,
-    )
+    dns_rewrites.name_services(draft.obj, draft.gvk, draft.context)
 
 
 def _stamp(draft: Draft) -> None:
