@@ -5,7 +5,7 @@ docstrings of the functions in them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -254,12 +254,10 @@ _BEFORE = {"restore": "On the way back: "}
 
 def _steps(*names: str) -> Callable[[GroupKind, OwnSteps], Iterable[str]]:
     """Make what the steps of these names say."""
-    nothing = {field.name: field.default for field in fields(OwnSteps)}
 
     def tell(_kind: GroupKind, steps: OwnSteps) -> Iterable[str]:
         for name in names:
-            step = getattr(steps, name)
-            if step is not nothing[name]:
+            if step := getattr(steps, name):
                 yield _BEFORE.get(name, "") + summary_of(step).removeprefix("Report ")
 
     return tell
@@ -273,7 +271,7 @@ def _kept(_kind: GroupKind, kept: Kept) -> Iterable[str]:
         yield f"The live `{'.'.join(kept.bound_spec)}.nodeName`, once it runs"
     if kept.annotations:
         yield f"{quoted(sorted(kept.annotations))} as translated"
-    if kept.keep is not Kept().keep:
+    if kept.keep is not None:
         yield summary_of(kept.keep).removeprefix("Keep ")
 
 

@@ -14,9 +14,20 @@ from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.translation import kind_policy, names
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate
-from karmada_vc_agent.translation.namespace_defaults import GatewayBinding
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayBinding:
+    """Whom to bind while the gateway of an agent is on.
+
+    account: (namespace, name) of the gateway's ServiceAccount. role: the ClusterRole that lets it
+    impersonate the ServiceAccounts of a namespace.
+    """
+
+    account: tuple[str, str]
+    role: str
 
 
 @dataclass(frozen=True, slots=True)

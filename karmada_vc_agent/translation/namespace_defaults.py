@@ -5,7 +5,6 @@ changes by users can be told from changes by the server.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
@@ -21,6 +20,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations
 from karmada_vc_agent.model.rbac_rule import CLUSTER_READER, NAMESPACE_ADMIN
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL, RBAC_API, RBAC_GROUP
+from karmada_vc_agent.translation.context import GatewayBinding
 from karmada_vc_agent.translation.identities import admin_groups
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 
@@ -47,18 +47,6 @@ DEFAULT_KINDS: Mapping[GroupVersionKind, tuple[str, ...]] = {
     GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding"): BINDING_NAMES,
 }
 """Kind -> names of the default objects of that kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayBinding:
-    """Whom to bind while the gateway of an agent is on.
-
-    account: (namespace, name) of the gateway's ServiceAccount. role: the ClusterRole that lets it
-    impersonate the ServiceAccounts of a namespace.
-    """
-
-    account: tuple[str, str]
-    role: str
 
 
 def namespace_defaults(

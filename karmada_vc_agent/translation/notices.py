@@ -12,6 +12,7 @@ from typing import Any
 from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation import dns_texts, rbac_rules, reference_table
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.host_wide_names import SharedName, Space
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
 
@@ -80,11 +81,11 @@ def owned_elsewhere(owners: str) -> Notice:
     return Notice(NoticeCode.OWNED_ELSEWHERE, detail)
 
 
-def rules_cut(obj: Object, *, is_strict: bool = False) -> Iterator[Notice]:
-    """Report the rules of a Role that a virtual cluster may not grant (5.2)."""
-    rules = obj.get("rules")
+def rules_cut(manifest: Object, context: TranslationContext) -> Iterator[Notice]:
+    """Report the rules that were cut (`RuleCut`)."""
+    rules = manifest.get("rules")
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
-        cut = list(rbac_rules.beyond(rule, is_strict=is_strict))
+        cut = list(rbac_rules.beyond(rule, is_strict=context.settings.is_strict))
         if cut:
             detail = (
                 f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
@@ -93,9 +94,9 @@ def rules_cut(obj: Object, *, is_strict: bool = False) -> Iterator[Notice]:
             yield Notice(NoticeCode.RULE_CUT, detail)
 
 
-def immediate_binding(obj: Object) -> Iterator[Notice]:
-    """Report a StorageClass whose volumes may be provisioned where no pod of ours can run (3.4)."""
-    if obj.get("volumeBindingMode") in (None, "", "Immediate"):
+def immediate_binding(manifest: Object, _context: TranslationContext) -> Iterator[Notice]:
+    """Report volumes that are provisioned before a pod is scheduled (`ImmediateBinding`)."""
+    if manifest.get("volumeBindingMode") in (None, "", "Immediate"):
         yield Notice(
             NoticeCode.IMMEDIATE_BINDING,
             "volumes are provisioned before a pod is scheduled, possibly out of reach of the "

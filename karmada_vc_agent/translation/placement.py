@@ -7,10 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from karmada_vc_agent.model.core import Taint
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, copy_object, dig
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    copy_object,
+    dig,
+)
 from karmada_vc_agent.model.well_known import NAME_FIELD, SELECTED_NODE_ANNOTATION
 from karmada_vc_agent.translation import pod_templates
 from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Draft
 from karmada_vc_agent.translation.pod_templates import LocatedPodSpec
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.taint_tolerations import is_for, missing_tolerations
@@ -123,19 +130,19 @@ def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> Non
             spec["tolerations"] = copy_object(found)
 
 
-def drop_selected_node(obj: Object) -> None:
-    """Drop the annotation that binds the volume of a claim to a node (rewriting-rules 3.4)."""
-    annotations = dig(obj, "metadata", "annotations")
+def drop_selected_node(draft: Draft) -> None:
+    """Drop the annotation `volume.kubernetes.io/selected-node` (rewriting-rules 3.4)."""
+    annotations = dig(draft.obj, "metadata", "annotations")
     if isinstance(annotations, dict):
         annotations.pop(SELECTED_NODE_ANNOTATION, None)
 
 
-def tie_volume(obj: Object, required: Mapping[str, str]) -> None:
-    """Pin a volume on a node's disk to the virtual cluster's nodes (rewriting-rules 3.4).
+def tie_volume(draft: Draft) -> None:
+    """Pin a `local` or `hostPath` volume to own nodes (rewriting-rules 3.4).
 
     Every term gets the required labels; other volumes are reachable from anywhere.
     """
-    spec = obj.get("spec")
+    spec, required = draft.obj.get("spec"), draft.context.vc.required_selector
     if not isinstance(spec, dict) or not any(spec.get(source) for source in _ON_A_NODE):
         return
     wanted = [
@@ -152,18 +159,17 @@ def tie_volume(obj: Object, required: Mapping[str, str]) -> None:
     selector["nodeSelectorTerms"] = terms or [{"matchExpressions": wanted}]
 
 
-def confine_image_pull(obj: Object, required: Mapping[str, str]) -> None:
-    """Keep KubeEdge's ImagePrePullJob on the virtual cluster's nodes (rewriting-rules 5.1).
+def confine_image_pull(draft: Draft) -> None:
+    """Require own nodes by labels, if it lists none by name (rewriting-rules 5.1).
 
-    It selects nodes by name, which are checked as references, or by labels.
-    Refuses NodeScopeForbidden: labels that match other nodes.
+    Names are checked as references. Refuses NodeScopeForbidden: labels that match other nodes.
     """
-    job = dig(obj, "spec", _IMAGE_PULL)
+    job = dig(draft.obj, "spec", _IMAGE_PULL)
     if not isinstance(job, dict):
         return
     if job.get("labelSelector") is not None or not _list_at(job, "nodeNames"):
         path = f"spec.{_IMAGE_PULL}.labelSelector.matchLabels"
-        require_node_labels(job, path, required)
+        require_node_labels(job, path, draft.context.vc.required_selector)
 
 
 def require_node_labels(target: Object, path: str, required: Mapping[str, str]) -> None:

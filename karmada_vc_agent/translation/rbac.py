@@ -4,7 +4,7 @@ What is not understood is refused, never passed through. Functions change their 
 work on a copy.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import kinds
@@ -12,6 +12,7 @@ from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.model.rbac_rule import BUILT_INS, TENANT_ROLES
 from karmada_vc_agent.model.service_accounts import account_of, user_of
 from karmada_vc_agent.translation import rbac_rules
+from karmada_vc_agent.translation.draft import Draft, Returning
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
 from karmada_vc_agent.translation.names import Direction, ToHost
 from karmada_vc_agent.translation.refusal import Code, RefusedError
@@ -37,13 +38,12 @@ def everyone(cluster: str) -> str:
     return f"vc:{cluster}"
 
 
-def confine_rules(
-    obj: Object, admin_rules: Iterable[Object], direction: Direction, *, is_strict: bool
-) -> None:
-    """Rewrite a Role or ClusterRole so that it grants nothing outside its virtual cluster.
+def confine_rules(draft: Draft) -> None:
+    """Expand `*`, and cut rules to what `virtual-cluster-admin` may (rewriting-rules 5.2).
 
-    admin_rules: the most a rule may grant, from rbac_rules.admin_rules(). Refuses RuleForbidden.
+    Refuses RuleForbidden.
     """
+    obj, context = draft.obj, draft.context
     if obj.get("rules") is None:
         return
     rules = _list(obj["rules"], "rules", Code.RULE_FORBIDDEN)
@@ -59,24 +59,23 @@ def confine_rules(
         for allowed in rbac_rules.allowed_rules(
             rule,
             f"rules[{index}]",
-            admin_rules,
-            direction,
-            is_strict=is_strict,
+            context.admin_rules,
+            draft.direction,
+            is_strict=context.settings.is_strict,
             is_of_cluster="namespace" not in obj["metadata"],
         )
     ]
 
 
-def confine_binding(obj: Object, cluster: str, direction: ToHost) -> bool:
-    """Rewrite a RoleBinding or ClusterRoleBinding so that it binds only its virtual cluster.
+def confine_subjects(draft: Draft) -> None:
+    """Map subjects to names of the virtual cluster, and the ClusterRole (rewriting-rules 5.2).
 
-    Returns whether the result depends on the claims.
     Refuses RuleForbidden, SubjectForbidden, ReferenceForbidden.
     """
-    depends_on_claims = False
+    obj, direction, cluster = draft.obj, draft.direction, draft.context.vc.name
     if obj.get("subjects") is not None:
         subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
-        depends_on_claims = any(_is_all_service_accounts(each) for each in subjects)
+        draft.depends_on_claims |= any(map(_is_all_service_accounts, subjects))
         obj["subjects"] = [
             mapped
             for index, subject in _all_accounts_once(subjects)
@@ -84,7 +83,6 @@ def confine_binding(obj: Object, cluster: str, direction: ToHost) -> bool:
         ]
     if obj.get("roleRef") is not None:
         obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
-    return depends_on_claims
 
 
 def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:
@@ -105,16 +103,18 @@ def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object
     }
 
 
-def restore_rules(obj: Object, direction: Direction) -> None:
-    """Restore the virtual names of namespaces in the rules of a role."""
-    rules = obj.get("rules")
+def restore_rules(returning: Returning) -> None:
+    """Restore the virtual names in rules on namespaces."""
+    rules = returning.obj.get("rules")
     for rule in rules if isinstance(rules, list) else ():
         if not rbac_rules.restore_written(rule):
-            rbac_rules.rename_namespaces(rule, "rules", direction)
+            rbac_rules.rename_namespaces(rule, "rules", returning.direction)
 
 
-def restore_binding(obj: Object, cluster: str, direction: Direction) -> None:
-    """Restore the virtual names of the subjects and the roleRef of a binding."""
+def restore_subjects(returning: Returning) -> None:
+    """Restore the virtual names of subjects and of the ClusterRole."""
+    obj, direction = returning.obj, returning.direction
+    cluster = returning.context.vc.name
     subjects = obj.get("subjects")
     if isinstance(subjects, list):
         obj["subjects"] = [_virtual_subject(each, cluster, direction) for each in subjects]

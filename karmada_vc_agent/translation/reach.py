@@ -11,7 +11,6 @@ from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import GroupVersionKind
 from karmada_vc_agent.translation import reference_table
 from karmada_vc_agent.translation.context import TranslationSettings
-from karmada_vc_agent.translation.draft import no_way_back
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.pod_templates import PodTemplates, paths_of
 from karmada_vc_agent.translation.reference_table import (
@@ -50,7 +49,7 @@ def _reach(
     references: tuple[NamespaceReferences, ...],
     more: tuple[str, ...],
 ) -> Reach | None:
-    if own_steps(gvk).restore is not no_way_back:
+    if own_steps(gvk).restore:
         return None
     found: dict[str, Any] = {}
     rows = reference_table.rows_for(gvk.group_kind, references)

@@ -20,7 +20,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.translation import dns_texts, names
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.draft import Returning, no_way_back
+from karmada_vc_agent.translation.draft import Returning
 from karmada_vc_agent.translation.names import Names, ToVirtual, is_path
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import Rewriter
@@ -62,8 +62,7 @@ class Restorer:
             rewriter = Rewriter(context, direction)
         _restore_namespace(obj, gvk, direction.names, namespace)
         _restore_name(obj)
-        step = own_steps(gvk).restore
-        if step is not no_way_back:
+        if step := own_steps(gvk).restore:
             step(Returning(obj, context, direction, lambda inside: restore(inside, context)))
         rewriter.rewrite(obj, gvk)
         if domain.REWRITE_DNS_ANNOTATION in annotations:

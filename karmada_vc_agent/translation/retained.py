@@ -50,7 +50,7 @@ def assert_placement(
     if live is not None:
         _keep_tolerations(obj, live, context)
     _keep_our_metadata(obj, translated.obj, kept.annotations)
-    if live is not None:
+    if live is not None and kept.keep is not None:
         kept.keep(obj, live)
     return HostObject(obj, translated.virtual_key, translated.host_key)
 
@@ -81,10 +81,6 @@ def _keep_our_metadata(obj: Object, translated: Object, also: frozenset[str]) ->
             metadata_map(obj, name).update(wanted)
 
 
-def _keep_nothing(_obj: Object, _live: Object) -> None:
-    pass
-
-
 def _keep_adoption(obj: Object, live: Object) -> None:
     """Keep the mark of an adopted namespace, so that it is never deleted (rewriting-rules 1.2)."""
     adopted = annotations_of(live).get(domain.ADOPTED_ANNOTATION)
@@ -105,7 +101,7 @@ class Kept:
 
     bound_spec: tuple[str, ...] = ()
     annotations: frozenset[str] = frozenset()
-    keep: Callable[[Object, Object], None] = _keep_nothing
+    keep: Callable[[Object, Object], None] | None = None
 
 
 KEPT: Mapping[GroupKind, Kept] = {

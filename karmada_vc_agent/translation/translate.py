@@ -161,7 +161,8 @@ def _strip(draft: Draft) -> None:
         for key in keys:
             if (field_name, key) != ("annotations", domain.REWRITE_DNS_ANNOTATION):
                 del metadata[field_name][key]
-    draft.own.strip(draft)
+    if draft.own.strip:
+        draft.own.strip(draft)
 
 
 def _refuse_unbound(draft: Draft) -> None:
@@ -226,12 +227,14 @@ def _map_name(draft: Draft) -> None:
 
 def _confine_metadata(draft: Draft) -> None:
     """Drop labels and annotations that would configure the host (ADR 23)."""
-    draft.own.metadata(draft)
+    if draft.own.metadata:
+        draft.own.metadata(draft)
 
 
 def _rewrite_inside(draft: Draft) -> None:
     """Rewrite embedded manifests, each by all steps (3.2)."""
-    draft.own.inside(draft)
+    if draft.own.inside:
+        draft.own.inside(draft)
 
 
 def _translate_inside(manifest: Object, outer: Draft) -> Object | Refusal:
@@ -260,13 +263,15 @@ def _rewrite_texts(draft: Draft) -> None:
 
 def _rewrite_own(draft: Draft) -> None:
     """Run the rewriting steps of the kind: RBAC (5.2), Services (4.3)."""
-    draft.own.rewrite(draft)
+    if draft.own.rewrite:
+        draft.own.rewrite(draft)
 
 
 def _place(draft: Draft) -> None:
     """Pin pods and volumes to the virtual cluster (step 5)."""
     placement.place_pods(draft.obj, draft.gvk, draft.context)
-    draft.own.place(draft)
+    if draft.own.place:
+        draft.own.place(draft)
 
 
 def _name_services(draft: Draft) -> None:
@@ -349,9 +354,10 @@ def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
 
 def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
     context = draft.context
-    yield from draft.own.notices(manifest, context)
+    if draft.own.notices:
+        yield from draft.own.notices(manifest, context)
     yield from notices.unknown_places(manifest)
-    if not draft.own.holds_manifests:  # they reported theirs
+    if not draft.own.inside:  # embedded manifests reported theirs
         yield from notices.unknown_references(
             manifest, draft.gvk, context.claims, context.settings.namespace_references
         )
