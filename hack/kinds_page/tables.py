@@ -352,7 +352,7 @@ TABLES: tuple[Table, ...] = (
         _says("The hub gets the EndpointSlices of its Service (contract 8.1)"),
     ),
     *(
-        Table(Aspect.HEALTH, level.health, _summary("Whether ", "healthy if "))
+        Table(Aspect.HEALTH, level.health, _summary("Healthy if ", "healthy if "))
         for level in interpreter.LEVELS
     ),
     Table(Aspect.QUOTA, quota_shares.POD_COUNTS, _summary("Count ")),

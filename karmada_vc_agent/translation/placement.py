@@ -10,7 +10,6 @@ from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
-    annotations_of,
     copy_object,
     dig,
 )
