@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.hook_errors import HookError, UnavailableError
 from karmada_vc_agent.interpretation.operations import Operation
 from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.objects import Object
@@ -60,7 +60,7 @@ class ScriptRunner:
         """Run one script; return the object, the status or the health it computes.
 
         turn: whose script it is; runs of one turn wait for each other first. objects: desired and
-        live for Retain, otherwise live. Raises HookError; OverrunError after the deadline.
+        live for Retain, otherwise live. Raises HookError; UnavailableError after the deadline.
         """
         async with self._slots.hold(turn):
             helper = await self._take()
@@ -71,7 +71,7 @@ class ScriptRunner:
                     answer = await helper.exchange(orjson.dumps(frame))
                 is_sound = not answer.get("is_spent")
             except TimeoutError as error:
-                raise OverrunError(
+                raise UnavailableError(
                     f"the script did not end within {self._deadline_s:g} s"
                 ) from error
             except (EOFError, OSError) as error:
