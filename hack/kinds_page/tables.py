@@ -33,7 +33,7 @@ from karmada_vc_agent.translation import (
 from karmada_vc_agent.translation.draft import OwnSteps
 from karmada_vc_agent.translation.guards import Check
 from karmada_vc_agent.translation.host_wide_names import SharedName, Space
-from karmada_vc_agent.translation.kind_policy import MEANING, Policy, Reserved
+from karmada_vc_agent.translation.kind_policy import MEANING, Policy
 from karmada_vc_agent.translation.notices import NoticeCode, shared_name
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import Reference, Treatment
@@ -183,9 +183,8 @@ def _refused_namespaced(kind: GroupKind, detail: str) -> Iterable[str]:
     yield WHOLLY_REFUSED + why
 
 
-def _reserved(_kind: GroupKind, reserved: Reserved) -> Iterable[str]:
-    starts = quoted(f"{prefix}*" for prefix in reserved.prefixes)
-    yield f"`NameReserved`: {', '.join(filter(None, (starts, quoted(reserved.names))))}"
+def _reserved(_kind: GroupKind, patterns: tuple[str, ...]) -> Iterable[str]:
+    yield f"`NameReserved`: {quoted(patterns)}"
 
 
 def _content(_kind: GroupKind, find: kind_policy.Content) -> Iterable[str]:

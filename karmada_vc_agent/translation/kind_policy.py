@@ -1,7 +1,6 @@
 """Table: kind -> map, rename, convert, share, absorb, refuse."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -137,28 +136,15 @@ REFUSED_NAMESPACED: Mapping[GroupKind, str] = {
 """Namespaced kinds that are refused, and why; others are applied (rewriting-rules 5.3)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """Names that no manifest of a kind may have: prefixes, and whole names with the reason."""
-
-    prefixes: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
-
-
-_OUR_ROLES = Reserved(("vc:", "vc-agent:"))
-_OUR_DEFAULTS = Reserved(("vc-",))
-RESERVED: Mapping[GroupKind, Reserved] = {
-    kinds.ROLE: _OUR_ROLES,
-    kinds.ROLE_BINDING: _OUR_ROLES,
-    kinds.CLUSTER_ROLE: Reserved(
-        ("vc:",), {IMPERSONATOR: f'ClusterRole "{IMPERSONATOR}" is Karmada\'s own'}
-    ),
-    kinds.CLUSTER_ROLE_BINDING: Reserved(("vc:",)),
-    GroupKind("networking.k8s.io", "NetworkPolicy"): _OUR_DEFAULTS,
-    GroupKind("", "ResourceQuota"): _OUR_DEFAULTS,
-    GroupKind("", "LimitRange"): _OUR_DEFAULTS,
+RESERVED: Mapping[GroupKind, tuple[str, ...]] = {
+    **dict.fromkeys((kinds.ROLE, kinds.ROLE_BINDING), ("vc:*", "vc-agent:*")),
+    kinds.CLUSTER_ROLE: ("vc:*", IMPERSONATOR),
+    kinds.CLUSTER_ROLE_BINDING: ("vc:*",),
+    GroupKind("networking.k8s.io", "NetworkPolicy"): ("vc-*",),
+    GroupKind("", "ResourceQuota"): ("vc-*",),
+    GroupKind("", "LimitRange"): ("vc-*",),
 }
-"""Kinds with reserved names: NameReserved (rewriting-rules 5.2, 6)."""
+"""Kind -> patterns of reserved names: NameReserved (rewriting-rules 5.2, 6)."""
 
 
 ClusterScopedKinds = Mapping[GroupKind, Policy]
@@ -263,27 +249,22 @@ def refuse_forbidden(
         detail = _refusal_of_namespaced(gvk) if namespaced else None
         detail = detail or f"cluster-scoped kind {gvk.kind} is not allowed"
         raise RefusedError(Code.KIND_FORBIDDEN, "kind", detail)
-    check = _anything if names_only else CONTENT.get(gvk.group_kind, _anything)
-    for path, problem in check(manifest):
+    check = CONTENT.get(gvk.group_kind)
+    for path, problem in check(manifest) if check and not names_only else ():
         raise RefusedError(Code.KIND_FORBIDDEN, path, problem)
     _refuse_reserved_name(gvk, dig(manifest, "metadata", "name"))
     return policy
 
 
 def _refuse_reserved_name(gvk: GroupVersionKind, name: Any) -> None:
-    reserved = RESERVED.get(gvk.group_kind)
-    if reserved is None or not isinstance(name, str):
-        return
-    for prefix in reserved.prefixes:
-        if name.startswith(prefix):
+    for pattern in RESERVED.get(gvk.group_kind, ()):
+        prefix = pattern.removesuffix("*")
+        if pattern == name:
+            detail = f'{gvk.kind} "{name}" is Karmada\'s own'
+            raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, detail)
+        if prefix != pattern and str(name).startswith(prefix):
             detail = f'names of kind {gvk.kind} must not begin with "{prefix}"'
             raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, detail)
-    if name in reserved.names:
-        raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, reserved.names[name])
-
-
-def _anything(_manifest: Object) -> Iterator[tuple[str, str]]:
-    return iter(())
 
 
 def _cluster_role(manifest: Object) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values
 from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import reference_table
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.names import Direction
+from karmada_vc_agent.translation.names import Direction, ToVirtual
 from karmada_vc_agent.translation.pod_templates import pod_specs
 from karmada_vc_agent.translation.reference_table import (
     AFFINITY,
@@ -271,8 +271,8 @@ def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
     selector = _selector(way, term.get("namespaceSelector"), "")
     mapped = {**term, "namespaceSelector": selector} if selector is not None else dict(term)
     names = term.get("namespaces")
-    if not way.direction.to_host:
-        return _term_of_names(way, mapped, where)
+    if isinstance(way.direction, ToVirtual):
+        return _term_of_names(way, mapped, way.direction.noted_names(where))
     if not isinstance(names, list):
         return mapped
     hosts = mapped["namespaces"] = [
@@ -294,13 +294,12 @@ def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
     return mapped
 
 
-def _term_of_names(way: Rewriter, term: Object, where: str) -> Object:
+def _term_of_names(way: Rewriter, term: Object, noted: list[str] | None) -> Object:
     """Return a term, its other parts already mapped, with the namespaces that it listed."""
-    noted = way.direction.noted_names(where)
     if noted is None:
         names = term.get("namespaces")
         if isinstance(names, list):
-            term["namespaces"] = [_namespace(way, name, where) for name in names]
+            term["namespaces"] = [_namespace(way, name, "") for name in names]
         return term
     if term.get("namespaceSelector"):  # it lists them; an empty one is the tenant's own
         del term["namespaceSelector"]

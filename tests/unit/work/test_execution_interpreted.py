@@ -165,8 +165,8 @@ async def test_a_health_that_fails_is_unknown_told_and_tried_again(
     assert entry(world)["health"] == "Unknown"
     told = [text for _, reason, text in await world.events() if reason == "InterpretHealthFailed"]
     assert told == [
-        "Interpret health of object(Deployment/edge/web) failed, err: the hook: lost in edge, "
-        "not in edge."
+        "Interpret health of object(Deployment/edge/web) failed, "
+        + "err: the hook: lost in edge, not in edge."
     ]
 
 
