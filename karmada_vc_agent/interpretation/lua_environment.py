@@ -216,7 +216,7 @@ local function put_map(out, map, seen)
   out[#out + 1] = "}"
 end
 
--- Whether an empty table was a list or a map is not known here: it becomes [].
+-- An empty table may have been a list or a map: it becomes [].
 put = function(out, value, seen)
   local kind = type(value)
   if kind == "string" then
@@ -331,7 +331,7 @@ for name in string.gmatch("collectgarbage dofile getfenv getmetatable load loadf
   globals[name] = refused(name)
 end
 
-local function run(script, name, wanted, ...)
+local function run(script, name, result_type, ...)
   local main, problem = loadstring(script, "=<string>")
   if main == nil then return false, problem end
   local ok, result = pcall(main)
@@ -341,10 +341,10 @@ local function run(script, name, wanted, ...)
   if type(f) ~= "function" then return false, name .. " is a " .. type(f) .. ", no function" end
   ok, result = pcall(f, ...)
   if not ok then return false, reason(result) end
-  if type(result) ~= wanted then
-    return false, name .. " returned " .. type(result) .. ", not a " .. wanted
+  if type(result) ~= result_type then
+    return false, name .. " returned " .. type(result) .. ", not a " .. result_type
   end
-  if wanted ~= "table" then return true, result end
+  if result_type ~= "table" then return true, result end
   ok, result = pcall(json, result)
   if ok then return true, result end
   return false, name .. " returned what cannot be sent: " .. tostring(reason(result))

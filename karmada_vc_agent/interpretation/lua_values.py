@@ -87,7 +87,7 @@ def describe(value: Any) -> str:
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """Whether a script finds two values equal; two tables never are."""
+    """Return whether a script finds two values equal; two tables never are."""
     if isinstance(left, dict | list):
         return False
     return type(left) is type(right) and bool(left == right)

@@ -1,8 +1,8 @@
 """Runs Lua scripts in helper processes, each run with a deadline.
 
 A script that overruns is killed with its process; the next one gets a new process. Processes start
-with the first script and end with the agent. Virtual clusters take turns, and none may hold all
-processes, so slow scripts of one do not block the others.
+with the first script and end with the agent. Virtual clusters share processes fairly, and
+none may hold all, so slow scripts of one do not block the others.
 """
 
 import asyncio
@@ -55,14 +55,14 @@ class ScriptRunner:
         self._all: set[_Helper] = set()
 
     async def run(
-        self, turn: Hashable, script: str, operation: Operation, objects: Sequence[Object]
+        self, cluster: Hashable, script: str, operation: Operation, objects: Sequence[Object]
     ) -> Any:
         """Run one script; return the object, the status or the health it computes.
 
-        turn: whose script it is; runs of one turn wait for each other first. objects: desired and
+        cluster: the virtual cluster; its runs wait for each other first. objects: desired and
         live for Retain, otherwise live. Raises HookError; UnavailableError after the deadline.
         """
-        async with self._slots.hold(turn):
+        async with self._slots.hold(cluster):
             helper = await self._take()
             frame = {"script": script, "operation": operation, "objects": objects}
             is_sound = False

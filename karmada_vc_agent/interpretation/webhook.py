@@ -63,7 +63,7 @@ class Webhook:
     versions: tuple[str, ...]
 
     def is_for(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Whether any of its rules matches this kind and operation."""
+        """Return whether any of its rules matches this kind and operation."""
         parts = (operation, *kind)
         return any(
             all({_ANY, part} & allowed for part, allowed in zip(parts, rule, strict=True))
@@ -71,7 +71,7 @@ class Webhook:
         )
 
     def concerns(self, kind: GroupVersionKind) -> bool:
-        """Whether any of its rules matches the kind."""
+        """Return whether any of its rules matches the kind."""
         return any(self.is_for(kind, operation) for operation in _READERS)
 
 

@@ -52,7 +52,7 @@ class TranslationSettings:
 
     @property
     def is_strict(self) -> bool:
-        """Whether the profile is Strict: tenants do not trust each other."""
+        """Return whether the profile is Strict: tenants do not trust each other."""
         return self.tenancy == tenancy.STRICT
 
     def is_of_host(self, address: str) -> bool:
@@ -99,7 +99,7 @@ class TranslationContext:
     names_only: bool = False
 
     def refuses(self, guard: Guard, kind: str = "") -> bool:
-        """Whether the profile and `allow` of the virtual cluster refuse what a guard covers."""
+        """Return whether profile and `allow` of the virtual cluster refuse what a guard covers."""
         return tenancy.refuses(self.settings.tenancy, self.vc.allow, guard, kind)
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:

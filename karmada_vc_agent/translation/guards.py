@@ -149,7 +149,7 @@ def _snapshot_content(obj: Object, _context: TranslationContext) -> Iterator[Fin
 
 
 def _class_secrets(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
-    """Find Secrets in a namespace: whoever names the class has its storage, and reads the name."""
+    """Find Secrets in a namespace: all who name the class have its storage, and read the name."""
     parameters = obj.get("parameters")
     for key, value in parameters.items() if isinstance(parameters, dict) else ():
         if str(key).lower().endswith("namespace") and "${" not in str(value):
@@ -234,18 +234,18 @@ def _gateway_infrastructure(obj: Object, context: TranslationContext) -> Iterato
         yield Finding(Code.REFERENCE_FORBIDDEN, here, problem, Guard.CONTROLLER_KINDS)
     made = {"metadata": {"annotations": dig(obj, *path.split("."), "annotations")}}
     for find in (_external_dns, _load_balancer_keys, _proxy_calls, _snippets):
-        for found in find(made, context):
-            where = found.path.replace("metadata", path, 1)
-            problem = found.problem.replace("metadata", path, 1)
-            yield found._replace(path=where, problem=problem)
+        for finding in find(made, context):
+            where = finding.path.replace("metadata", path, 1)
+            problem = finding.problem.replace("metadata", path, 1)
+            yield finding._replace(path=where, problem=problem)
 
 
 def _load_balancer_keys(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find annotations that choose a load balancer or its address."""
-    found = annotations_of(obj)
-    for key in sorted(found.keys() & _BALANCER_KEYS):
-        if found[key]:
-            yield _balanced(f'metadata.annotations["{key}"]', found[key])
+    annotations = annotations_of(obj)
+    for key in sorted(annotations.keys() & _BALANCER_KEYS):
+        if annotations[key]:
+            yield _balanced(f'metadata.annotations["{key}"]', annotations[key])
 
 
 def _balanced(path: str, value: Any) -> Finding:
@@ -288,7 +288,7 @@ def _endpoints(obj: Object, context: TranslationContext) -> Iterator[Finding]:
 
 
 def _is_dispatched(obj: Object) -> bool:
-    """Whether Karmada itself sends a slice, for a MultiClusterService; templates cannot."""
+    """Return whether Karmada itself sends a slice, for a MultiClusterService; templates cannot."""
     labels = labels_of(obj)
     return labels.get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA and (
         not any(label in labels for label in karmada.BINDING_LABELS)
@@ -310,7 +310,7 @@ ENDS_OF_PATHS = r'[;\s"]'
 
 
 def _external_dns(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
-    """Find annotations that ask for a name outside of the cluster."""
+    """Find annotations that request a name outside of the cluster."""
     for key, value in annotations_of(obj).items():
         if key in DNS_NAMES and value:
             path = f'metadata.annotations["{key}"]'

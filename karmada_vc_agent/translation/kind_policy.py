@@ -38,7 +38,7 @@ class Policy(StrEnum):
 
 MEANING: Mapping[Policy, str] = {
     Policy.MAP: "becomes a claimed host namespace",
-    Policy.APPLY: "goes into the host namespace under its own name",
+    Policy.APPLY: "is created in the host namespace under its own name",
     Policy.RENAME: "is renamed on the host",
     Policy.SHARE: (
         "is one host object for all virtual clusters with the same content, with a list of owners"
@@ -107,7 +107,7 @@ DEFINE_KINDS = frozenset({kinds.CUSTOM_RESOURCE_DEFINITION})
 """Shared kinds that change, and are deleted, only while others have no objects of their kinds."""
 
 HOSTS_GROUPS = ("k8s.io", "kubernetes.io", "karmada.io", "kubeedge.io")
-"""API groups, with those below them, whose kinds are the host's: nobody else defines any."""
+"""API groups, with those below them, whose kinds are the host's: no one else defines any."""
 
 _PRIORITY_MAX = 1_000_000
 """Of a PriorityClass: preemption is per node, but the queue of pending pods is the host's."""
@@ -166,7 +166,7 @@ def policy_for(
 
 
 def is_cluster_scoped(gvk: GroupVersionKind) -> bool:
-    """Whether a kind is known to be cluster-scoped; unknown kinds are taken as namespaced."""
+    """Return whether a table has a kind as cluster-scoped; others are taken as namespaced."""
     kind = gvk.group_kind
     return kind in CLUSTER_SCOPED or _is_never_opened(kind)
 
@@ -203,7 +203,7 @@ def hidden_from_api_enablements(
     vc: VirtualCluster | None = None,
     is_reached: bool = False,
 ) -> bool:
-    """Whether a kind is omitted from the APIs reported to Karmada.
+    """Return whether a kind is omitted from the APIs reported to Karmada.
 
     Karmada schedules only kinds that a Cluster reports, so it does not send what would be refused.
     karmada-search reads no others, either. is_reached: it can, by the gateway.
@@ -216,7 +216,7 @@ def hidden_from_api_enablements(
 
 
 def denies(vc: VirtualCluster, gvk: GroupVersionKind) -> bool:
-    """Whether the settings of a virtual cluster deny a kind; Namespaces are never denied."""
+    """Return whether the settings of a virtual cluster deny a kind; Namespaces are never denied."""
     if gvk.group_kind in NEVER_DENIED:
         return False
     if matches_any(vc.denied_kinds, gvk.group, gvk.kind):

@@ -1,7 +1,7 @@
 """The only place that maps virtual <-> host names.
 
 Namespaces: an existing claim wins, then the function `M` (rewriting-rules 1.1). Names of
-cluster-scoped objects: the function `R` (1.4). On the way back a claim comes first, then what
+cluster-scoped objects: the function `R` (1.4). On the way back a claim wins, then what
 translate() recorded on the object; the last resort is a guess that is valid only if it maps forward
 to the same host name.
 """
@@ -98,8 +98,8 @@ class NamespaceTemplate:
     @property
     def piece_length(self) -> int:
         """Number of characters of each name that the hashed form keeps."""
-        room = LABEL_MAX_LENGTH - len(self.separator) - len(HASH_MARK) - HASH_LENGTH
-        return min(_PIECE_MAX_LENGTH, room // 2)
+        length = LABEL_MAX_LENGTH - len(self.separator) - len(HASH_MARK) - HASH_LENGTH
+        return min(_PIECE_MAX_LENGTH, length // 2)
 
     def join(self, namespace: str, cluster: str) -> str:
         """Fill in the placeholders, without a hash."""
@@ -212,7 +212,7 @@ class Names:
     adopted: tuple[str, ...] = ()
 
     def forbids(self, namespace: str) -> bool:
-        """Whether virtual clusters may not refer to this namespace (rewriting-rules 1.3)."""
+        """Return whether virtual clusters may not refer to this namespace (rewriting-rules 1.3)."""
         patterns = (*ALWAYS_FORBIDDEN, *self.forbidden)
         return any(fnmatchcase(namespace, pattern) for pattern in patterns)
 

@@ -1,7 +1,7 @@
 """Objects and labels that every claimed namespace gets (rewriting-rules 6).
 
 Objects are written the way the server stores them, with defaults and canonical quantities, so that
-changes by users can be told from changes by the server.
+changes by users differ from changes by the server.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,18 +62,18 @@ def namespace_defaults(
     infrastructure: host namespaces that may reach isolated pods. pod_cidrs: of the host's pods; ()
     = unknown. gateway: None = off. The quota depends on the other namespaces: see empty_quota().
     """
-    found = []
+    objects = []
     if vc.limits:
-        found.append(_object("v1", "LimitRange", LIMITS_NAME, {"spec": _limits(vc.limits)}))
+        objects.append(_object("v1", "LimitRange", LIMITS_NAME, {"spec": _limits(vc.limits)}))
     if vc.network_policy == "isolate":
         spec = {"spec": _isolation(vc.name, infrastructure, pod_cidrs)}
-        found.append(_object("networking.k8s.io/v1", "NetworkPolicy", ISOLATION_NAME, spec))
+        objects.append(_object("networking.k8s.io/v1", "NetworkPolicy", ISOLATION_NAME, spec))
     if vc.apply_as is not None and vc.apply_as.cluster_role:
         account = _account(vc.apply_as.namespace, vc.apply_as.name)
-        found.append(_binding(APPLY_AS_NAME, vc.apply_as.cluster_role, account))
+        objects.append(_binding(APPLY_AS_NAME, vc.apply_as.cluster_role, account))
     if gateway is not None:
-        found += _bindings_of_gateway(vc, virtual, gateway)
-    return [_claimed(obj, vc, virtual, host) for obj in found]
+        objects += _bindings_of_gateway(vc, virtual, gateway)
+    return [_claimed(obj, vc, virtual, host) for obj in objects]
 
 
 def _bindings_of_gateway(
@@ -127,16 +127,16 @@ def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
     """
     label = labels_of(live).get(POD_SECURITY_LABEL)
     changes: Object = {}
-    wanted = vc.pod_security or None
-    if (wanted or has_our_pod_security(live)) and label != wanted:
-        changes["labels"] = {POD_SECURITY_LABEL: wanted}
-    if annotations_of(live).get(POD_SECURITY_ANNOTATION) != wanted:
-        changes["annotations"] = {POD_SECURITY_ANNOTATION: wanted}
+    level = vc.pod_security or None
+    if (level or has_our_pod_security(live)) and label != level:
+        changes["labels"] = {POD_SECURITY_LABEL: level}
+    if annotations_of(live).get(POD_SECURITY_ANNOTATION) != level:
+        changes["annotations"] = {POD_SECURITY_ANNOTATION: level}
     return changes
 
 
 def has_our_pod_security(live: Object) -> bool:
-    """Whether the level on a Namespace is the one that the agent set, and not of its Work."""
+    """Return whether the agent set the level on a Namespace, and not its Work."""
     marks = annotations_of(live)
     managed = marks.get(karmada.MANAGED_LABELS_ANNOTATION, "").split(",")
     level = labels_of(live).get(POD_SECURITY_LABEL)
@@ -199,6 +199,6 @@ def _isolation(
 
 
 def is_made_by_agent(host_namespace: Object) -> bool:
-    """Whether an agent created a namespace, so that it is deleted on release."""
+    """Return whether an agent created a namespace, so that it is deleted on release."""
     marks = annotations_of(host_namespace)
     return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks

@@ -119,14 +119,14 @@ def _add_tolerations(spec: Object, context: TranslationContext) -> None:
 def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> None:
     """Keep the tolerations of a live pod spec that cannot be changed.
 
-    They are kept if they contain all wanted ones but those for taints of the nodes: these change
+    They are kept if they contain all desired ones but those for taints of the nodes: these change
     over time, and a Job created earlier must not fail for it.
     """
-    found, wanted = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
-    if all(toleration in found for toleration in wanted if not is_for(toleration, taints)):
+    kept, desired = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
+    if all(toleration in kept for toleration in desired if not is_for(toleration, taints)):
         spec.pop("tolerations", None)
-        if found:
-            spec["tolerations"] = copy_object(found)
+        if kept:
+            spec["tolerations"] = copy_object(kept)
 
 
 def drop_selected_node(draft: Draft) -> None:
@@ -144,7 +144,7 @@ def tie_volume(draft: Draft) -> None:
     spec, required = draft.obj.get("spec"), draft.context.vc.required_selector
     if not isinstance(spec, dict) or not any(spec.get(source) for source in _ON_A_NODE):
         return
-    wanted = [
+    requirements = [
         {"key": key, "operator": "In", "values": [value]} for key, value in sorted(required.items())
     ]
     selector = _map_at(_map_at(spec, "nodeAffinity"), "required")
@@ -153,9 +153,9 @@ def tie_volume(draft: Draft) -> None:
         expressions = _list_at(term, "matchExpressions")
         # A term without requirements matches no node; adding one would make it match.
         if term:
-            missing = [each for each in wanted if each not in expressions]
+            missing = [each for each in requirements if each not in expressions]
             term["matchExpressions"] = [*expressions, *missing]
-    selector["nodeSelectorTerms"] = terms or [{"matchExpressions": wanted}]
+    selector["nodeSelectorTerms"] = terms or [{"matchExpressions": requirements}]
 
 
 def confine_image_pull(draft: Draft) -> None:
@@ -203,7 +203,7 @@ def _may_match(term: Any, context: TranslationContext) -> bool:
 
 
 def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
-    """Whether a label requirement excludes every node with the required labels."""
+    """Return whether a label requirement excludes every node with the required labels."""
     key = dig(expression, "key")
     if not isinstance(key, str) or key not in required:
         return False
@@ -216,7 +216,7 @@ def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
 
 
 def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
-    """Whether a requirement on the node's name excludes all nodes of the virtual cluster."""
+    """Return whether a requirement on the node's name excludes all nodes of the virtual cluster."""
     if dig(match, "key") != NAME_FIELD or dig(match, "operator") != "In":
         return False
     return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))

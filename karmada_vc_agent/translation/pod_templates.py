@@ -151,7 +151,7 @@ def paths_of(
 
 
 def are_fixed(gvk: GroupVersionKind) -> bool:
-    """Whether the API server rejects changes of the pod specs of an existing object."""
+    """Return whether the API server rejects changes of the pod specs of an existing object."""
     return any(row.fixed for row in BY_KIND.get(gvk.group_kind, ()))
 
 

@@ -127,7 +127,7 @@ def _is_all_service_accounts(subject: Any) -> bool:
 
 
 def _all_accounts_once(subjects: list[Any]) -> Iterator[tuple[int, Any]]:
-    """Yield subjects with their index; "all ServiceAccounts" stands for many, so it comes once."""
+    """Yield subjects with their index, "all ServiceAccounts" once: it expands to many."""
     seen = False
     for index, subject in enumerate(subjects):
         if _is_all_service_accounts(subject):
@@ -155,8 +155,7 @@ def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -
             return dict(subject)
         return {**subject, "namespace": direction.namespace(str(namespace), f"{path}.namespace")}
     if kind not in _BY_NAME or not isinstance(name, str):
-        found = dig(subject, "kind")
-        detail = f'{path} has kind "{found}", must be User, Group or ServiceAccount'
+        detail = f'{path} has kind "{dig(subject, "kind")}", must be User, Group or ServiceAccount'
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
     if (kind, name) == _UNAUTHENTICATED:
         detail = f'{path} is group "{name}", which is not allowed'
@@ -169,7 +168,7 @@ def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -
 def host_subject_name(
     kind: str, name: str, cluster: str, direction: Direction, path: str = ""
 ) -> str:
-    """Return the host name of a User or Group of a virtual cluster; path: where it stands."""
+    """Return the host name of a User or Group of a virtual cluster; path: its place."""
     return _BY_NAME[kind](name, path, direction) or identity_prefix(cluster) + name
 
 
@@ -196,10 +195,10 @@ def _mapped_group(name: str, path: str, direction: Direction) -> str | None:
 
 def _mapped_user(name: str, path: str, direction: Direction) -> str | None:
     """Map the namespace in the user name of a ServiceAccount; None for other users."""
-    found = account_of(name)
-    if found is None:
+    parts = account_of(name)
+    if parts is None:
         return None
-    namespace, account = found
+    namespace, account = parts
     return user_of(direction.namespace(namespace, f"{path}.name"), account)
 
 
@@ -218,8 +217,7 @@ def _host_role_ref(role_ref: Any, direction: Direction) -> Object:
     if kind in _OF_THE_NAMESPACE:
         return dict(role_ref)
     if kind not in _OF_THE_CLUSTER or not isinstance(name, str):
-        found = dig(role_ref, "kind")
-        detail = f'roleRef has kind "{found}", must be Role or ClusterRole'
+        detail = f'roleRef has kind "{dig(role_ref, "kind")}", must be Role or ClusterRole'
         raise RefusedError(Code.RULE_FORBIDDEN, "roleRef.kind", detail)
     if name == IMPERSONATOR:
         detail = f'roleRef.name is "{name}", which is reserved for Karmada'

@@ -1,4 +1,4 @@
-"""What restore() looks at in objects of a kind: whoever decodes an object may skip the rest.
+"""The parts of objects that restore() reads, by kind: a decoder may skip the rest.
 
 Put together from the tables that restore() itself walks, so a new row of theirs counts here, too.
 """
@@ -38,7 +38,7 @@ def reach(
 
 
 def looks_everywhere(annotations: Any) -> bool:
-    """Whether the annotations of an object ask restore() to look at texts, wherever they are."""
+    """Return whether annotations request that restore() looks at texts, wherever they are."""
     return isinstance(annotations, dict) and domain.REWRITE_DNS_ANNOTATION in annotations
 
 
@@ -51,11 +51,11 @@ def _reach(
 ) -> Reach | None:
     if own_steps(gvk).restore:
         return None
-    found: dict[str, Any] = {}
+    below: dict[str, Any] = {}
     rows = reference_table.rows_for(gvk.group_kind, references)
     for path in (*_METADATA, *more, *_paths(rows), *_in_pods(gvk, templates)):
-        _add(found, path.split("."))
-    return found
+        _add(below, path.split("."))
+    return below
 
 
 def _in_pods(gvk: GroupVersionKind, templates: tuple[PodTemplates, ...]) -> Iterator[str]:
@@ -68,11 +68,11 @@ def _paths(rows: Iterable[Reference]) -> Iterator[str]:
     return (row.path for row in rows)
 
 
-def _add(found: dict[str, Any], steps: list[str]) -> None:
+def _add(below: dict[str, Any], steps: list[str]) -> None:
     """Add one path; below a list, or a map of any keys, all counts."""
     key = steps[0]
     plain = key.removesuffix("[]").removesuffix("{}")
     if len(steps) == 1 or key.endswith(_MARKS):
-        found[plain] = ALL
-    elif found.get(plain) is not ALL:
-        _add(found.setdefault(plain, {}), steps[1:])
+        below[plain] = ALL
+    elif below.get(plain) is not ALL:
+        _add(below.setdefault(plain, {}), steps[1:])

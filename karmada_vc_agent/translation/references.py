@@ -54,7 +54,7 @@ class Rewriter:
     own_namespace: str = ""
 
     def rewrite(self, obj: Object, gvk: GroupVersionKind) -> None:
-        """Rewrite all references in an object that the tables and the settings know.
+        """Rewrite all references in an object that the tables and the settings list.
 
         Refuses ReferenceForbidden and NodeNameForbidden on the way to the host.
         Source: rewriting-rules 4.1.
@@ -173,9 +173,9 @@ def _proxy_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
         if "/" not in str(value) or not _is_proxys(str(key)):
             continue
         where = f'{path}["{key}"]'
-        found = re.fullmatch(r"(?P<namespace>[a-z0-9.-]+)/(?P<name>[a-z0-9._-]+)", str(value))
-        if found:
-            mapped[key] = f"{_namespace(way, found['namespace'], where)}/{found['name']}"
+        match = re.fullmatch(r"(?P<namespace>[a-z0-9.-]+)/(?P<name>[a-z0-9._-]+)", str(value))
+        if match:
+            mapped[key] = f"{_namespace(way, match['namespace'], where)}/{match['name']}"
         elif way.direction.to_host:
             detail = f'{where} "{value}" is not valid; use <namespace>/<name>, or the name'
             raise RefusedError(Code.REFERENCE_FORBIDDEN, where, detail)

@@ -102,17 +102,17 @@ def restore_texts(value: Any, names: Names) -> Any:
 
 
 def _text_restorer(names: Names) -> Callable[[str], str]:
-    known = {host: virtual for host, virtual in names.noted.items() if not is_path(host)}
-    known |= {host: virtual for virtual, host in names.claims.items()}
+    recorded = {host: virtual for host, virtual in names.noted.items() if not is_path(host)}
+    recorded |= {host: virtual for virtual, host in names.claims.items()}
 
     def restored(match: re.Match[str]) -> str:
         word = match[0]
-        if word in known:
-            return known[word]
+        if word in recorded:
+            return recorded[word]
         return ".".join(map(name, word.split(".")))  # each label of a DNS name
 
     def name(word: str) -> str:
-        return known.get(word) or names.computed_back(word) or word
+        return recorded.get(word) or names.computed_back(word) or word
 
     return lambda text: _NAME_IN_TEXT.sub(restored, text)
 
@@ -127,7 +127,7 @@ def _noted(obj: Object) -> dict[str, str]:
     return {host: virtual for host, virtual in items if isinstance(virtual, str)}
 
 
-def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names, namespace: str) -> None:
+def _restore_namespace(obj: Object, gvk: GroupVersionKind, names: Names, namespace: str) -> None:
     """Restore metadata.namespace, or the name of a Namespace; a claim wins over the label."""
     metadata = obj.get("metadata") or {}
     own = namespace_field(gvk.group_kind)
@@ -138,8 +138,8 @@ def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names, namespa
         metadata[own] = namespace
         return
     labelled = labels_of(obj).get(domain.NAMESPACE_LABEL)
-    claimed = known.claimed_namespace(host)
-    metadata[own] = claimed or labelled or known.virtual_namespace(host) or host
+    claimed = names.claimed_namespace(host)
+    metadata[own] = claimed or labelled or names.virtual_namespace(host) or host
 
 
 def _restore_name(obj: Object) -> None:

@@ -65,20 +65,20 @@ def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) ->
     gvk = gvk_of(obj)
     if not are_fixed(gvk):
         return
-    for wanted, found in zip(pod_specs(obj, gvk), pod_specs(live, gvk), strict=False):
-        placement.keep_tolerations(wanted.spec, found.spec, context.node_taints)
+    for desired, current in zip(pod_specs(obj, gvk), pod_specs(live, gvk), strict=False):
+        placement.keep_tolerations(desired.spec, current.spec, context.node_taints)
 
 
 def _keep_our_metadata(obj: Object, translated: Object, also: frozenset[str]) -> None:
     """Set our labels and annotations, and the keys in `also`, to the translated values."""
     for name in ("labels", "annotations"):
-        wanted = {
+        kept = {
             key: value
             for key, value in (dig(translated, "metadata", name) or {}).items()
             if domain.is_ours(key) or key in also
         }
-        if wanted:
-            metadata_map(obj, name).update(wanted)
+        if kept:
+            metadata_map(obj, name).update(kept)
 
 
 def _keep_adoption(obj: Object, live: Object) -> None:

@@ -1,7 +1,7 @@
 """Labels and annotations by which a tenant would configure the host (ADR 23).
 
 Those of a Namespace switch policy engines, meshes and admission plugins on and off; those of a
-ClusterRole aggregate it into roles of the host. What is not known to be harmless is dropped.
+ClusterRole aggregate it into roles of the host. Only what is listed as harmless stays.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,13 +23,13 @@ _POD_SECURITY_DOMAIN = "pod-security.kubernetes.io/"
 PLAIN = "/"
 """Among patterns: keys without a domain; no key is so."""
 DECISIONS = frozenset({"control-plane", "istio-injection"})
-"""Keys without a domain by which well-known controllers exclude or include a namespace."""
+"""Keys without a domain by which common controllers exclude or include a namespace."""
 _POD_SECURITY = (POD_SECURITY_LABEL, f"{POD_SECURITY_LABEL}-version")
 _AGGREGATE = "aggregate"
 
 
 def confine_namespace(draft: Draft) -> None:
-    """Drop labels and annotations that are not known to be harmless (ADR 23).
+    """Drop labels and annotations that may configure the host (ADR 23).
 
     A level of Pod Security in the settings wins over a label for the same.
     """

@@ -47,9 +47,9 @@ _SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "owne
 
 @dataclass(frozen=True, slots=True)
 class HostObject:
-    """A manifest as wanted on the host, and its key on both sides.
+    """A manifest as desired on the host, and its key on both sides.
 
-    is_shared: other virtual clusters may want the same object (rewriting-rules 5.1).
+    is_shared: other virtual clusters may have the same object (rewriting-rules 5.1).
     is_system: Karmada created it for the Cluster itself, not for a tenant.
     depends_on_claims: translate it again when a namespace is claimed or released.
     notices: what a user should know.
@@ -206,7 +206,7 @@ def _map_name(draft: Draft) -> None:
     metadata = draft.obj["metadata"]
     if draft.policy not in (Policy.APPLY, Policy.MAP):
         metadata.pop("namespace", None)
-        metadata.pop("finalizers", None)  # nobody but a tenant would remove them
+        metadata.pop("finalizers", None)  # only a tenant would remove them
         if draft.policy is Policy.RENAME:
             metadata["name"] = draft.direction.names.host_name(metadata["name"])
         return
@@ -339,7 +339,7 @@ def _rename(draft: Draft) -> None:
 
 
 _SYSTEM_STEPS: tuple[Step, ...] = (_strip, _rename, _map_name, _stamp)
-"""For the role that lets Karmada impersonate; only its content is read, nobody is bound to it."""
+"""For the role that lets Karmada impersonate; only its content is read, no one is bound to it."""
 
 
 def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
