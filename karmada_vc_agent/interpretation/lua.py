@@ -9,6 +9,7 @@ karmada pkg/resourceinterpreter/customized/declarative/luavm.
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any, NoReturn
 
 import orjson
@@ -17,7 +18,6 @@ from lupa import lua51
 
 from karmada_vc_agent.interpretation import go_text, kube_library
 from karmada_vc_agent.interpretation.hook_errors import HookError
-from karmada_vc_agent.interpretation.lua_environment import ENVIRONMENT
 from karmada_vc_agent.interpretation.lua_values import empties, settle
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
@@ -32,6 +32,9 @@ MEMORY_BYTES = 64 * 2**20
 
 COMPILED_BYTES = 4 * 2**20
 """Cache of compiled scripts, about 3 times their text; a larger one is compiled for each run."""
+
+_ENVIRONMENT = Path(__file__).with_name("environment.lua").read_bytes()
+"""The program that prepares a machine; read while the process may still open files."""
 
 
 class OutOfMemoryError(HookError):
@@ -78,7 +81,7 @@ def run_script(
 
 @cache
 def _environment() -> bytes:
-    return _compile(ENVIRONMENT, b"<python>")
+    return _compile(_ENVIRONMENT, b"<python>")
 
 
 @cached(LRUCache(COMPILED_BYTES, getsizeof=len))
