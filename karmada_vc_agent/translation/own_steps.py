@@ -9,13 +9,13 @@ from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
 from karmada_vc_agent.translation import (
     edge_application,
-    notices,
     placement,
     rbac,
     services,
     tenant_metadata,
 )
 from karmada_vc_agent.translation.draft import OwnSteps
+from karmada_vc_agent.translation.notices import immediate_binding, rules_cut
 
 _BINDING = OwnSteps(rewrite=rbac.confine_subjects, restore=rbac.restore_subjects)
 OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
@@ -25,12 +25,10 @@ OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
     kinds.CLUSTER_ROLE: OwnSteps(
         metadata=tenant_metadata.confine_cluster_role,
         rewrite=rbac.confine_rules,
-        notices=notices.rules_cut,
+        notices=rules_cut,
         restore=rbac.restore_rules,
     ),
-    kinds.ROLE: OwnSteps(
-        rewrite=rbac.confine_rules, notices=notices.rules_cut, restore=rbac.restore_rules
-    ),
+    kinds.ROLE: OwnSteps(rewrite=rbac.confine_rules, notices=rules_cut, restore=rbac.restore_rules),
     kinds.CLUSTER_ROLE_BINDING: _BINDING,
     kinds.ROLE_BINDING: _BINDING,
     kinds.SERVICE: OwnSteps(
@@ -40,7 +38,7 @@ OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
     ),
     kinds.PERSISTENT_VOLUME_CLAIM: OwnSteps(place=placement.drop_selected_node),
     kinds.PERSISTENT_VOLUME: OwnSteps(place=placement.tie_volume),
-    kinds.STORAGE_CLASS: OwnSteps(notices=notices.immediate_binding),
+    kinds.STORAGE_CLASS: OwnSteps(notices=immediate_binding),
     kinds.IMAGE_PRE_PULL_JOB: OwnSteps(place=placement.confine_image_pull),
     kinds.EDGE_APPLICATION: OwnSteps(
         strip=edge_application.drop_controllers_annotations,

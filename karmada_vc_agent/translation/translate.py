@@ -26,7 +26,6 @@ from karmada_vc_agent.translation import (
     kind_policy,
     names,
     namespace_defaults,
-    notices,
     placement,
     rbac,
     sharing,
@@ -36,7 +35,7 @@ from karmada_vc_agent.translation.draft import Draft, Step
 from karmada_vc_agent.translation.guards import pass_guards
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import ToHost
-from karmada_vc_agent.translation.notices import Notice
+from karmada_vc_agent.translation.notices import Notice, unknown_places, unknown_references
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
@@ -356,9 +355,9 @@ def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
     context = draft.context
     if draft.own.notices:
         yield from draft.own.notices(manifest, context)
-    yield from notices.unknown_places(manifest)
+    yield from unknown_places(manifest)
     if not draft.own.inside:  # embedded manifests reported theirs
-        yield from notices.unknown_references(
+        yield from unknown_references(
             manifest, draft.gvk, context.claims, context.settings.namespace_references
         )
 
