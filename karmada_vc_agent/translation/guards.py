@@ -78,7 +78,12 @@ def pass_guards(
     is_shared: all virtual clusters have one object of that name.
     """
     kind, reported = f"{gvk.group}/{gvk.kind}/{dig(obj, 'metadata', 'name')}", set()
-    for check in (*_checks(gvk.group_kind), *((OF_SHARED_KINDS,) if is_shared else ())):
+    checks = [*BY_KIND.get(gvk.group_kind, ()), *OF_ALL]
+    if has_rights_of_its_own(gvk.group_kind):
+        checks.append(OF_CONTROLLER_KINDS)
+    if is_shared:
+        checks.append(OF_SHARED_KINDS)
+    for check in checks:
         for code, path, problem, guard in check.find(obj, context):
             if guard is None:
                 raise RefusedError(code, path, problem)
@@ -89,13 +94,6 @@ def pass_guards(
             if notice is not None and guard not in reported:
                 reported.add(guard)
                 yield Notice(notice, problem)
-
-
-def _checks(kind: GroupKind) -> Iterator[Check]:
-    yield from BY_KIND.get(kind, ())
-    yield from OF_ALL
-    if has_rights_of_its_own(kind):
-        yield OF_CONTROLLER_KINDS
 
 
 # --- volumes ----------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Put together from the tables that restore() itself walks, so a new row of theirs counts here, too.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,6 @@ from karmada_vc_agent.translation.reference_table import (
     AFFINITY,
     IN_POD_SPECS,
     NamespaceReferences,
-    Reference,
 )
 
 Reach = Mapping[str, Any]
@@ -52,20 +51,12 @@ def _reach(
     if own_steps(gvk).restore:
         return None
     below: dict[str, Any] = {}
-    rows = reference_table.rows_for(gvk.group_kind, references)
-    for path in (*_METADATA, *more, *_paths(rows), *_in_pods(gvk, templates)):
+    paths = [row.path for row in reference_table.rows_for(gvk.group_kind, references)]
+    for where, is_selector_only in paths_of(gvk, templates):
+        paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
+    for path in (*_METADATA, *more, *paths):
         _add(below, path.split("."))
     return below
-
-
-def _in_pods(gvk: GroupVersionKind, templates: tuple[PodTemplates, ...]) -> Iterator[str]:
-    for where, is_selector_only in paths_of(gvk, templates):
-        for path in _paths(AFFINITY if is_selector_only else IN_POD_SPECS):
-            yield f"{where}.{path}"
-
-
-def _paths(rows: Iterable[Reference]) -> Iterator[str]:
-    return (row.path for row in rows)
 
 
 def _add(below: dict[str, Any], steps: list[str]) -> None:
