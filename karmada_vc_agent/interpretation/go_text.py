@@ -14,6 +14,7 @@ LuaValue = float | str | bool | None
 """A value from a script; tables and functions arrive as the text that Lua prints for them."""
 
 MAX_LENGTH = 16 * 2**20
+"""Of a formatted text: longer than any object may be."""
 _MAX_WIDTH = 1_000_000
 _DIRECTIVE = re.compile(
     r"%(?P<flags>[-+# 0]*)(?P<width>[0-9]+)?(?:\.(?P<precision>[0-9]*))?(?P<verb>.)", re.DOTALL
@@ -25,10 +26,6 @@ _DATE_DIRECTIVES = {
     "H": "%H", "I": "%I", "m": "%m", "M": "%M", "p": "%p", "S": "%S", "X": "%H:%M:%S",
     "y": "%y", "Y": "%Y", "z": "%z", "Z": "%Z", "w": "%w",
 }  # fmt: skip
-
-
-class TextTooLongError(ValueError):
-    """A format would make a text longer than any object may be."""
 
 
 def number_text(number: float) -> str:
@@ -58,7 +55,7 @@ def format_text(template: str, values: Sequence[LuaValue]) -> str:
             used += 1
         length += len(parts[-1]) + len(parts[-2])
         if length > MAX_LENGTH:
-            raise TextTooLongError(f"string.format would create more than {MAX_LENGTH} characters")
+            raise ValueError(f"string.format would create more than {MAX_LENGTH} characters")
     return "".join((*parts, template[position:]))
 
 
@@ -87,7 +84,7 @@ def _format_one(match: re.Match[str], value: LuaValue) -> str:
     width = int(match["width"] or 0)
     precision = int(match["precision"] or 0) if match["precision"] is not None else None
     if width > _MAX_WIDTH or (precision or 0) > _MAX_WIDTH:
-        raise TextTooLongError(f'width of "{match[0]}" is more than {_MAX_WIDTH}')
+        raise ValueError(f'width of "{match[0]}" is more than {_MAX_WIDTH}')
     if isinstance(value, str) and verb in "di":
         value = _number_of(value)
     if isinstance(value, float):

@@ -35,8 +35,8 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 class ScriptRunner:
     """A small pool of helper processes, started on demand.
 
-    on_taken: called for each run with where its process came from, `pool` or `new`.
-    on_given_back: called with where it went, `pool` or `destroyed`.
+    on_taken: called for each run with the origin of its process, `pool` or `new`.
+    on_given_back: called with its destination, `pool` or `destroyed`.
     """
 
     def __init__(

@@ -88,7 +88,7 @@ class NamespaceTemplate:
             raise ValueError(f'"{text}" must not contain "{HASH_MARK}"')
         template = cls(separator, cluster_first)
         if template.piece_length < 1:
-            raise ValueError(f'"{text}" leaves no room for names: shorten its separator')
+            raise ValueError(f'"{text}" leaves no space for names: shorten its separator')
         return template
 
     def __str__(self) -> str:

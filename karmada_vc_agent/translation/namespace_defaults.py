@@ -193,7 +193,7 @@ def _isolation(
         if any(network.version == v for network in networks)
     ]
     if outside:
-        # Traffic to node ports comes from external addresses.
+        # Traffic to node ports has external addresses.
         ingress.append({"from": outside})
     return {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": ingress}
 

@@ -262,7 +262,7 @@ def _expression(way: Rewriter, expression: Any) -> Any:
 def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
     """Map a pod affinity term, which applies to its `namespaces` and to those it selects.
 
-    On the host only the own namespace is referred to by name, since policies cannot tell from a
+    On the host only the own namespace is referred to by name, since policies cannot derive from a
     name whose it is (ADR 23). Others are selected by label; their names are recorded.
     """
     if not isinstance(term, dict):
