@@ -5,7 +5,7 @@ docstrings of the functions in them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -33,7 +33,7 @@ from karmada_vc_agent.translation import (
 from karmada_vc_agent.translation.draft import OwnSteps
 from karmada_vc_agent.translation.guards import Check
 from karmada_vc_agent.translation.host_wide_names import SharedName, Space
-from karmada_vc_agent.translation.kind_policy import MEANING, Policy, Reserved
+from karmada_vc_agent.translation.kind_policy import MEANING, Policy
 from karmada_vc_agent.translation.notices import NoticeCode, shared_name
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import Reference, Treatment
@@ -182,9 +182,8 @@ def _refused_namespaced(kind: GroupKind, detail: str) -> Iterable[str]:
     yield WHOLLY_REFUSED + why
 
 
-def _reserved(_kind: GroupKind, reserved: Reserved) -> Iterable[str]:
-    starts = quoted(f"{prefix}*" for prefix in reserved.prefixes)
-    yield f"`NameReserved`: {', '.join(filter(None, (starts, quoted(reserved.names))))}"
+def _reserved(_kind: GroupKind, patterns: tuple[str, ...]) -> Iterable[str]:
+    yield f"`NameReserved`: {quoted(patterns)}"
 
 
 def _content(_kind: GroupKind, find: kind_policy.Content) -> Iterable[str]:
@@ -253,12 +252,10 @@ _BEFORE = {"restore": "On the way back: "}
 
 def _steps(*names: str) -> Callable[[GroupKind, OwnSteps], Iterable[str]]:
     """Make what the steps of these names say."""
-    nothing = {field.name: field.default for field in fields(OwnSteps)}
 
     def tell(_kind: GroupKind, steps: OwnSteps) -> Iterable[str]:
         for name in names:
-            step = getattr(steps, name)
-            if step is not nothing[name]:
+            if step := getattr(steps, name):
                 yield _BEFORE.get(name, "") + summary_of(step).removeprefix("Report ")
 
     return tell
@@ -272,7 +269,7 @@ def _kept(_kind: GroupKind, kept: Kept) -> Iterable[str]:
         yield f"The live `{'.'.join(kept.bound_spec)}.nodeName`, once it runs"
     if kept.annotations:
         yield f"{quoted(sorted(kept.annotations))} as translated"
-    if kept.keep is not Kept().keep:
+    if kept.keep is not None:
         yield summary_of(kept.keep).removeprefix("Keep ")
 
 
@@ -353,7 +350,7 @@ TABLES: tuple[Table, ...] = (
         _says("The hub gets the EndpointSlices of its Service (contract 8.1)"),
     ),
     *(
-        Table(Aspect.HEALTH, level.health, _summary("Whether ", "healthy if "))
+        Table(Aspect.HEALTH, level.health, _summary("Healthy if ", "healthy if "))
         for level in interpreter.LEVELS
     ),
     Table(Aspect.QUOTA, quota_shares.POD_COUNTS, _summary("Count ")),

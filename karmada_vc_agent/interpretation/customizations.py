@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
@@ -54,13 +53,8 @@ def index_scripts(customizations: Iterable[Object]) -> Scripts:
 
 def changed_kinds(before: Scripts, after: Scripts) -> frozenset[GroupVersionKind]:
     """Return the kinds whose scripts differ."""
-    keys = before.keys() | after.keys()
-    return frozenset(key[0] for key in keys if _text(before, key) != _text(after, key))
-
-
-def _text(scripts: Scripts, key: tuple[GroupVersionKind, Operation]) -> str | None:
-    script = scripts.get(key)
-    return script.text if script is not None else None
+    texts = ({(key, script.text) for key, script in each.items()} for each in (before, after))
+    return frozenset(key[0] for key, _ in set.symmetric_difference(*texts))
 
 
 class DeclarativeLevel:
@@ -78,13 +72,7 @@ class DeclarativeLevel:
         if script is None:
             return None
 
-        async def ask(cluster: str, objects: Sequence[Object]) -> Any:
-            name = f'ResourceInterpreterCustomization "{script.customization}"'
-            try:
-                return await self._run(cluster, script.text, operation, objects)
-            except OverrunError as error:
-                raise OverrunError(f"{name}: {error}") from error
-            except HookError as error:
-                raise HookError(f"{name}: {error}") from error
+        async def call(cluster: str, objects: Sequence[Object]) -> Any:
+            return await self._run(cluster, script.text, operation, objects)
 
-        return Hook(script.text, ask)
+        return Hook(script.text, f'ResourceInterpreterCustomization "{script.customization}"', call)

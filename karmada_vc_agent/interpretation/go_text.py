@@ -7,18 +7,20 @@ Karmada's `os.date`.
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
+from math import isfinite, isinf, isnan
 
 LuaValue = float | str | bool | None
 """A value from a script; tables and functions arrive as the text that Lua prints for them."""
 
 MAX_LENGTH = 16 * 2**20
+"""Of a formatted text: longer than any object may be."""
 _MAX_WIDTH = 1_000_000
 _DIRECTIVE = re.compile(
     r"%(?P<flags>[-+# 0]*)(?P<width>[0-9]+)?(?:\.(?P<precision>[0-9]*))?(?P<verb>.)", re.DOTALL
 )
 _WHOLE_VERBS = "dibcoxXU"
 _INT64 = 2**63
-_PYTHON_DIRECTIVES = {"e": "e", "E": "E", "f": "f", "F": "f"}
 _DATE_DIRECTIVES = {
     "A": "%A", "b": "%b", "B": "%B", "c": "%d %b %y %H:%M %Z", "d": "%d", "F": "%Y-%m-%d",
     "H": "%H", "I": "%I", "m": "%m", "M": "%M", "p": "%p", "S": "%S", "X": "%H:%M:%S",
@@ -26,18 +28,14 @@ _DATE_DIRECTIVES = {
 }  # fmt: skip
 
 
-class TextTooLongError(ValueError):
-    """A format would make a text longer than any object may be."""
-
-
 def number_text(number: float) -> str:
     """Return a number as `tostring` prints it: 3, 0.1, 1e-07, +Inf."""
-    if number == number and abs(number) < _INT64 and number == int(number):  # noqa: PLR0124 - NaN
-        return str(int(number))
-    if number != number:  # noqa: PLR0124 - NaN
+    if isnan(number):
         return "NaN"
-    if number in (float("inf"), float("-inf")):
+    if isinf(number):
         return "+Inf" if number > 0 else "-Inf"
+    if abs(number) < _INT64 and number.is_integer():
+        return str(int(number))
     return _shortest(number, 21)
 
 
@@ -57,7 +55,7 @@ def format_text(template: str, values: Sequence[LuaValue]) -> str:
             used += 1
         length += len(parts[-1]) + len(parts[-2])
         if length > MAX_LENGTH:
-            raise TextTooLongError(f"string.format would create more than {MAX_LENGTH} characters")
+            raise ValueError(f"string.format would create more than {MAX_LENGTH} characters")
     return "".join((*parts, template[position:]))
 
 
@@ -86,7 +84,7 @@ def _format_one(match: re.Match[str], value: LuaValue) -> str:
     width = int(match["width"] or 0)
     precision = int(match["precision"] or 0) if match["precision"] is not None else None
     if width > _MAX_WIDTH or (precision or 0) > _MAX_WIDTH:
-        raise TextTooLongError(f'width of "{match[0]}" is more than {_MAX_WIDTH}')
+        raise ValueError(f'width of "{match[0]}" is more than {_MAX_WIDTH}')
     if isinstance(value, str) and verb in "di":
         value = _number_of(value)
     if isinstance(value, float):
@@ -117,9 +115,9 @@ def _format_number(number: float, verb: str, flags: str, precision: int | None) 
     if verb in _WHOLE_VERBS or (verb not in "eEfFgG" and is_whole):
         whole = int(number) if abs(number) < _INT64 else -_INT64
         return _format_whole(whole, verb, flags, sign)
-    if verb in _PYTHON_DIRECTIVES:
+    if verb in "eEfF":
         places = 6 if precision is None else precision
-        return f"%{sign}.{places}{_PYTHON_DIRECTIVES[verb]}" % number
+        return f"%{sign}.{places}{verb.replace('F', 'f')}" % number
     text = _shortest(number, 6 if verb in "gG" else 21)
     if precision is not None:
         text = f"%.{precision}g" % number
@@ -152,20 +150,10 @@ def _format_string(value: str | bool | None, verb: str, precision: int | None) -
 
 def _shortest(number: float, largest_exponent: int) -> str:
     """Return the shortest digits that round-trip; `e` notation from 1e-05 down."""
-    mantissa, _, exponent_text = f"{number!r}e0".partition("e")
-    exponent = int(exponent_text.removesuffix("e0") or 0)
-    digits = mantissa.lstrip("-").replace(".", "")
-    point = len(mantissa.lstrip("-").partition(".")[0]) + exponent
-    stripped = digits.lstrip("0")
-    point -= len(digits) - len(stripped)
-    digits = stripped.rstrip("0") or "0"
-    sign = "-" if number < 0 else ""
-    exponent = point - 1
-    if exponent < -4 or exponent >= largest_exponent:
-        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-    if point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    if point >= len(digits):
-        return sign + digits.ljust(point, "0")
-    return f"{sign}{digits[:point]}.{digits[point:]}"
+    if not isfinite(number):
+        return repr(number)
+    digits = Decimal(repr(number + 0.0)).normalize()  # no negative zero
+    exponent = digits.adjusted()
+    if -4 <= exponent < largest_exponent:
+        return f"{digits:f}"
+    return f"{f'{digits:e}'.partition('e')[0]}e{exponent:+03d}"

@@ -22,22 +22,8 @@ class InterpretationError(Exception):
 
 
 class HookError(Exception):
-    """A script or a webhook failed; `str()` says how, the interpreter adds where.
-
-    HookError                 invalid answer
-    └─ UnavailableError       the next call would most likely fail, too
-       ├─ OverrunError        deadline exceeded
-       └─ UnreachableHookError           unreachable
-    """
+    """A script or a webhook failed; `str()` says how, the interpreter adds where."""
 
 
 class UnavailableError(HookError):
-    """A script or a webhook is unavailable; the next call would most likely fail, too."""
-
-
-class OverrunError(UnavailableError):
-    """A script or a webhook exceeded its deadline."""
-
-
-class UnreachableHookError(UnavailableError):
-    """A webhook is unreachable."""
+    """A script or webhook is unreachable or too slow; the next call likely fails, too."""

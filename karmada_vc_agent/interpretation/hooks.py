@@ -12,9 +12,9 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object
 FAILURES_BEFORE_REST = 3
 REST_S = 10.0
 REMEMBERED = 4096
-"""Hooks of which failures are remembered; which was not asked for longest is forgotten first."""
+"""Maximum number of hooks with recorded failures; the least recently used is evicted."""
 
-Ask = Callable[[str, Sequence[Object]], Awaitable[Any]]
+Call = Callable[[str, Sequence[Object]], Awaitable[Any]]
 """(virtual cluster, objects) -> object, status or health; raises HookError."""
 
 
@@ -22,12 +22,13 @@ Ask = Callable[[str, Sequence[Object]], Awaitable[Any]]
 class Hook:
     """A script or a webhook for one kind and operation.
 
-    key: identifies the hook in its current version. objects of `ask`: desired and live for Retain,
-    otherwise live.
+    key: identifies the hook in its current version. name: for messages. objects of `call`: desired
+    and live for Retain, otherwise live.
     """
 
     key: Hashable
-    ask: Ask
+    name: str
+    call: Call
 
 
 class HookLevel(Protocol):

@@ -5,7 +5,7 @@ Levels 1 and 2 are scripts and webhooks of users: `Interpreter` calls them. The 
 built-in rules: `LEVELS` has their order, the functions of this module call them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -57,14 +57,9 @@ def retain(desired: Object, live: Object) -> Object:
 
     Raises InterpretationError.
     """
-    kind = gvk_of(desired)
-    for level in LEVELS:
-        if rule := level.retain.get(kind):
-            try:
-                return rule(desired, live)
-            except _SHAPE_ERRORS as error:
-                raise InterpretationError(level.name, RETAIN, str(error)) from error
-    return desired
+    rules = ((level.name, level.retain) for level in LEVELS)
+    retained: Object = _apply(RETAIN, rules, lambda desired, _live: desired, desired, live)
+    return retained
 
 
 def reflect_status(live: Object) -> Object | None:
@@ -72,18 +67,13 @@ def reflect_status(live: Object) -> Object | None:
 
     live: the restored object. The result may share parts with it. Raises InterpretationError.
     """
-    kind = gvk_of(live)
-    for level in LEVELS:
-        if rule := level.reflect.get(kind):
-            try:
-                return rule(live)
-            except _SHAPE_ERRORS as error:
-                raise InterpretationError(level.name, INTERPRET_STATUS, str(error)) from error
-    return reflect.reflect_whole_status(live)
+    rules = ((level.name, level.reflect) for level in LEVELS)
+    status: Object | None = _apply(INTERPRET_STATUS, rules, reflect.reflect_whole_status, live)
+    return status
 
 
 def interprets_health(kind: GroupVersionKind) -> bool:
-    """Whether a level has a health hook for a kind; otherwise it counts as healthy."""
+    """Return whether a level has a health hook for a kind; otherwise it counts as healthy."""
     return any(kind in level.health for level in LEVELS)
 
 
@@ -92,14 +82,26 @@ def interpret_health(live: Object) -> Health:
 
     Raises InterpretationError, which the caller reports as `Unknown`.
     """
-    kind = gvk_of(live)
-    for level in LEVELS:
-        if rule := level.health.get(kind):
+    rules = ((level.name, level.health) for level in LEVELS)
+    is_healthy = _apply(INTERPRET_HEALTH, rules, lambda _live: True, live)
+    return "Healthy" if is_healthy else "Unhealthy"
+
+
+def _apply(
+    operation: Operation,
+    rules: Iterable[tuple[str, Mapping[GroupVersionKind, Callable[..., Any]]]],
+    default: Callable[..., Any],
+    *objects: Object,
+) -> Any:
+    """Apply the rule of the first level that has one for the kind. rules: level -> kind -> rule."""
+    kind = gvk_of(objects[0])
+    for level, by_kind in rules:
+        if rule := by_kind.get(kind):
             try:
-                return "Healthy" if rule(live) else "Unhealthy"
+                return rule(*objects)
             except _SHAPE_ERRORS as error:
-                raise InterpretationError(level.name, INTERPRET_HEALTH, str(error)) from error
-    return "Healthy"
+                raise InterpretationError(level, operation, str(error)) from error
+    return default(*objects)
 
 
 class Interpreter:
@@ -116,76 +118,59 @@ class Interpreter:
     async def retain(self, cluster: str, desired: Object, live: Object) -> Object:
         """Return the desired object with the values that the host owns.
 
-        cluster: the virtual cluster, for turns. Raises InterpretationError.
+        cluster: the virtual cluster, for fair queuing. Raises InterpretationError.
         """
-        answer = await self._ask(cluster, RETAIN, (desired, live))
-        if answer is None:
-            return retain(desired, live)
-        kept: Object = answer.value
-        return kept
+        if call := self._hook(RETAIN, desired):
+            kept: Object = await self._call(*call, cluster, RETAIN, desired, live)
+            return kept
+        return retain(desired, live)
 
     async def reflect_status(self, cluster: str, live: Object) -> Object | None:
         """Return the status to report, None where there is none. See `reflect_status`."""
-        answer = await self._ask(cluster, INTERPRET_STATUS, (live,))
-        if answer is None:
-            return reflect_status(live)
-        status: Object | None = answer.value
-        return status
+        if call := self._hook(INTERPRET_STATUS, live):
+            status: Object | None = await self._call(*call, cluster, INTERPRET_STATUS, live)
+            return status
+        return reflect_status(live)
 
     async def interpret_health(self, cluster: str, live: Object) -> Health:
         """Return `Healthy` or `Unhealthy`. See `interpret_health`."""
-        answer = await self._ask(cluster, INTERPRET_HEALTH, (live,))
-        if answer is None:
-            return interpret_health(live)
-        return "Healthy" if answer.value else "Unhealthy"
+        if call := self._hook(INTERPRET_HEALTH, live):
+            is_healthy = await self._call(*call, cluster, INTERPRET_HEALTH, live)
+            return "Healthy" if is_healthy else "Unhealthy"
+        return interpret_health(live)
 
     def interprets_health(self, kind: GroupVersionKind) -> bool:
-        """Whether some level has a health hook for a kind. See `interprets_health`."""
+        """Return whether some level has a health hook for a kind. See `interprets_health`."""
         own = any(level.hook(kind, INTERPRET_HEALTH) for level in self._levels)
         return own or interprets_health(kind)
 
-    async def _ask(
-        self, cluster: str, operation: Operation, objects: Sequence[Object]
-    ) -> "_Answer | None":
-        """Call the first level with a hook; None if none has one."""
-        kind = gvk_of(objects[0])
-        for level in self._levels:
-            hook = level.hook(kind, operation)
-            if hook is None:
-                continue
-            return _Answer(await self._ask_hook(level, hook, cluster, operation, objects))
-        return None
+    def _hook(self, operation: Operation, obj: Object) -> tuple[str, Hook] | None:
+        """Return the first hook for an object, and the name of its level."""
+        kind = gvk_of(obj)
+        hooks = ((level.name, level.hook(kind, operation)) for level in self._levels)
+        return next(((level, hook) for level, hook in hooks if hook is not None), None)
 
-    async def _ask_hook(
-        self,
-        level: HookLevel,
-        hook: Hook,
-        cluster: str,
-        operation: Operation,
-        objects: Sequence[Object],
+    async def _call(
+        self, level: str, hook: Hook, cluster: str, operation: Operation, *objects: Object
     ) -> Any:
         key = (cluster, hook.key)
         problem = self._breakers.problem(key)
         if problem:
-            raise InterpretationError(level.name, operation, problem, hook.key)
+            raise InterpretationError(level, operation, problem, hook.key)
         try:
-            value = await hook.ask(cluster, objects)
+            value = await hook.call(cluster, objects)
         except UnavailableError as error:
-            self._breakers.failed(key, str(error))
-            raise InterpretationError(level.name, operation, str(error), hook.key) from error
+            problem = f"{hook.name}: {error}"
+            self._breakers.failed(key, problem)
+            raise InterpretationError(level, operation, problem, hook.key) from error
         except HookError as error:
             self._breakers.ended(key)
-            raise InterpretationError(level.name, operation, str(error)) from error
+            raise InterpretationError(level, operation, f"{hook.name}: {error}") from error
         except BaseException:
             self._breakers.abandoned(key)
             raise
         self._breakers.ended(key)
         return value
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    value: Any
 
 
 BUILT_IN = Interpreter((), lambda: 0.0)

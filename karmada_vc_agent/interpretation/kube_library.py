@@ -4,7 +4,7 @@ Source: contract 7.7; karmada pkg/resourceinterpreter/customized/declarative/lua
 the arithmetic of pkg/util/resource.go.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from karmada_vc_agent.model import quantity
@@ -32,7 +32,7 @@ _VOLUME_SECRETS = (
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
-def resource_add(quantities: list[str | None]) -> str:
+def resource_add(quantities: Iterable[str | None]) -> str:
     """Add quantities; nil counts as zero. Raises ValueError."""
     total = Quantity(0)
     for text in quantities:
@@ -75,8 +75,8 @@ def pod_dependencies(template: Object, namespace: str) -> list[Object]:
     }
     return [
         {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}
-        for kind, found in names.items()
-        for name in sorted(name for name in found if name)
+        for kind, listed in names.items()
+        for name in sorted(filter(None, listed))
     ]
 
 
@@ -86,8 +86,8 @@ def _spec_of(template: Object) -> Object:
 
 
 def _list(obj: Any, *path: str) -> list[Any]:
-    found = dig(obj, *path)
-    return found if isinstance(found, list) else []
+    value = dig(obj, *path)
+    return value if isinstance(value, list) else []
 
 
 def _node_claim(spec: Object) -> Object:

@@ -7,9 +7,9 @@ karmada pkg/resourceinterpreter/customized/declarative/luavm.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any, NoReturn
 
 import orjson
@@ -18,8 +18,7 @@ from lupa import lua51
 
 from karmada_vc_agent.interpretation import go_text, kube_library
 from karmada_vc_agent.interpretation.hook_errors import HookError
-from karmada_vc_agent.interpretation.lua_environment import ENVIRONMENT
-from karmada_vc_agent.interpretation.lua_values import Path, empties
+from karmada_vc_agent.interpretation.lua_values import empties, settle
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -32,24 +31,22 @@ MEMORY_BYTES = 64 * 2**20
 """Limit for the tables of one run; an object of 1.5 MB, the API server's limit, takes 15 MB."""
 
 COMPILED_BYTES = 4 * 2**20
-"""Of compiled scripts, about 3 times their text, that are kept; a larger one is compiled anew."""
+"""Cache of compiled scripts, about 3 times their text; a larger one is compiled for each run."""
+
+_ENVIRONMENT = Path(__file__).with_name("environment.lua").read_bytes()
+"""The program that prepares a machine; read while the process may still open files."""
 
 
 class OutOfMemoryError(HookError):
     """A script exceeded its memory limit; the process that ran it must not continue."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Hook:
-    function: str
-    wanted: str
-
-
-_HOOKS: dict[Operation, _Hook] = {
-    RETAIN: _Hook("Retain", "table"),
-    INTERPRET_STATUS: _Hook("ReflectStatus", "table"),
-    INTERPRET_HEALTH: _Hook("InterpretHealth", "boolean"),
+_FUNCTIONS: dict[Operation, tuple[str, str]] = {
+    RETAIN: ("Retain", "table"),
+    INTERPRET_STATUS: ("ReflectStatus", "table"),
+    INTERPRET_HEALTH: ("InterpretHealth", "boolean"),
 }
+"""Operation -> the function of the script, and the type of its result."""
 
 
 def run_script(
@@ -60,7 +57,7 @@ def run_script(
     operation: `Retain` (objects: desired, live), `InterpretStatus` or `InterpretHealth` (objects:
     live). now: the local time, with its zone. Raises HookError.
     """
-    hook = _HOOKS[operation]
+    function, result_type = _FUNCTIONS[operation]
     code = script.encode()
     if code.startswith(b"\x1b"):
         raise HookError("the script is compiled code, not text")
@@ -69,9 +66,7 @@ def run_script(
         prepare: Any = machine.compile(_environment())
         run: Any = prepare(machine.table_from(_functions(now)))
         arguments = [machine.table_from(_to_lua(obj), recursive=True) for obj in objects]
-        done, result = run(
-            _compiled(code), hook.function.encode(), hook.wanted.encode(), *arguments
-        )
+        done, result = run(_compiled(code), function.encode(), result_type.encode(), *arguments)
     except lua51.LuaMemoryError as error:
         raise OutOfMemoryError(f"more than {MEMORY_BYTES >> 20} MiB of memory") from error
     except (lua51.LuaError, RecursionError) as error:
@@ -79,14 +74,14 @@ def run_script(
     if not done:
         text = _text(result)
         raise (OutOfMemoryError if text == "not enough memory" else HookError)(text)
-    if hook.wanted == "boolean":
+    if result_type == "boolean":
         return result
     return _converted(operation, orjson.loads(_text(result)), objects)
 
 
 @cache
 def _environment() -> bytes:
-    return _compile(ENVIRONMENT, b"<python>")
+    return _compile(_ENVIRONMENT, b"<python>")
 
 
 @cached(LRUCache(COMPILED_BYTES, getsizeof=len))
@@ -140,54 +135,52 @@ def _text(value: bytes) -> str:
 def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
     """Return the functions behind the environment; none of them refers to the machine."""
 
-    def date(template: bytes, moment: float | None) -> Any:
+    def date(text: str, moment: float | None) -> Any:
         local = now()
-        text = _text(template)
         if text.startswith("!"):
             text, local = text.lstrip("!"), local.astimezone(UTC)
         if moment is not None:
             local = datetime.fromtimestamp(int(moment), UTC).astimezone(now().tzinfo)
         if not text.startswith("*t"):
-            return go_text.date_text(text, local).encode()
+            return go_text.date_text(text, local)
         fields = (local.year, local.month, local.day, local.hour, local.minute, local.second)
         return (True, *map(float, fields), float(local.isoweekday() % 7 + 1))
 
     return {
-        name.encode(): _never_raising(function)
+        name.encode(): _callable(function)
         for name, function in (
             ("now", lambda: float(int(now().timestamp()))),
             ("time_of", lambda *fields: _time_of(fields, now())),
             ("date", date),
-            ("lower", lambda text: _text(text).lower().encode()),
-            ("upper", lambda text: _text(text).upper().encode()),
-            ("number_text", lambda number: go_text.number_text(float(number)).encode()),
-            ("format", _format),
-            ("resource_add", _resource_add),
-            ("resource_quantity", _resource_quantity),
+            ("lower", str.lower),
+            ("upper", str.upper),
+            ("number_text", go_text.number_text),
+            ("format", lambda template, *values: go_text.format_text(template, values)),
+            ("resource_add", lambda *texts: kube_library.resource_add(texts)),
+            ("resource_quantity", kube_library.resource_quantity),
             ("pod_requirements", _pod_requirements),
             ("pod_dependencies", _pod_dependencies),
         )
     }
 
 
-def _never_raising(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function: return `true` and its result, or `false` and an error text.
+def _callable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function for Lua: its texts are bytes there, its numbers floats.
 
-    An exception that reached a script would give it a Python object.
+    Returns `true` and the result, or `false` and an error text: an exception that reached a script
+    would give it a Python object.
     """
 
     def call(*arguments: Any) -> Any:
         try:
-            result = function(*arguments)
+            result = function(*map(_plain, arguments))
         except Exception as error:  # noqa: BLE001 - the script gets any error as a text
             return False, (str(error) or type(error).__name__).encode()
-        return (True, *result) if isinstance(result, tuple) else (True, result)
+        if isinstance(result, tuple):
+            return (True, *result)
+        return True, result.encode() if isinstance(result, str) else result
 
     return call
-
-
-def _format(template: bytes, *values: Any) -> bytes:
-    return go_text.format_text(_text(template), [_plain(value) for value in values]).encode()
 
 
 def _plain(value: Any) -> go_text.LuaValue:
@@ -211,36 +204,22 @@ def _time_of(fields: Iterable[float], now: datetime) -> float:
     return float(int(moment.timestamp()))
 
 
-def _resource_add(*quantities: bytes | None) -> bytes:
-    texts = [None if text is None else _text(text) for text in quantities]
-    return kube_library.resource_add(texts).encode()
+def _pod_requirements(template: str) -> str:
+    return f"return {_expression(kube_library.pod_requirements(_without_empties(template)))}"
 
 
-def _resource_quantity(text: bytes | None) -> float:
-    return kube_library.resource_quantity(None if text is None else _text(text))
+def _pod_dependencies(template: str, namespace: str) -> str:
+    dependencies = kube_library.pod_dependencies(_without_empties(template), namespace)
+    return f"return {_expression(dependencies or None)}"
 
 
-def _pod_requirements(template: bytes) -> bytes:
-    return _literal(kube_library.pod_requirements(_without_empties(template)))
-
-
-def _pod_dependencies(template: bytes, namespace: bytes) -> bytes:
-    return _literal(
-        kube_library.pod_dependencies(_without_empties(template), _text(namespace)) or None
-    )
-
-
-def _without_empties(json: bytes) -> Object:
-    decoded = _settle(orjson.loads(_text(json)), (), set(), set())
+def _without_empties(json: str) -> Object:
+    decoded = settle(orjson.loads(json))
     return decoded if isinstance(decoded, dict) else {}
 
 
-def _literal(value: Any) -> bytes:
-    """Return a Lua expression that evaluates to JSON data."""
-    return b"return " + _expression(value).encode("latin-1")
-
-
 def _expression(value: Any) -> str:
+    """Return a Lua expression that evaluates to JSON data."""
     if value is None:
         return "nil"
     if isinstance(value, bool):
@@ -263,28 +242,9 @@ def _converted(operation: Operation, result: Any, objects: list[Object]) -> Any:
     if result == []:
         result = {}
     else:
-        maps, lists = empties(objects if operation == RETAIN else ())
-        result = _settle(result, (), lists, maps)
+        result = settle(result, *empties(objects if operation == RETAIN else ()))
     if operation == RETAIN and not (isinstance(result, dict) and result.get("kind")):
         raise HookError("Retain returned no object: it has no kind")
     if not isinstance(result, dict):
         raise HookError("ReflectStatus returned a list, not an object")
     return result
-
-
-def _settle(value: Any, path: Path, lists: set[Path], maps: set[Path]) -> Any:
-    """Return the value with each empty list inside it as its path requires, else omitted."""
-    items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
-    settled: list[tuple[Any, Any]] = []
-    for key, item in items:
-        here = path if key is None else (*path, key)
-        if item == []:
-            if here in maps:
-                settled.append((key, {}))
-            elif here in lists:
-                settled.append((key, []))
-        elif isinstance(item, (dict, list)):
-            settled.append((key, _settle(item, here, lists, maps)))
-        else:
-            settled.append((key, item))
-    return dict(settled) if isinstance(value, dict) else [item for _, item in settled]

@@ -7,7 +7,7 @@ is not empty.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -22,7 +22,6 @@ _HEXADECIMAL = re.compile(r"0[xX][+-]?[0-9A-Fa-f]+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _INT64 = range(-(2**63), 2**63)
 _PATH_SIGNS = frozenset("|#@*?")  # have a special meaning for the library that removes fields
-_LEFT_OUT = object()
 
 
 class LuaError(ValueError):
@@ -88,7 +87,7 @@ def describe(value: Any) -> str:
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """Whether a script finds two values equal; two tables never are."""
+    """Return whether a script finds two values equal; two tables never are."""
     if isinstance(left, dict | list):
         return False
     return type(left) is type(right) and bool(left == right)
@@ -141,36 +140,38 @@ def to_json(result: Object, *references: Object) -> Object:
     Source: karmada pkg/resourceinterpreter/customized/declarative/luavm/lua_convert.go.
     """
     table = to_table(result)
-    converted: Object = {} if table == {} else _Encoder(references).encode(table, ())
+    converted: Object = {} if table == {} else settle(table, *empties(references), is_checked=True)
     return converted
 
 
-class _Encoder:
-    """Converts tables to JSON; guesses what an empty one is from the references."""
+def settle(
+    value: Any,
+    objects: Collection[Path] = (),
+    lists: Collection[Path] = (),
+    path: Path = (),
+    *,
+    is_checked: bool = False,
+) -> Any:
+    """Return a map or list with each empty one inside as its path requires, else without it.
 
-    def __init__(self, references: Iterable[Object]) -> None:
-        self._objects, self._lists = empties(references)
-
-    def encode(self, value: Any, path: Path) -> Any:
-        """Return a value as JSON, or _LEFT_OUT."""
-        if value == {}:
-            return self._encode_empty(path)
-        if isinstance(value, dict):
-            items = ((key, self.encode(inner, (*path, key))) for key, inner in value.items())
-            return {key: inner for key, inner in items if inner is not _LEFT_OUT}
-        if isinstance(value, list):
-            inners = (self.encode(inner, path) for inner in value)
-            return [inner for inner in inners if inner is not _LEFT_OUT]
-        return value
-
-    def _encode_empty(self, path: Path) -> Any:
-        if path in self._objects:
-            return {}
-        if path in self._lists:
-            return []
-        if _PATH_SIGNS.intersection("".join(path)):
-            raise LuaError(f"cannot omit the empty {'.'.join(path)}: special character in its name")
-        return _LEFT_OUT
+    objects, lists: paths of those that are empty objects and empty lists. is_checked: raise
+    LuaError if a field to omit has a name that Karmada cannot remove.
+    """
+    items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+    settled: list[tuple[Any, Any]] = []
+    for key, item in items:
+        here = path if key is None else (*path, key)
+        if item not in ({}, []):
+            is_nested = isinstance(item, dict | list)
+            inner = settle(item, objects, lists, here, is_checked=is_checked) if is_nested else item
+            settled.append((key, inner))
+        elif here in objects:
+            settled.append((key, {}))
+        elif here in lists:
+            settled.append((key, []))
+        elif is_checked and _PATH_SIGNS.intersection("".join(here)):
+            raise LuaError(f"cannot omit the empty {'.'.join(here)}: special character in its name")
+    return dict(settled) if isinstance(value, dict) else [item for _, item in settled]
 
 
 def empties(references: Iterable[Object]) -> tuple[set[Path], set[Path]]:
@@ -179,17 +180,18 @@ def empties(references: Iterable[Object]) -> tuple[set[Path], set[Path]]:
     Indices of lists are not part of a path.
     """
     objects, lists = set[Path](), set[Path]()
+
+    def visit(value: Any, path: Path) -> None:
+        items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+        for key, item in items:
+            here = path if key is None else (*path, key)
+            if item == {}:
+                objects.add(here)
+            elif item == []:
+                lists.add(here)
+            elif isinstance(item, dict | list):
+                visit(item, here)
+
     for reference in references:
-        for path, empty in _empties(reference, ()):
-            (objects if isinstance(empty, dict) else lists).add(path)
+        visit(reference, ())
     return objects, lists
-
-
-def _empties(value: Any, path: Path) -> Iterator[tuple[Path, Object | list[Any]]]:
-    inner = value.items() if isinstance(value, dict) else ((None, v) for v in value)
-    for key, child in inner:
-        at = path if key is None else (*path, key)
-        if child in ({}, []):
-            yield at, child
-        elif isinstance(child, dict | list):
-            yield from _empties(child, at)

@@ -19,12 +19,12 @@ def _is_observed(live: Object) -> bool:
 
 
 def _reaches_replicas(live: Object, field: str) -> bool:
-    wanted = dig(live, "spec", "replicas")
-    return wanted is None or _count(live, field) >= wanted
+    desired = dig(live, "spec", "replicas")
+    return desired is None or _count(live, field) >= desired
 
 
 def _is_rolled_out(live: Object) -> bool:
-    """Whether this generation is observed, and wanted replicas are updated and available."""
+    """Healthy if this generation is observed, and desired replicas are updated and available."""
     return (
         _is_observed(live)
         and _reaches_replicas(live, "updatedReplicas")
@@ -33,12 +33,12 @@ def _is_rolled_out(live: Object) -> bool:
 
 
 def _is_replica_set_healthy(live: Object) -> bool:
-    """Whether this generation is observed, and wanted replicas are available."""
+    """Healthy if this generation is observed, and desired replicas are available."""
     return _is_observed(live) and _reaches_replicas(live, "availableReplicas")
 
 
 def _is_daemon_set_healthy(live: Object) -> bool:
-    """Whether this generation is observed, and the pod of each node updated and available."""
+    """Healthy if this generation is observed, and the pod of each node updated and available."""
     updated = _count(live, "updatedNumberScheduled")
     return (
         _is_observed(live)
@@ -48,23 +48,23 @@ def _is_daemon_set_healthy(live: Object) -> bool:
 
 
 def _is_service_healthy(live: Object) -> bool:
-    """Whether it is no LoadBalancer, or has an address."""
+    """Healthy if it is no LoadBalancer, or has an address."""
     return dig(live, "spec", "type") != "LoadBalancer" or _has_address(live)
 
 
 def _has_address(live: Object) -> bool:
-    """Whether a load balancer gave it an address or a host name."""
+    """Healthy if a load balancer gave it an address or a host name."""
     ingresses = dig(live, "status", "loadBalancer", "ingress") or []
     return any(dig(ingress, "ip") or dig(ingress, "hostname") for ingress in ingresses)
 
 
 def _is_claim_bound(live: Object) -> bool:
-    """Whether it is bound."""
+    """Healthy if it is bound."""
     return bool(dig(live, "status", "phase") == "Bound")
 
 
 def _is_pod_healthy(live: Object) -> bool:
-    """Whether it has succeeded, or runs and is ready."""
+    """Healthy if it has succeeded, or runs and is ready."""
     phase = dig(live, "status", "phase")
     if phase != "Running":
         return bool(phase == "Succeeded")
@@ -74,7 +74,7 @@ def _is_pod_healthy(live: Object) -> bool:
 
 
 def _is_budget_met(live: Object) -> bool:
-    """Whether as many pods are healthy as are wanted."""
+    """Healthy if as many pods are healthy as desired."""
     return _count(live, "currentHealthy") >= _count(live, "desiredHealthy")
 
 

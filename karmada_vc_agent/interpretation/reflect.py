@@ -14,28 +14,28 @@ ReflectRule = Callable[[Object], Object | None]
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
-def _counters(*always: str, filled: tuple[str, ...] = ()) -> ReflectRule:
-    """Make a rule for a workload kind: both generations and these counters.
+def _show(*always: str, filled: str = "", generations: bool = False) -> ReflectRule:
+    """Make a rule that shows these fields, and both generations if requested.
 
-    always: counters also sent if zero. filled: counters omitted if zero.
+    always: counters, also sent if zero. filled: omitted if empty or zero.
     """
 
     def reflect(live: Object) -> Object | None:
         status = _status_of(live)
         if status is None:
             return None
-        generations = {
+        shown = {name: status.get(name) or 0 for name in always}
+        shown |= {name: status[name] for name in filled.split() if status.get(name)}
+        if not generations:
+            return shown
+        both = {
             "generation": dig(live, "metadata", "generation"),
             "resourceTemplateGeneration": _template_generation(live),
         }
-        return (
-            {name: value for name, value in generations.items() if value}
-            | {name: status.get(name) or 0 for name in always}
-            | {name: status[name] for name in filled if status.get(name)}
-        ) or None
+        return {name: value for name, value in both.items() if value} | shown or None
 
-    names = ", ".join(f"`{name}`" for name in (*always, *filled))
-    reflect.__doc__ = f"Show both generations, {names}."
+    names = ", ".join(f"`{name}`" for name in (*always, *filled.split()))
+    reflect.__doc__ = f"Show {'both generations, ' if generations else ''}{names}."
     return reflect
 
 
@@ -58,27 +58,6 @@ def _reflect_service(live: Object) -> Object | None:
         return None
     ingress = dig(status, "loadBalancer", "ingress")
     return {"loadBalancer": {"ingress": ingress} if ingress else {}}
-
-
-def _reflect_job(live: Object) -> Object | None:
-    """Show how many pods run, succeeded and failed, conditions, and both times."""
-    status = _status_of(live)
-    if status is None:
-        return None
-    fields = ("active", "succeeded", "failed", "conditions", "startTime", "completionTime")
-    return {field: status[field] for field in fields if status.get(field)}
-
-
-def _reflect_disruption_budget(live: Object) -> Object | None:
-    """Show the counts of pods, and those that are being disrupted."""
-    status = _status_of(live)
-    if status is None:
-        return None
-    fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-    reflected: Object = {field: status.get(field) or 0 for field in fields}
-    if status.get("disruptedPods"):
-        reflected["disruptedPods"] = status["disruptedPods"]
-    return reflected
 
 
 def _reflect_autoscaler(live: Object) -> Object | None:
@@ -104,39 +83,34 @@ def reflect_whole_status(live: Object) -> Object | None:
 
 
 RULES: Mapping[GroupVersionKind, ReflectRule] = {
-    GroupVersionKind("apps", "v1", "Deployment"): _counters(
-        filled=(
-            "observedGeneration",
-            "replicas",
-            "updatedReplicas",
-            "readyReplicas",
-            "availableReplicas",
-            "unavailableReplicas",
-        )
+    GroupVersionKind("apps", "v1", "Deployment"): _show(
+        filled="observedGeneration replicas updatedReplicas readyReplicas availableReplicas"
+        " unavailableReplicas",
+        generations=True,
     ),
-    GroupVersionKind("apps", "v1", "ReplicaSet"): _counters(
-        "replicas", filled=("readyReplicas", "availableReplicas", "observedGeneration")
-    ),
-    GroupVersionKind("apps", "v1", "DaemonSet"): _counters(
-        "currentNumberScheduled",
-        "numberMisscheduled",
-        "desiredNumberScheduled",
-        "numberReady",
-        filled=(
-            "observedGeneration",
-            "updatedNumberScheduled",
-            "numberAvailable",
-            "numberUnavailable",
-        ),
-    ),
-    GroupVersionKind("apps", "v1", "StatefulSet"): _counters(  # no observedGeneration
+    GroupVersionKind("apps", "v1", "ReplicaSet"): _show(
         "replicas",
-        "availableReplicas",
-        filled=("readyReplicas", "currentReplicas", "updatedReplicas"),
+        filled="readyReplicas availableReplicas observedGeneration",
+        generations=True,
+    ),
+    GroupVersionKind("apps", "v1", "DaemonSet"): _show(
+        *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
+        filled="observedGeneration updatedNumberScheduled numberAvailable numberUnavailable",
+        generations=True,
+    ),
+    GroupVersionKind("apps", "v1", "StatefulSet"): _show(  # no observedGeneration
+        *("replicas", "availableReplicas"),
+        filled="readyReplicas currentReplicas updatedReplicas",
+        generations=True,
     ),
     GroupVersionKind("", "v1", "Service"): _reflect_service,
-    GroupVersionKind("batch", "v1", "Job"): _reflect_job,
-    GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _reflect_disruption_budget,
+    GroupVersionKind("batch", "v1", "Job"): _show(
+        filled="active succeeded failed conditions startTime completionTime"
+    ),
+    GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _show(
+        *("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"),
+        filled="disruptedPods",
+    ),
     GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _reflect_autoscaler,
 }
 """For every other kind the whole status is shown (contract 7.3)."""

@@ -85,28 +85,18 @@ def _retain_service_account(desired: Object, live: Object) -> Object:
     return desired
 
 
-def _retain_volume_claim(desired: Object, live: Object) -> Object:
-    """Keep the live `spec.volumeName`."""
-    volume_name = dig(live, "spec", "volumeName")
-    return put(desired, volume_name, "spec", "volumeName") if volume_name else desired
+def _keep(*paths: str) -> RetainRule:
+    """Make a rule that keeps the live values of these fields."""
 
+    def retain(desired: Object, live: Object) -> Object:
+        for path in paths:
+            keys = path.split(".")
+            if (value := dig(live, *keys)) not in (None, ""):
+                desired = put(desired, value, *keys)
+        return desired
 
-def _retain_volume(desired: Object, live: Object) -> Object:
-    """Keep the live `spec.claimRef`."""
-    claim = dig(live, "spec", "claimRef")
-    return desired if claim is None else put(desired, claim, "spec", "claimRef")
-
-
-def _retain_job(desired: Object, live: Object) -> Object:
-    """Keep the live labels of selector and template."""
-    for path in (
-        ("spec", "selector", "matchLabels"),
-        ("spec", "template", "metadata", "labels"),
-    ):
-        labels = dig(live, *path)
-        if labels is not None:
-            desired = put(desired, labels, *path)
-    return desired
+    retain.__doc__ = f"Keep the live {' and '.join(f'`{path}`' for path in paths)}."
+    return retain
 
 
 def _retain_secret(desired: Object, live: Object) -> Object:
@@ -121,9 +111,11 @@ RULES: Mapping[GroupVersionKind, RetainRule] = {
     GroupVersionKind("", "v1", "Pod"): _retain_pod,
     GroupVersionKind("", "v1", "Service"): _retain_service,
     GroupVersionKind("", "v1", "ServiceAccount"): _retain_service_account,
-    GroupVersionKind("", "v1", "PersistentVolumeClaim"): _retain_volume_claim,
-    GroupVersionKind("", "v1", "PersistentVolume"): _retain_volume,
-    GroupVersionKind("batch", "v1", "Job"): _retain_job,
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"): _keep("spec.volumeName"),
+    GroupVersionKind("", "v1", "PersistentVolume"): _keep("spec.claimRef"),
+    GroupVersionKind("batch", "v1", "Job"): _keep(
+        "spec.selector.matchLabels", "spec.template.metadata.labels"
+    ),
     GroupVersionKind("", "v1", "Secret"): _retain_secret,
 }
 """Other kinds are taken from the manifest unchanged (contract 7.2)."""

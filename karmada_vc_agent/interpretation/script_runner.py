@@ -1,8 +1,8 @@
 """Runs Lua scripts in helper processes, each run with a deadline.
 
 A script that overruns is killed with its process; the next one gets a new process. Processes start
-with the first script and end with the agent. Virtual clusters take turns, and none may hold all
-processes, so slow scripts of one do not block the others.
+with the first script and end with the agent. Virtual clusters share processes fairly, and
+none may hold all, so slow scripts of one do not block the others.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.hook_errors import HookError, UnavailableError
 from karmada_vc_agent.interpretation.operations import Operation
 from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.objects import Object
@@ -35,8 +35,8 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 class ScriptRunner:
     """A small pool of helper processes, started on demand.
 
-    on_taken: called for each run with where its process came from, `pool` or `new`.
-    on_given_back: called with where it went, `pool` or `destroyed`.
+    on_taken: called for each run with the origin of its process, `pool` or `new`.
+    on_given_back: called with its destination, `pool` or `destroyed`.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class ScriptRunner:
         self._all: set[_Helper] = set()
 
     async def run(
-        self, turn: Hashable, script: str, operation: Operation, objects: Sequence[Object]
+        self, cluster: Hashable, script: str, operation: Operation, objects: Sequence[Object]
     ) -> Any:
         """Run one script; return the object, the status or the health it computes.
 
-        turn: whose script it is; runs of one turn wait for each other first. objects: desired and
-        live for Retain, otherwise live. Raises HookError; OverrunError after the deadline.
+        cluster: the virtual cluster; its runs wait for each other first. objects: desired and
+        live for Retain, otherwise live. Raises HookError; UnavailableError after the deadline.
         """
-        async with self._slots.hold(turn):
+        async with self._slots.hold(cluster):
             helper = await self._take()
             frame = {"script": script, "operation": operation, "objects": objects}
             is_sound = False
@@ -71,7 +71,7 @@ class ScriptRunner:
                     answer = await helper.exchange(orjson.dumps(frame))
                 is_sound = not answer.get("is_spent")
             except TimeoutError as error:
-                raise OverrunError(
+                raise UnavailableError(
                     f"the script did not end within {self._deadline_s:g} s"
                 ) from error
             except (EOFError, OSError) as error:

@@ -1,152 +1,395 @@
 """Karmada's scripts for well-known custom kinds, as a table of fields and rules.
 
-Three results look odd and are Karmada's: a HelmChart never shows its observedGeneration, a
+Rules work on tables (`lua_values`); they fail where the script fails on what is served. Three
+results look odd and are Karmada's: a HelmChart never shows its observedGeneration, a
 SidecarSet retains nothing and yet is converted to JSON and back, a BroadcastJob that does not count
 failed pods is unhealthy.
 Source: contract 7.5; karmada pkg/resourceinterpreter/default/thirdparty.
 """
 
+import re
+from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any
 
-from karmada_vc_agent.interpretation import third_party_rules as rules
-from karmada_vc_agent.interpretation.lua_values import to_json, to_table
+from karmada_vc_agent.interpretation.lua_values import (
+    LuaError,
+    assign,
+    describe,
+    either,
+    elements,
+    is_equal,
+    is_less,
+    read,
+    to_json,
+    to_number,
+    to_table,
+)
 from karmada_vc_agent.interpretation.native_health import HealthRule
 from karmada_vc_agent.interpretation.reflect import ReflectRule
 from karmada_vc_agent.interpretation.retain import RetainRule
-from karmada_vc_agent.interpretation.third_party_rules import fields, fields_and_generations
+from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
+_Retain = Callable[[Object, Object], None]
+"""Changes the manifest (first) according to the live object."""
+_Reflect = Callable[[Object], Object]
+"""Called only if the live object has a status; absent values are omitted from the result."""
+_Health = Callable[[Object], bool]
 
-class Rules(NamedTuple):
-    """The rules of one kind, on tables; None if Karmada ships no script.
 
-    reflect: called only if the live object has a status.
+def _dig(value: Any, *path: str) -> Any:
+    """Return a field by its path, None if it or a parent is absent."""
+    for key in path:
+        value = None if value is None else read(value, key)
+    return value
+
+
+# --- retain -----------------------------------------------------------------------------------
+
+
+def _keep(*paths: str) -> _Retain:
+    """Make a rule that keeps the live values of these fields."""
+
+    def retain(desired: Object, live: Object) -> None:
+        for path in paths:
+            value = read(live, *path.split("."))
+            if value is not None:
+                assign(desired, value, *path.split("."))
+
+    kept = " and ".join(f"the live `{path}`" for path in paths)
+    retain.__doc__ = f"Keep {kept or 'nothing: the script of Karmada for this kind does nothing'}."
+    return retain
+
+
+def _keep_template_labels(desired: Object, live: Object) -> None:
+    """Keep the live labels of the template."""
+    if read(live, "spec", "template", "metadata") is not None:
+        _keep("spec.template.metadata.labels")(desired, live)
+
+
+# --- status -----------------------------------------------------------------------------------
+
+
+def _show(names: str) -> _Reflect:
+    """Make a rule that shows these fields of the status.
+
+    names: with a mark for `x=0`, zero if absent; `x[]`, omitted unless it is a list; `x{}`, an
+    error unless it is a table; and `+`, both generations.
     """
+    fields = re.findall(r"(\w+)(=0|\[\]|\{\}|)(?: |$)", names)
 
-    retain: rules.Retain | None
-    reflect: rules.Reflect | None
-    health: rules.Health
+    def reflect(live: Object) -> Object:
+        shown = {name: _field(live, name, mark) for name, mark in fields}
+        if "+" in names:
+            text = _dig(live, "metadata", "annotations", karmada.TEMPLATE_GENERATION_ANNOTATION)
+            shown["generation"] = _dig(live, "metadata", "generation")
+            shown["resourceTemplateGeneration"] = to_number(text)
+        return shown
+
+    listed = ", ".join(f"`{name}`" for name, _ in fields)
+    reflect.__doc__ = f"Show {'both generations, ' if '+' in names else ''}{listed}."
+    return reflect
 
 
-def _flux(reason: str, names: str) -> Rules:
-    ready = rules.is_ready_because(*reason.split())
-    return Rules(rules.keep("spec.suspend"), fields_and_generations(names), ready)
+def _field(live: Object, name: str, mark: str) -> Any:
+    value = read(live, "status", name)
+    if mark == "{}" and value is not None and not isinstance(value, dict | list):
+        raise LuaError(f"status.{name} is {describe(value)}, not an object")
+    if mark == "[]" and not isinstance(value, list):
+        return None
+    return 0 if mark == "=0" and value is None else value
 
 
-_POLICY = Rules(None, fields("ready conditions autogen rulecount"), rules.is_policy_ready)
+_MPI_JOB = "startTime completionTime lastReconcileTime replicaStatuses{} conditions[]"
 
+
+def _reflect_mpi_job(live: Object) -> Object:
+    """Show times, the counts of each kind of replica, and conditions."""
+    counts = ("active", "succeeded", "failed", "selector")
+    shown = _show(_MPI_JOB)(live)
+    replicas = shown["replicaStatuses"]
+    shown["replicaStatuses"] = {
+        name: {count: read(replica, count) for count in counts}
+        for name, replica in (replicas.items() if isinstance(replicas, dict) else ())
+    }
+    return shown
+
+
+# --- health -----------------------------------------------------------------------------------
+
+
+def _is_observed(live: Object) -> bool:
+    observed = read(live, "status", "observedGeneration")
+    return is_equal(observed, read(live, "metadata", "generation"))
+
+
+def _is_ascending(*counts: Any) -> bool:
+    return not any(is_less(later, former) for former, later in pairwise(counts))
+
+
+def _is_rolled_out(live: Object) -> bool:
+    """Healthy if this generation is observed, and desired replicas are updated and available."""
+    if not _is_observed(live):
+        return False
+    replicas = read(live, "spec", "replicas")
+    updated, available = (read(live, "status", f"{n}Replicas") for n in ("updated", "available"))
+    return _is_ascending(updated if replicas is None else replicas, updated, available)
+
+
+def _is_whole_and_rolled_out(live: Object) -> bool:
+    """Healthy if it has a status, and desired replicas are updated and available."""
+    parts = ("status", "metadata", "spec")
+    return all(part in live for part in parts) and _is_rolled_out(live)
+
+
+def _is_daemon_set_rolled_out(live: Object) -> bool:
+    """Healthy if this generation is observed, and the pods of all nodes updated and available."""
+    names = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable")
+    return _is_observed(live) and _is_ascending(*(read(live, "status", name) for name in names))
+
+
+def _is_broadcast_job_healthy(live: Object) -> bool:
+    """Healthy if pods are desired, some run or succeeded, and none is counted as failed."""
+    names = ("desired", "failed", "succeeded", "active")
+    none_desired, none_failed, none_succeeded, none_active = (
+        is_equal(read(live, "status", name), 0) for name in names
+    )
+    return none_failed and not none_desired and not (none_succeeded and none_active)
+
+
+def _is_sidecar_set_updated(live: Object) -> bool:
+    """Healthy if all matched pods are updated."""
+    if "status" not in live:
+        return False
+    matched = either(read(live, "status", "matchedPods"), 0)
+    updated = either(read(live, "status", "updatedPods"), 0)
+    return is_equal(matched, 0) or is_equal(updated, matched)
+
+
+def _is_volcano_job_healthy(live: Object) -> bool:
+    """Healthy if its phase is one of those that have not failed."""
+    return _dig(live, "status", "state", "phase") in _VOLCANO_HEALTHY
+
+
+_VOLCANO_HEALTHY = (
+    *("Pending", "Running", "Restarting", "Completing", "Completed"),
+    *("Aborting", "Aborted", "Terminating", "Terminated"),
+)
+
+
+def _is_spark_application_healthy(live: Object) -> bool:
+    """Healthy if it has a state other than FAILED."""
+    status = either(live.get("status"), None)
+    return _dig(status, "applicationState", "state") not in (None, "FAILED")
+
+
+def _is_workflow_healthy(live: Object) -> bool:
+    """Healthy if it has a phase other than Error and Failed."""
+    return _dig(live, "status", "phase") not in (None, "", "Error", "Failed")
+
+
+_FLINK_HEALTHY = (
+    *("RUNNING", "FINISHED", "FAILED", "CANCELED", "SUSPENDED"),
+    *("CANCELLING", "FAILING", "RESTARTING"),
+)
+_FLINK_STARTING = ("CREATED", "INITIALIZING", "RECONCILING")
+_FLINK_FAULTS = ("ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff")
+
+
+def _is_flink_healthy(live: Object) -> bool:
+    """Healthy if the job runs or ended, or does not start for a fault of its image or code."""
+    status = either(live.get("status"), {})
+    state = _dig(status, "jobStatus", "state")
+    if state is None:
+        is_ready = read(status, "jobManagerDeploymentStatus") == "READY"
+        return is_ready and bool(read(status, "lifecycleState") == "STABLE")
+    if state in _FLINK_STARTING:
+        error = read(status, "error")
+        return isinstance(error, str) and any(fault in error for fault in _FLINK_FAULTS)
+    return state in _FLINK_HEALTHY
+
+
+def _true_conditions(live: Object) -> Iterator[Any]:
+    conditions = _dig(live, "status", "conditions")
+    listed = () if conditions is None else elements(conditions)
+    return (condition for condition in listed if read(condition, "status") == "True")
+
+
+def _is_ready(*reasons: str) -> _Health:
+    """Make a rule: a condition Ready is True, with one of these reasons if there are any."""
+
+    def is_healthy(live: Object) -> bool:
+        return any(
+            read(condition, "type") == "Ready"
+            and (not reasons or read(condition, "reason") in reasons)
+            for condition in _true_conditions(live)
+        )
+
+    because = f", for reason {' or '.join(reasons)}" if reasons else ""
+    is_healthy.__doc__ = f"Healthy if it is Ready{because}."
+    return is_healthy
+
+
+def _is_policy_ready(live: Object) -> bool:
+    """Healthy if it says that it is ready, or has a condition Ready that succeeded."""
+    ready = _dig(live, "status", "ready")
+    if ready is None:
+        return _is_ready("Succeeded")(live)
+    if not isinstance(ready, bool):
+        raise LuaError(f"status.ready is {describe(ready)}, not a boolean")
+    return ready
+
+
+def _is_ray_cluster_ready(live: Object) -> bool:
+    """Healthy if the head is ready, pods were provisioned, and no replica failed."""
+    true = [read(condition, "type") for condition in _true_conditions(live)]
+    is_up = "HeadPodReady" in true and "RayClusterProvisioned" in true
+    return is_up and "RayClusterReplicaFailure" not in true
+
+
+def _is_ray_job_healthy(live: Object) -> bool:
+    """Healthy if it runs, or is complete and succeeded."""
+    deployment = _dig(live, "status", "jobDeploymentStatus")
+    if deployment == "Complete":
+        return bool(read(live, "status", "jobStatus") == "SUCCEEDED")
+    return bool(deployment == "Running")
+
+
+def _has_not_failed(live: Object) -> bool:
+    """Healthy if it has conditions, and none is Failed."""
+    failed = any(read(condition, "type") == "Failed" for condition in _true_conditions(live))
+    return not failed and _dig(live, "status", "conditions") is not None
+
+
+def _has_begun_and_not_failed(live: Object) -> bool:
+    """Healthy if it has at least one condition, and none is Failed."""
+    return _has_not_failed(live) and bool(elements(read(live, "status", "conditions")))
+
+
+def _is_notebook_healthy(live: Object) -> bool:
+    """Healthy if its container runs, is created, or ended without an error."""
+    state = _dig(live, "status", "containerState")
+    if state is None:
+        return False
+    if read(state, "running") is not None:
+        return True
+    if (waiting := read(state, "waiting")) is not None:
+        return bool(read(waiting, "reason") == "ContainerCreating")
+    if (terminated := read(state, "terminated")) is None:
+        return False
+    reason, exit_code = read(terminated, "reason"), either(read(terminated, "exitCode"), 0)
+    is_fault = reason in ("Error", "OOMKilled", "ContainerCannotRun")
+    return not is_fault and is_equal(exit_code, 0)
+
+
+# --- kinds ------------------------------------------------------------------------------------
 # Contract 7.5; AdvancedCronJob is omitted, its scripts are for the control plane only.
-_KINDS: dict[str, Rules] = {
-    "apps.kruise.io/v1alpha1/BroadcastJob": Rules(
-        rules.keep_template_labels,
-        fields("conditions startTime completionTime active succeeded failed desired phase"),
-        rules.is_broadcast_job_healthy,
+
+_KRUISE = "apps.kruise.io/v1alpha1"
+_FLUX = "source.toolkit.fluxcd.io/v1beta2"
+_FLUX_KINDS = {
+    "helm.toolkit.fluxcd.io/v2beta1/HelmRelease": "ReconciliationSucceeded",
+    "kustomize.toolkit.fluxcd.io/v1/Kustomization": "ReconciliationSucceeded",
+    "source.toolkit.fluxcd.io/v1/GitRepository": "Succeeded",
+    f"{_FLUX}/Bucket": "Succeeded",
+    f"{_FLUX}/HelmChart": "Succeeded ChartPullSucceeded",
+    f"{_FLUX}/HelmRepository": "Succeeded",
+    f"{_FLUX}/OCIRepository": "Succeeded",
+}
+"""Kind -> reasons of its condition Ready."""
+_RETAIN: dict[str, _Retain] = {
+    f"{_KRUISE}/BroadcastJob": _keep_template_labels,
+    f"{_KRUISE}/SidecarSet": _keep(),
+    "argoproj.io/v1alpha1/Workflow": _keep("spec.suspend", "status"),
+    **dict.fromkeys(_FLUX_KINDS, _keep("spec.suspend")),
+}
+_SHOWN = {
+    f"{_KRUISE}/BroadcastJob": (
+        "conditions startTime completionTime active succeeded failed desired phase"
     ),
-    "apps.kruise.io/v1alpha1/CloneSet": Rules(
-        None,
-        fields_and_generations(
-            "replicas updatedReplicas readyReplicas availableReplicas updatedReadyReplicas"
-            " expectedUpdatedReplicas updateRevision currentRevision observedGeneration"
-            " labelSelector"
-        ),
-        rules.is_rolled_out,
+    f"{_KRUISE}/CloneSet": (
+        "+ replicas updatedReplicas readyReplicas availableReplicas updatedReadyReplicas"
+        " expectedUpdatedReplicas updateRevision currentRevision observedGeneration labelSelector"
     ),
-    "apps.kruise.io/v1alpha1/DaemonSet": Rules(
-        None,
-        fields_and_generations(
-            "observedGeneration currentNumberScheduled numberMisscheduled desiredNumberScheduled"
-            " numberReady updatedNumberScheduled numberAvailable numberUnavailable daemonSetHash"
-        ),
-        rules.is_daemon_set_rolled_out,
+    f"{_KRUISE}/DaemonSet": (
+        "+ observedGeneration currentNumberScheduled numberMisscheduled desiredNumberScheduled"
+        " numberReady updatedNumberScheduled numberAvailable numberUnavailable daemonSetHash"
     ),
-    "apps.kruise.io/v1alpha1/SidecarSet": Rules(
-        rules.keep(),
-        fields("matchedPods updatedPods readyPods", default=0),
-        rules.is_sidecar_set_updated,
+    f"{_KRUISE}/SidecarSet": "matchedPods=0 updatedPods=0 readyPods=0",
+    f"{_KRUISE}/UnitedDeployment": (
+        "+ replicas updatedReplicas readyReplicas availableReplicas unavailableReplicas"
+        " observedGeneration conditions"
     ),
-    "apps.kruise.io/v1alpha1/UnitedDeployment": Rules(
-        None,
-        fields_and_generations(
-            "replicas updatedReplicas readyReplicas availableReplicas unavailableReplicas"
-            " observedGeneration conditions"
-        ),
-        rules.is_whole_and_rolled_out,
+    "apps.kruise.io/v1beta1/StatefulSet": (
+        "+ replicas readyReplicas currentReplicas updatedReplicas availableReplicas"
+        " updateRevision currentRevision updatedReadyReplicas observedGeneration"
     ),
-    "apps.kruise.io/v1beta1/StatefulSet": Rules(
-        None,
-        fields_and_generations(
-            "replicas readyReplicas currentReplicas updatedReplicas availableReplicas"
-            " updateRevision currentRevision updatedReadyReplicas observedGeneration"
-        ),
-        rules.is_rolled_out,
+    "batch.volcano.sh/v1alpha1/Job": (
+        "minAvailable pending running succeeded failed terminating unknown version retryCount"
+        " runningDuration state taskStatusCount{} controlledResources{} conditions[]"
     ),
-    "argoproj.io/v1alpha1/Workflow": Rules(
-        rules.keep("spec.suspend", "status"), None, rules.is_workflow_healthy
+    "flink.apache.org/v1beta1/FlinkDeployment": (
+        "clusterInfo error jobManagerDeploymentStatus jobStatus observedGeneration"
+        " lifecycleState reconciliationStatus taskManager"
     ),
-    "batch.volcano.sh/v1alpha1/Job": Rules(
-        None, rules.reflect_volcano_job, rules.is_volcano_job_healthy
-    ),
-    "flink.apache.org/v1beta1/FlinkDeployment": Rules(
-        None,
-        fields(
-            "clusterInfo error jobManagerDeploymentStatus jobStatus observedGeneration"
-            " lifecycleState reconciliationStatus taskManager"
-        ),
-        rules.is_flink_healthy,
-    ),
-    "helm.toolkit.fluxcd.io/v2beta1/HelmRelease": _flux(
-        "ReconciliationSucceeded",
-        "conditions observedGeneration lastAttemptedRevision lastAppliedRevision"
+    "helm.toolkit.fluxcd.io/v2beta1/HelmRelease": (
+        "+ conditions observedGeneration lastAttemptedRevision lastAppliedRevision"
         " lastAttemptedValuesChecksum helmChart lastReleaseRevision failures upgradeFailures"
-        " installFailures",
+        " installFailures"
     ),
-    "kustomize.toolkit.fluxcd.io/v1/Kustomization": _flux(
-        "ReconciliationSucceeded",
-        "conditions lastAppliedRevision lastAttemptedRevision observedGeneration",
+    "kustomize.toolkit.fluxcd.io/v1/Kustomization": (
+        "+ conditions lastAppliedRevision lastAttemptedRevision observedGeneration"
     ),
-    "source.toolkit.fluxcd.io/v1/GitRepository": _flux(
-        "Succeeded",
-        "conditions artifact observedGeneration observedIgnore observedRecurseSubmodules",
+    "source.toolkit.fluxcd.io/v1/GitRepository": (
+        "+ conditions artifact observedGeneration observedIgnore observedRecurseSubmodules"
     ),
-    "source.toolkit.fluxcd.io/v1beta2/Bucket": _flux(
-        "Succeeded", "conditions artifact observedGeneration observedIgnore url"
+    f"{_FLUX}/Bucket": "+ conditions artifact observedGeneration observedIgnore url",
+    f"{_FLUX}/HelmChart": (  # without observedGeneration
+        "+ conditions artifact observedChartName observedSourceArtifactRevision url"
     ),
-    "source.toolkit.fluxcd.io/v1beta2/HelmChart": _flux(  # without observedGeneration
-        "Succeeded ChartPullSucceeded",
-        "conditions artifact observedChartName observedSourceArtifactRevision url",
+    f"{_FLUX}/HelmRepository": "+ conditions artifact observedGeneration url",
+    f"{_FLUX}/OCIRepository": (
+        "+ conditions artifact observedGeneration observedIgnore observedLayerSelector url"
     ),
-    "source.toolkit.fluxcd.io/v1beta2/HelmRepository": _flux(
-        "Succeeded", "conditions artifact observedGeneration url"
+    "kubeflow.org/v1/Notebook": "readyReplicas=0 containerState conditions[]",
+    "kyverno.io/v1/ClusterPolicy": "ready conditions autogen rulecount",
+    "kyverno.io/v1/Policy": "ready conditions autogen rulecount",
+    "sparkoperator.k8s.io/v1beta2/SparkApplication": (
+        "applicationState driverInfo executorState sparkApplicationId lastSubmissionAttemptTime"
+        " submissionAttempts executionAttempts submissionID terminationTime"
     ),
-    "source.toolkit.fluxcd.io/v1beta2/OCIRepository": _flux(
-        "Succeeded",
-        "conditions artifact observedGeneration observedIgnore observedLayerSelector url",
-    ),
-    "kubeflow.org/v1/Notebook": Rules(None, rules.reflect_notebook, rules.is_notebook_healthy),
-    "kubeflow.org/v1/PyTorchJob": Rules(None, None, rules.has_not_failed),
-    "kubeflow.org/v1/TFJob": Rules(None, None, rules.has_not_failed),
-    "kubeflow.org/v2beta1/MPIJob": Rules(
-        None, rules.reflect_mpi_job, rules.has_begun_and_not_failed
-    ),
-    "kyverno.io/v1/ClusterPolicy": _POLICY,
-    "kyverno.io/v1/Policy": _POLICY,
-    "ray.io/v1/RayCluster": Rules(None, None, rules.is_ray_cluster_ready),
-    "ray.io/v1/RayJob": Rules(None, None, rules.is_ray_job_healthy),
-    "ray.io/v1/RayService": Rules(None, None, rules.is_ready_because()),
-    "sparkoperator.k8s.io/v1beta2/SparkApplication": Rules(
-        None,
-        fields(
-            "applicationState driverInfo executorState sparkApplicationId"
-            " lastSubmissionAttemptTime submissionAttempts executionAttempts submissionID"
-            " terminationTime"
-        ),
-        rules.is_spark_application_healthy,
-    ),
+}
+_REFLECT: dict[str, _Reflect] = {
+    "kubeflow.org/v2beta1/MPIJob": _reflect_mpi_job,
+    **{kind: _show(names) for kind, names in _SHOWN.items()},
+}
+_HEALTH: dict[str, _Health] = {
+    f"{_KRUISE}/BroadcastJob": _is_broadcast_job_healthy,
+    f"{_KRUISE}/CloneSet": _is_rolled_out,
+    f"{_KRUISE}/DaemonSet": _is_daemon_set_rolled_out,
+    f"{_KRUISE}/SidecarSet": _is_sidecar_set_updated,
+    f"{_KRUISE}/UnitedDeployment": _is_whole_and_rolled_out,
+    "apps.kruise.io/v1beta1/StatefulSet": _is_rolled_out,
+    "argoproj.io/v1alpha1/Workflow": _is_workflow_healthy,
+    "batch.volcano.sh/v1alpha1/Job": _is_volcano_job_healthy,
+    "flink.apache.org/v1beta1/FlinkDeployment": _is_flink_healthy,
+    **{kind: _is_ready(*reasons.split()) for kind, reasons in _FLUX_KINDS.items()},
+    "kubeflow.org/v1/Notebook": _is_notebook_healthy,
+    "kubeflow.org/v1/PyTorchJob": _has_not_failed,
+    "kubeflow.org/v1/TFJob": _has_not_failed,
+    "kubeflow.org/v2beta1/MPIJob": _has_begun_and_not_failed,
+    "kyverno.io/v1/ClusterPolicy": _is_policy_ready,
+    "kyverno.io/v1/Policy": _is_policy_ready,
+    "ray.io/v1/RayCluster": _is_ray_cluster_ready,
+    "ray.io/v1/RayJob": _is_ray_job_healthy,
+    "ray.io/v1/RayService": _is_ready(),
+    "sparkoperator.k8s.io/v1beta2/SparkApplication": _is_spark_application_healthy,
 }
 
 
-def _retaining(rule: rules.Retain) -> RetainRule:
+def _retaining(rule: _Retain) -> RetainRule:
     @wraps(rule)
     def retain(desired: Object, live: Object) -> Object:
         table = to_table(desired)
@@ -156,7 +399,7 @@ def _retaining(rule: rules.Retain) -> RetainRule:
     return retain
 
 
-def _reflecting(rule: rules.Reflect) -> ReflectRule:
+def _reflecting(rule: _Reflect) -> ReflectRule:
     @wraps(rule)
     def reflect(live: Object) -> Object:
         table = to_table(live)
@@ -165,7 +408,7 @@ def _reflecting(rule: rules.Reflect) -> ReflectRule:
     return reflect
 
 
-def _judging(rule: rules.Health) -> HealthRule:
+def _judging(rule: _Health) -> HealthRule:
     @wraps(rule)
     def is_healthy(live: Object) -> bool:
         return rule(to_table(live))
@@ -173,7 +416,10 @@ def _judging(rule: rules.Health) -> HealthRule:
     return is_healthy
 
 
-_ROWS = [(GroupVersionKind(*name.split("/")), row) for name, row in _KINDS.items()]
-RETAIN_RULES = {kind: _retaining(row.retain) for kind, row in _ROWS if row.retain}
-REFLECT_RULES = {kind: _reflecting(row.reflect) for kind, row in _ROWS if row.reflect}
-HEALTH_RULES = {kind: _judging(row.health) for kind, row in _ROWS}
+def _kind(name: str) -> GroupVersionKind:
+    return GroupVersionKind(*name.split("/"))
+
+
+RETAIN_RULES = {_kind(name): _retaining(rule) for name, rule in _RETAIN.items()}
+REFLECT_RULES = {_kind(name): _reflecting(rule) for name, rule in _REFLECT.items()}
+HEALTH_RULES = {_kind(name): _judging(rule) for name, rule in _HEALTH.items()}

@@ -12,11 +12,7 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.interpretation.hook_errors import (
-    HookError,
-    OverrunError,
-    UnreachableHookError,
-)
+from karmada_vc_agent.interpretation.hook_errors import HookError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import (
     INTERPRET_HEALTH,
@@ -67,18 +63,15 @@ class Webhook:
     versions: tuple[str, ...]
 
     def is_for(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Whether any of its rules matches this kind and operation."""
-        wanted = (operation, kind.group, kind.version, kind.kind)
+        """Return whether any of its rules matches this kind and operation."""
+        parts = (operation, *kind)
         return any(
-            all(
-                _ANY in allowed or part in allowed
-                for part, allowed in zip(wanted, rule, strict=True)
-            )
+            all({_ANY, part} & allowed for part, allowed in zip(parts, rule, strict=True))
             for rule in self.rules
         )
 
     def concerns(self, kind: GroupVersionKind) -> bool:
-        """Whether any of its rules matches the kind."""
+        """Return whether any of its rules matches the kind."""
         return any(self.is_for(kind, operation) for operation in _READERS)
 
 
@@ -97,12 +90,12 @@ def webhooks_of(configurations: Iterable[Object]) -> list[Webhook]:
 
 
 def changed(before: Sequence[Webhook], after: Sequence[Webhook]) -> list[Webhook]:
-    """Return the hooks that are new, gone or different, in their old and new versions."""
+    """Return the hooks that are added, removed or different, in their old and new versions."""
     return [*set(before).symmetric_difference(after)]
 
 
 def service_url(reference: ServiceReference, service: Object | None) -> str:
-    """Return the URL of a hook's Service: by cluster IP, or by name if that is unknown.
+    """Return the URL of a hook's Service: by cluster IP, or by name if there is none.
 
     service: the Service of the hub. Raises HookError.
     """
@@ -190,27 +183,20 @@ class WebhookLevel:
         for webhook in self.webhooks:
             if webhook.is_for(kind, operation):
                 # The whole hook is the key: a changed one starts with a clean record.
-                return Hook(webhook, self._asking(webhook, operation))
+                return Hook(webhook, f'webhook "{webhook.uid}"', self._calling(webhook, operation))
         return None
 
-    def _asking(
+    def _calling(
         self, webhook: Webhook, operation: Operation
     ) -> Callable[[str, Sequence[Object]], Awaitable[Any]]:
-        async def ask(_cluster: str, objects: Sequence[Object]) -> Any:
-            try:
-                if _CONTEXT_VERSION not in webhook.versions:
-                    raise HookError(f"it does not support context version {_CONTEXT_VERSION}")  # noqa: TRY301
-                uid = self._new_uid()
-                content = await self._call(webhook, request_body(uid, operation, objects))
-                return read_answer(uid, operation, objects, content)
-            except OverrunError as error:
-                raise OverrunError(f'webhook "{webhook.uid}": {error}') from error
-            except UnreachableHookError as error:
-                raise UnreachableHookError(f'webhook "{webhook.uid}": {error}') from error
-            except HookError as error:
-                raise HookError(f'webhook "{webhook.uid}": {error}') from error
+        async def call(_cluster: str, objects: Sequence[Object]) -> Any:
+            if _CONTEXT_VERSION not in webhook.versions:
+                raise HookError(f"it does not support context version {_CONTEXT_VERSION}")
+            uid = self._new_uid()
+            content = await self._call(webhook, request_body(uid, operation, objects))
+            return read_answer(uid, operation, objects, content)
 
-        return ask
+        return call
 
 
 def _webhook(configuration: str, hook: Object) -> Webhook:

@@ -16,10 +16,13 @@ from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import gateway_account, gateway_accounts_role
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
+from karmada_vc_agent.translation.context import (
+    GatewayBinding,
+    TranslationContext,
+    TranslationSettings,
+)
 from karmada_vc_agent.translation.kind_policy import configured_kinds
 from karmada_vc_agent.translation.names import NamespaceTemplate
-from karmada_vc_agent.translation.namespace_defaults import GatewayBinding
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.translation.reference_table import NamespaceReferences

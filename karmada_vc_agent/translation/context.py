@@ -1,30 +1,33 @@
 """The input of a translation besides the manifest: settings, and facts about the world."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 
 from karmada_vc_agent.model import tenancy
 from karmada_vc_agent.model.addresses import plain_address
 from karmada_vc_agent.model.core import Taint
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.tenancy import Guard
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
-from karmada_vc_agent.translation import names
-from karmada_vc_agent.translation.edge_application import (
-    IsNamespaced,
-    NodesOfGroup,
-    namespaced_by_table,
-    no_groups,
-)
-from karmada_vc_agent.translation.guards import nothing_of_host
+from karmada_vc_agent.translation import kind_policy, names
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate
-from karmada_vc_agent.translation.namespace_defaults import GatewayBinding
-from karmada_vc_agent.translation.placement import Placement
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayBinding:
+    """Whom to bind while the gateway of an agent is on.
+
+    account: (namespace, name) of the gateway's ServiceAccount. role: the ClusterRole that lets it
+    impersonate the ServiceAccounts of a namespace.
+    """
+
+    account: tuple[str, str]
+    role: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +52,17 @@ class TranslationSettings:
 
     @property
     def is_strict(self) -> bool:
-        """Whether the profile is Strict: tenants do not trust each other."""
+        """Return whether the profile is Strict: tenants do not trust each other."""
         return self.tenancy == tenancy.STRICT
 
     def is_of_host(self, address: str) -> bool:
-        """Whether an address is known to be the host's: of a pod, of its DNS, or node-local."""
-        found = plain_address(address)
-        if found is None:
+        """Return whether an address is the host's: of a pod, of its DNS, or node-local."""
+        ip = plain_address(address)
+        if ip is None:
             return False
-        if found.is_loopback or found.is_link_local or found.is_unspecified:
+        if ip.is_loopback or ip.is_link_local or ip.is_unspecified:
             return True
-        return str(found) in self.cluster_dns or any(
-            found in ip_network(cidr) for cidr in self.pod_cidrs
-        )
+        return str(ip) in self.cluster_dns or any(ip in ip_network(cidr) for cidr in self.pod_cidrs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,25 +90,17 @@ class TranslationContext:
     bound_to: str | None = None
     is_of_cluster: bool = False
     admin_rules: tuple[Object, ...] = ()
-    nodes_of_group: NodesOfGroup = no_groups
+    nodes_of_group: Callable[[str], Collection[str] | None] = lambda _name: None
     node_taints: tuple[Taint, ...] = ()
-    is_of_host: Callable[[str], bool] = nothing_of_host
-    is_namespaced: IsNamespaced = namespaced_by_table
+    is_of_host: Callable[[str], bool] = lambda _address: False
+    is_namespaced: Callable[[GroupVersionKind], bool | None] = lambda gvk: (
+        not kind_policy.is_cluster_scoped(gvk)
+    )
     names_only: bool = False
 
     def refuses(self, guard: Guard, kind: str = "") -> bool:
-        """Whether the profile and `allow` of the virtual cluster refuse what a guard covers."""
+        """Return whether profile and `allow` of the virtual cluster refuse what a guard covers."""
         return tenancy.refuses(self.settings.tenancy, self.vc.allow, guard, kind)
-
-    def placement(self) -> Placement:
-        """Return where pods may run."""
-        return Placement(
-            required_selector=self.vc.required_selector,
-            owns_node=self.owns_node,
-            tolerations=self.vc.tolerations,
-            offline_tolerations=self.vc.offline_tolerations,
-            taints=self.node_taints,
-        )
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the mapping of names under these facts. noted: names recorded on the object."""

@@ -47,12 +47,12 @@ CONTROLLER_KINDS = frozenset(
 
 
 def has_rights_of_its_own(kind: GroupKind) -> bool:
-    """Whether a controller with rights of its own reconciles objects of this kind."""
+    """Return whether a controller with rights of its own reconciles objects of this kind."""
     return kinds.is_among(kind, CONTROLLER_KINDS)
 
 
 def is_resource_of_one(group: str, resource: str) -> bool:
-    """Whether a resource or subresource belongs to such a kind; plurals are assumed regular."""
+    """Return whether a (sub)resource belongs to such a kind; plurals are assumed regular."""
     plural = resource.partition("/")[0]
     names = _BY_GROUP.get(group, ())
     return ANY in names or plural in [f"{kind.lower()}s" for kind in names]

@@ -8,17 +8,17 @@ work. The rules are generated from the claims, since a pattern cannot compute ho
 hash.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
 from karmada_vc_agent.model.virtual_cluster import (
     SERVICE_NAMES_FIRST,
     SERVICE_NAMES_NONE,
     HostNamespace,
-    VirtualCluster,
     VirtualNamespace,
 )
-from karmada_vc_agent.translation import pod_templates
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.pod_templates import pod_specs
 
 _ZONE = "vc"
 _CLUSTER_FIRST = ("", "ClusterFirst", "ClusterFirstWithHostNet")
@@ -30,31 +30,25 @@ def search_domain(cluster: str, cluster_domain: str) -> str:
     return f"{cluster}.{_ZONE}.{cluster_domain}"
 
 
-def name_services(
-    obj: Object,
-    gvk: GroupVersionKind,
-    vc: VirtualCluster,
-    cluster_domain: str,
-    cluster_dns: tuple[str, ...],
-    extra: Iterable[pod_templates.PodTemplates] = (),
-) -> None:
+def name_services(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
     """Give every pod spec of an object the search domain of its virtual cluster.
 
-    Pods that do not use the cluster's DNS are not changed. cluster_dns: IP addresses of the host's
-    DNS, required for `VirtualFirst`.
+    Pods that do not use the cluster's DNS are not changed. `VirtualFirst` requires the setting
+    `clusterDNS`.
     """
+    vc, settings = context.vc, context.settings
     if vc.service_names == SERVICE_NAMES_NONE:
         return
-    namespace = dig(obj, "metadata", "namespace")
+    namespace, cluster_domain = dig(obj, "metadata", "namespace"), settings.cluster_domain
     domain = search_domain(vc.name_on_host, cluster_domain)
-    for pod_spec in pod_templates.pod_specs(obj, gvk, extra):
+    for pod_spec in pod_specs(obj, gvk, settings.pod_templates):
         spec = pod_spec.spec
         if pod_spec.selector_only or not _uses_cluster_dns(spec):
             continue
         if vc.service_names == SERVICE_NAMES_FIRST:
             own = f"{namespace}.svc.{cluster_domain}"
             searches = [own, domain, f"svc.{cluster_domain}", cluster_domain]
-            _replace_dns(spec, searches, cluster_dns)
+            _replace_dns(spec, searches, settings.cluster_dns)
         else:
             _add_search(spec, domain)
 

@@ -47,15 +47,13 @@ def rewrite_texts(
     replace = _replacing(dict(namespaces))
     if DATA in places:
         for field in DATA_FIELDS.get(gvk.group_kind, ()):
-            _change_values(obj.get(field), replace)
+            _change(obj.get(field), replace)
     for pod_spec in pod_templates.pod_specs(obj, gvk, extra):
         for container in _containers(pod_spec):
-            if ENV in places:
-                for variable in _list(dig(container, "env")):
-                    _change_key(variable, "value", replace)
-            if ARGS in places:
-                _change_elements(dig(container, "args"), replace)
-                _change_elements(dig(container, "command"), replace)
+            for variable in _list(dig(container, "env")) if ENV in places else ():
+                _change(variable, replace, "value")
+            for field in ("args", "command") if ARGS in places else ():
+                _change(dig(container, field), replace)
     return True
 
 
@@ -74,20 +72,12 @@ def _containers(pod_spec: pod_templates.LocatedPodSpec) -> list[Any]:
     return [each for field in _CONTAINERS for each in _list(pod_spec.spec.get(field))]
 
 
-def _change_key(part: Any, key: str, replace: Replace) -> None:
-    if isinstance(part, dict) and isinstance(part.get(key), str):
-        part[key] = replace(part[key])
-
-
-def _change_values(part: Any, replace: Replace) -> None:
-    for key in part if isinstance(part, dict) else ():
-        _change_key(part, key, replace)
-
-
-def _change_elements(part: Any, replace: Replace) -> None:
-    for index, value in enumerate(_list(part)):
-        if isinstance(value, str):
-            part[index] = replace(value)
+def _change(part: Any, replace: Replace, *keys: str) -> None:
+    """Replace, in place, the texts in a map or list; keys: only those of a map."""
+    items = part.items() if isinstance(part, dict) else enumerate(_list(part))
+    for key, value in list(items):
+        if isinstance(value, str) and (not keys or key in keys):
+            part[key] = replace(value)
 
 
 def _list(value: Any) -> list[Any]:

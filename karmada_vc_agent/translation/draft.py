@@ -12,22 +12,6 @@ from karmada_vc_agent.translation.notices import Notice
 from karmada_vc_agent.translation.refusal import Refusal
 
 Step = Callable[["Draft"], None]
-Tell = Callable[[Object, TranslationContext], Iterable[Notice]]
-"""(original manifest, context) -> what a user should know of it."""
-Restore = Callable[["Returning"], None]
-
-
-def no_step(_draft: "Draft") -> None:
-    """Do nothing beyond the common steps."""
-
-
-def no_notice(_manifest: Object, _context: TranslationContext) -> Iterable[Notice]:
-    """Report nothing beyond the common notices."""
-    return ()
-
-
-def no_way_back(_returning: "Returning") -> None:
-    """Restore nothing beyond the common steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +23,13 @@ class OwnSteps:
     notices: about the original manifest. restore: on the way back, before references.
     """
 
-    strip: Step = no_step
-    metadata: Step = no_step
-    inside: Step = no_step
-    rewrite: Step = no_step
-    place: Step = no_step
-    notices: Tell = no_notice
-    restore: Restore = no_way_back
-
-    @property
-    def holds_manifests(self) -> bool:
-        """Whether objects of this kind embed whole manifests."""
-        return self.inside is not no_step
+    strip: Step | None = None
+    metadata: Step | None = None
+    inside: Step | None = None
+    rewrite: Step | None = None
+    place: Step | None = None
+    notices: Callable[[Object, TranslationContext], Iterable[Notice]] | None = None
+    restore: Callable[["Returning"], None] | None = None
 
 
 @dataclass(slots=True)

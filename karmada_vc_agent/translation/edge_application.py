@@ -6,7 +6,7 @@ selectors afterwards, for labels of nodes it does not, so groups become labels (
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from karmada_vc_agent.model import karmada, kinds
@@ -19,7 +19,8 @@ from karmada_vc_agent.model.objects import (
     values_at,
 )
 from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL, SLICE_MANAGED_BY_LABEL
-from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Draft, Returning
 from karmada_vc_agent.translation.placement import require_node_labels
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
 
@@ -34,30 +35,17 @@ MANIFESTS_MAX = 200
 """Each is translated as a manifest of its own."""
 _CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
 
-IsNamespaced = Callable[[GroupVersionKind], bool | None]
-"""Kind -> whether it is namespaced; None = the host does not serve it."""
-Rewrite = Callable[[Object], Object | Refusal]
-"""An embedded manifest -> the host's version of it, or the refusal."""
-NodesOfGroup = Callable[[str], Collection[str] | None]
-"""Name of a NodeGroup -> names of its nodes; None = no such group."""
 
+def drop_controllers_annotations(draft: Draft) -> None:
+    """Drop annotations `apps.kubeedge.io/*`: the controller deletes what they list.
 
-def no_groups(_name: str) -> Collection[str] | None:
-    """Know no NodeGroup, for hosts that do not serve them."""
-    return None
-
-
-def namespaced_by_table(gvk: GroupVersionKind) -> bool | None:
-    """Treat a kind as namespaced unless it is known to be cluster-scoped."""
-    return not kind_policy.is_cluster_scoped(gvk)
-
-
-def drop_controllers_annotations(obj: Object) -> None:
-    """Drop, in place, annotations by which KubeEdge's controller tracks what it created.
-
-    It deletes whatever `last-contained-resources` lists, in any namespace. They are also dropped
-    from the list of fields that Karmada manages, so that the host's own values stay.
+    In any namespace. They are also dropped from the list of fields that Karmada manages, so that
+    the host's own values stay.
     """
+    _drop_annotations(draft.obj)
+
+
+def _drop_annotations(obj: Object) -> None:
     annotations = dig(obj, "metadata", "annotations")
     if not isinstance(annotations, dict):
         return
@@ -69,14 +57,18 @@ def drop_controllers_annotations(obj: Object) -> None:
         annotations[karmada.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(kept)
 
 
-def rewrite_manifests(
-    obj: Object, namespace: str, rewrite: Rewrite, is_namespaced: IsNamespaced
-) -> None:
-    """Rewrite, in place, the embedded manifests; those without a namespace get the object's.
+def rewrite_inside(draft: Draft) -> None:
+    """Rewrite each embedded manifest by all steps; node groups and labels must be its own.
 
-    Refuses what `rewrite` refuses, with the path inside the EdgeApplication.
+    Those without a namespace get the object's. Refuses what the steps refuse, with the path inside
+    the EdgeApplication.
     """
-    manifests = dig(obj, *_MANIFESTS)
+    _rewrite_manifests(draft)
+    _confine_scope(draft.obj, draft.context)
+
+
+def _rewrite_manifests(draft: Draft) -> None:
+    manifests = dig(draft.obj, *_MANIFESTS)
     if not isinstance(manifests, list):
         return
     where = ".".join(_MANIFESTS)
@@ -85,27 +77,24 @@ def rewrite_manifests(
         raise RefusedError(Code.MANIFEST_INVALID, where, detail)
     for index, manifest in enumerate(manifests):
         path = f"{where}[{index}]"
-        _refuse_unfit(manifest, path, is_namespaced)
-        result = rewrite(_in_namespace(manifest, namespace))
+        _refuse_unfit(manifest, path, draft.context)
+        result = draft.translate_inside(_in_namespace(manifest, draft.virtual_namespace), draft)
         if isinstance(result, Refusal):
             inside = f"{path}.{result.path}" if result.path else path
             raise RefusedError(result.code, inside, f"{path}: {result.detail}", result.about)
+        _drop_annotations(result)
         manifests[index] = result
 
 
-def restore_manifests(obj: Object, restore: Callable[[Object], Object]) -> None:
-    """Restore, in place, the embedded manifests."""
-    manifests = dig(obj, *_MANIFESTS)
+def restore_inside(returning: Returning) -> None:
+    """Restore each embedded manifest, and the node groups."""
+    manifests, restore = dig(returning.obj, *_MANIFESTS), returning.restore_inside
     if isinstance(manifests, list):
         manifests[:] = [restore(each) if isinstance(each, dict) else each for each in manifests]
+    _restore_scope(returning.obj, returning.context.vc.required_selector)
 
 
-def confine_scope(
-    obj: Object,
-    required: Mapping[str, str],
-    nodes_of_group: NodesOfGroup,
-    owns_node: Callable[[str], bool],
-) -> None:
+def _confine_scope(obj: Object, context: TranslationContext) -> None:
     """Keep, in place, the node labels of the scope within the virtual cluster.
 
     A group becomes the label of its nodes: for a group KubeEdge replaces the node selector of pods,
@@ -116,10 +105,11 @@ def confine_scope(
     override of anything but an image.
     """
     _refuse_other_overrides(obj)
+    required = context.vc.required_selector
     selected = []
     for index, target in enumerate(_targets(obj, _GROUPS)):
         name = dig(target, "name")
-        nodes = nodes_of_group(name) if isinstance(name, str) else None
+        nodes = context.nodes_of_group(name) if isinstance(name, str) else None
         path = f"{_SCOPE}.targetNodeGroups[{index}]"
         if nodes is None:
             raise RefusedError(
@@ -128,7 +118,7 @@ def confine_scope(
                 f'targetNodeGroups "{name}" does not exist on the host',
                 str(name),
             )
-        if not all(owns_node(node) for node in nodes):
+        if not all(map(context.owns_node, nodes)):
             detail = f'targetNodeGroups "{name}" has nodes outside the virtual cluster'
             raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail, str(name))
         labels = {NODE_GROUP_LABEL: name}
@@ -153,7 +143,7 @@ def _refuse_other_overrides(obj: Object) -> None:
                 raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
 
 
-def restore_scope(obj: Object, required: Mapping[str, str]) -> None:
+def _restore_scope(obj: Object, required: Mapping[str, str]) -> None:
     """Restore, in place, the groups of the scope: labels that select one and no more."""
     targets = _targets(obj, _LABELS)
     groups, labelled = [], []
@@ -185,12 +175,12 @@ def _in_namespace(manifest: Object, namespace: str) -> Object:
     return {**manifest, "metadata": {**metadata, "namespace": namespace}}
 
 
-def _refuse_unfit(manifest: Any, path: str, is_namespaced: IsNamespaced) -> None:
+def _refuse_unfit(manifest: Any, path: str, context: TranslationContext) -> None:
     """Refuse what is cluster-scoped or of unknown scope, and what passes for Karmada's own."""
     gvk = gvk_of(manifest) if isinstance(manifest, dict) else GroupVersionKind("", "", "")
     if not gvk.kind:
         raise RefusedError(Code.MANIFEST_INVALID, path, f"{path} is not an object")
-    scope = is_namespaced(gvk)
+    scope = context.is_namespaced(gvk)
     if scope is None:
         detail = f"the host does not serve kind {gvk.kind}, so its scope is unknown"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))

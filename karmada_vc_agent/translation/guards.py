@@ -8,7 +8,7 @@ manifest, with virtual names.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from karmada_vc_agent.model import karmada, kinds
 from karmada_vc_agent.model.objects import (
@@ -27,9 +27,10 @@ from karmada_vc_agent.model.well_known import (
     SERVICE_ACCOUNT_TOKEN,
     SLICE_MANAGED_BY_LABEL,
 )
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.controller_kinds import has_rights_of_its_own
 from karmada_vc_agent.translation.notices import Notice, NoticeCode
-from karmada_vc_agent.translation.pod_templates import PodTemplates, paths_of
+from karmada_vc_agent.translation.pod_templates import paths_of
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.services import own_service
 from karmada_vc_agent.translation.shared_keys import (
@@ -54,25 +55,7 @@ class Finding(NamedTuple):
     guard: Guard | None = None
 
 
-class Refuses(Protocol):
-    """Whether the profile refuses what a guard covers, for an object (`group/Kind/name`)."""
-
-    def __call__(self, guard: Guard, kind: str = "") -> bool: ...
-
-
-class GuardFacts(NamedTuple):
-    """What a check must know about the world.
-
-    is_of_host: whether an address belongs to a node, a pod or a Service of others.
-    cluster_domain, pod_templates: of the settings.
-    """
-
-    is_of_host: Callable[[str], bool]
-    cluster_domain: str
-    pod_templates: tuple[PodTemplates, ...]
-
-
-Find = Callable[[Object, GuardFacts], Iterator[Finding]]
+Find = Callable[[Object, TranslationContext], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,36 +71,29 @@ class Check:
 
 
 def pass_guards(
-    obj: Object,
-    gvk: GroupVersionKind,
-    refuses: Refuses,
-    facts: GuardFacts,
-    *,
-    is_shared: bool = False,
+    obj: Object, gvk: GroupVersionKind, context: TranslationContext, *, is_shared: bool
 ) -> Iterator[Notice]:
     """Refuse the first finding that a guard covers; yield a notice for each finding that passes.
 
     is_shared: all virtual clusters have one object of that name.
     """
-    kind, told = f"{gvk.group}/{gvk.kind}/{dig(obj, 'metadata', 'name')}", set()
-    for check in (*_checks(gvk.group_kind), *((OF_SHARED_KINDS,) if is_shared else ())):
-        for code, path, problem, guard in check.find(obj, facts):
+    kind, reported = f"{gvk.group}/{gvk.kind}/{dig(obj, 'metadata', 'name')}", set()
+    checks = [*BY_KIND.get(gvk.group_kind, ()), *OF_ALL]
+    if has_rights_of_its_own(gvk.group_kind):
+        checks.append(OF_CONTROLLER_KINDS)
+    if is_shared:
+        checks.append(OF_SHARED_KINDS)
+    for check in checks:
+        for code, path, problem, guard in check.find(obj, context):
             if guard is None:
                 raise RefusedError(code, path, problem)
-            if guard not in check.guards or refuses(guard, kind):
+            if guard not in check.guards or context.refuses(guard, kind):
                 detail = f'{problem}; an administrator can allow it with "allow: [{guard}]"'
                 raise RefusedError(code, path, detail)
             notice = check.guards[guard]
-            if notice is not None and guard not in told:
-                told.add(guard)
+            if notice is not None and guard not in reported:
+                reported.add(guard)
                 yield Notice(notice, problem)
-
-
-def _checks(kind: GroupKind) -> Iterator[Check]:
-    yield from BY_KIND.get(kind, ())
-    yield from OF_ALL
-    if has_rights_of_its_own(kind):
-        yield OF_CONTROLLER_KINDS
 
 
 # --- volumes ----------------------------------------------------------------------------
@@ -132,7 +108,7 @@ _NOT_A_SOURCE = frozenset(
 _ON_THE_NODE = ("hostPath", "local")
 
 
-def _volume(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _volume(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find storage that may belong to others, a missing claim, and, refused always, recycling."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
@@ -161,7 +137,7 @@ def _volume(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
             yield Finding(forbidden, f"spec.{source}", problem, Guard.NETWORK_VOLUMES)
 
 
-def _snapshot_content(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _snapshot_content(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find handles of snapshots and volumes that may belong to others."""
     for handle in ("snapshotHandle", "volumeHandle"):
         if dig(obj, "spec", "source", handle):
@@ -170,8 +146,8 @@ def _snapshot_content(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
             yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
 
 
-def _class_secrets(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
-    """Find Secrets in a namespace: whoever names the class has its storage, and reads the name."""
+def _class_secrets(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+    """Find Secrets in a namespace: all who name the class have its storage, and read the name."""
     parameters = obj.get("parameters")
     for key, value in parameters.items() if isinstance(parameters, dict) else ():
         if str(key).lower().endswith("namespace") and "${" not in str(value):
@@ -180,9 +156,9 @@ def _class_secrets(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
             yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
 
 
-def _pods(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
+def _pods(obj: Object, context: TranslationContext) -> Iterator[Finding]:
     """Find, in pods, volumes elsewhere, also inline CSI, and chosen addresses and networks."""
-    for path, is_partial in paths_of(gvk_of(obj), facts.pod_templates):
+    for path, is_partial in paths_of(gvk_of(obj), context.settings.pod_templates):
         parent, _, last = path.rpartition(".")
         holders = values_at(obj, parent) if parent else iter([("", obj)])
         for where, pod in () if is_partial else holders:
@@ -206,7 +182,7 @@ def _volumes_of(spec: Any, path: str) -> Iterator[Finding]:
 _DEFAULT_CLASS = re.compile(r"/is-default-(virt-)?class$")
 
 
-def _default_class(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _default_class(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find annotations that make a class the default one."""
     for key, value in annotations_of(obj).items():
         if _DEFAULT_CLASS.search(key) and value == "true":
@@ -220,7 +196,7 @@ _BALANCER_KEYS = frozenset(LOAD_BALANCER_KEYS)
 # --- addresses --------------------------------------------------------------------------
 
 
-def _service(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _service(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find `externalIPs`, `loadBalancerIP`, `loadBalancerClass` and node ports."""
     code = Code.ADDRESS_FORBIDDEN
     for path, address in values_at(obj, "spec.externalIPs[]"):
@@ -237,14 +213,14 @@ def _service(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
                 yield Finding(code, path, f"{path} {value} {problem}", guard)
 
 
-def _gateway_addresses(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _gateway_addresses(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find `addresses`: controllers make them externalIPs of a Service of their own."""
     for path, address in values_at(obj, "spec.addresses[].value"):
         problem = f'{path} "{address}" would take over that address on the whole host'
         yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
 
 
-def _gateway_infrastructure(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
+def _gateway_infrastructure(obj: Object, context: TranslationContext) -> Iterator[Finding]:
     """Find what the Service of a Gateway would be refused: controllers copy annotations.
 
     And parameters of a controller: those of Envoy Gateway are pods in a namespace of the host.
@@ -256,18 +232,18 @@ def _gateway_infrastructure(obj: Object, facts: GuardFacts) -> Iterator[Finding]
         yield Finding(Code.REFERENCE_FORBIDDEN, here, problem, Guard.CONTROLLER_KINDS)
     made = {"metadata": {"annotations": dig(obj, *path.split("."), "annotations")}}
     for find in (_external_dns, _load_balancer_keys, _proxy_calls, _snippets):
-        for found in find(made, facts):
-            where = found.path.replace("metadata", path, 1)
-            problem = found.problem.replace("metadata", path, 1)
-            yield found._replace(path=where, problem=problem)
+        for finding in find(made, context):
+            where = finding.path.replace("metadata", path, 1)
+            problem = finding.problem.replace("metadata", path, 1)
+            yield finding._replace(path=where, problem=problem)
 
 
-def _load_balancer_keys(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _load_balancer_keys(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find annotations that choose a load balancer or its address."""
-    found = annotations_of(obj)
-    for key in sorted(found.keys() & _BALANCER_KEYS):
-        if found[key]:
-            yield _balanced(f'metadata.annotations["{key}"]', found[key])
+    annotations = annotations_of(obj)
+    for key in sorted(annotations.keys() & _BALANCER_KEYS):
+        if annotations[key]:
+            yield _balanced(f'metadata.annotations["{key}"]', annotations[key])
 
 
 def _balanced(path: str, value: Any) -> Finding:
@@ -275,7 +251,7 @@ def _balanced(path: str, value: Any) -> Finding:
     return Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.LOAD_BALANCER_ADDRESSES)
 
 
-def _external_name(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
+def _external_name(obj: Object, context: TranslationContext) -> Iterator[Finding]:
     """Find an `externalName` other than a Service in a namespace of its own.
 
     Any other name may be one of others: of their Services in short, of a pod by its address, or of
@@ -283,7 +259,7 @@ def _external_name(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
     """
     path = "spec.externalName"
     name = dig(obj, *path.split("."))
-    if name and not (isinstance(name, str) and own_service(name, facts.cluster_domain)):
+    if name and not (isinstance(name, str) and own_service(name, context.settings.cluster_domain)):
         problem = (
             f'{path} "{name}" is not known to belong to the virtual cluster; write '
             "<service>.<namespace>.svc"
@@ -291,7 +267,7 @@ def _external_name(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
         yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_NAMES)
 
 
-def _endpoints(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
+def _endpoints(obj: Object, context: TranslationContext) -> Iterator[Finding]:
     """Find addresses, except in slices that Karmada itself sends for a MultiClusterService."""
     if _is_dispatched(obj):
         return
@@ -302,7 +278,7 @@ def _endpoints(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
     ):
         for path, address in values_at(obj, where):
             code, guard = Code.ADDRESS_FORBIDDEN, Guard.FOREIGN_ENDPOINTS
-            if facts.is_of_host(str(address)):
+            if context.is_of_host(str(address)):
                 problem = f'{path} "{address}" belongs to a node, pod or Service of others'
                 yield Finding(code, path, problem, Guard.HOST_ENDPOINTS)
             problem = f'{path} "{address}" is not known to belong to the virtual cluster'
@@ -310,7 +286,7 @@ def _endpoints(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
 
 
 def _is_dispatched(obj: Object) -> bool:
-    """Whether Karmada itself sends a slice, for a MultiClusterService; templates cannot."""
+    """Return whether Karmada itself sends a slice, for a MultiClusterService; templates cannot."""
     labels = labels_of(obj)
     return labels.get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA and (
         not any(label in labels for label in karmada.BINDING_LABELS)
@@ -331,8 +307,8 @@ ENDS_OF_VALUES = r"[;{}\r\n]"
 ENDS_OF_PATHS = r'[;\s"]'
 
 
-def _external_dns(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
-    """Find annotations that ask for a name outside of the cluster."""
+def _external_dns(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+    """Find annotations that request a name outside of the cluster."""
     for key, value in annotations_of(obj).items():
         if key in DNS_NAMES and value:
             path = f'metadata.annotations["{key}"]'
@@ -340,13 +316,13 @@ def _external_dns(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_DNS)
 
 
-def _dns_endpoint(_obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _dns_endpoint(_obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find each object: external-dns publishes its names."""
     problem = "kind DNSEndpoint creates public names; other virtual clusters may claim them too"
     yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.EXTERNAL_DNS)
 
 
-def _snippets(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _snippets(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find annotations that change the configuration of a proxy."""
     for key, value in annotations_of(obj).items():
         is_more = key.startswith(INGRESS_NGINX) and re.search(ENDS_OF_VALUES, str(value))
@@ -354,7 +330,7 @@ def _snippets(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
             yield _configures(f'metadata.annotations["{key}"]')
 
 
-def _paths(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _paths(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find paths that are more than a path in the configuration of a proxy."""
     for path, value in values_at(obj, "spec.rules[].http.paths[].path"):
         if re.search(ENDS_OF_PATHS, str(value)):
@@ -366,7 +342,7 @@ def _configures(path: str) -> Finding:
     return Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
 
 
-def _proxy_calls(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _proxy_calls(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find annotations by which a shared proxy calls addresses, or takes objects, of others."""
     for key, value in annotations_of(obj).items():
         if key.endswith(PROXY_CALLS) and value:
@@ -375,7 +351,7 @@ def _proxy_calls(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
             yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
 
 
-def _rule_calls(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _rule_calls(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find a URL: CloudCore calls it, from the host's network."""
     path = "spec.targetResource.resource"
     if url := dig(obj, *path.split(".")):
@@ -387,7 +363,7 @@ def _hosts(path: str, *, is_needed: bool) -> Find:
     """Make a search for hosts at a path that match many; is_needed: none matches all."""
     parent, _, last = path.rpartition(".")
 
-    def check(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+    def check(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
         holders = values_at(obj, parent) if parent else iter([("", obj)])
         for where, holder in holders:
             value = dig(holder, last.removesuffix("[]"))
@@ -403,13 +379,13 @@ def _hosts(path: str, *, is_needed: bool) -> Find:
     return check
 
 
-def _ingress(obj: Object, facts: GuardFacts) -> Iterator[Finding]:
+def _ingress(obj: Object, context: TranslationContext) -> Iterator[Finding]:
     """Find rules, certificates, backends and aliases that match many hosts or every host."""
     if dig(obj, "spec", "defaultBackend"):
         path = "spec.defaultBackend"
         yield _many(f"{path} matches every host without a rule", path)
-    yield from _hosts("spec.rules[].host", is_needed=True)(obj, facts)
-    yield from _hosts("spec.tls[].hosts[]", is_needed=False)(obj, facts)
+    yield from _hosts("spec.rules[].host", is_needed=True)(obj, context)
+    yield from _hosts("spec.tls[].hosts[]", is_needed=False)(obj, context)
     for key, value in annotations_of(obj).items():
         is_pattern = key.endswith(PATTERN_ENDS) and value
         if is_pattern or (key.endswith(HOST_KEYS) and not re.match(ALIASES, str(value))):
@@ -422,7 +398,7 @@ def _many(problem: str, path: str) -> Finding:
     return Finding(Code.HOST_FORBIDDEN, path, problem, Guard.WILDCARD_HOSTS)
 
 
-def _account_token(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _account_token(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find a Secret that Kubernetes fills with a token of an account."""
     if obj.get("type") == SERVICE_ACCOUNT_TOKEN:
         problem = (
@@ -432,14 +408,14 @@ def _account_token(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
         yield Finding(Code.KIND_FORBIDDEN, "type", problem, Guard.ACCOUNT_TOKENS)
 
 
-def _controller_kind(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _controller_kind(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find each object: a controller with rights of its own reconciles it."""
     kind = gvk_of(obj).kind
     problem = f"a controller with rights of its own reconciles kind {kind}"
     yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.CONTROLLER_KINDS)
 
 
-def _shared_name(obj: Object, _facts: GuardFacts) -> Iterator[Finding]:
+def _shared_name(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     """Find each object: all virtual clusters share its name."""
     gvk = gvk_of(obj)
     problem = (
@@ -518,8 +494,3 @@ OF_CONTROLLER_KINDS = Check(
 """For objects of the kinds in controller_kinds.py."""
 OF_SHARED_KINDS = Check(_shared_name, {Guard.SHARED_KINDS: None})
 """For objects of the kinds that all virtual clusters share."""
-
-
-def nothing_of_host(_address: Any) -> bool:
-    """Know no addresses of the host."""
-    return False

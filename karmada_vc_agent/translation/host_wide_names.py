@@ -60,7 +60,7 @@ GUARDS: Mapping[Space, Guard] = {Space.HOST: Guard.SHARED_HOSTS}
 
 
 def holds_names(gvk: GroupVersionKind) -> bool:
-    """Whether objects of a kind use shared names."""
+    """Return whether objects of a kind use shared names."""
     return gvk.group_kind in HOLDERS
 
 

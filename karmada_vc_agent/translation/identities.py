@@ -2,7 +2,7 @@
 
 Users and groups of the hub get the prefix of their virtual cluster, as subjects of RBAC objects do
 (rewriting-rules 5.2), so that no name of the hub means anything on the host. One ClusterRole for
-each virtual cluster lists these names; the gateway may impersonate nobody else.
+each virtual cluster lists these names; the gateway may impersonate no one else.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from karmada_vc_agent.translation.names import Names, ToHost, host_name
 from karmada_vc_agent.translation.refusal import RefusedError
 
 KARMADA_USER = "karmada"
-"""The user, before the prefix, of whoever has a token of kind access."""
+"""The user, before the prefix, of a caller with a token of kind access."""
 OPERATOR_USER = "operator"
 """The user, before the prefix, of all operators of the site: a role cannot name each of them."""
 ACCESS_GROUP = "karmada-access"
@@ -32,7 +32,7 @@ _ALL_ACCOUNTS = "system:serviceaccounts"
 
 
 class _Caller(ToHost):
-    """Maps names of callers: one of a namespace that nobody has is nobody, not a refusal."""
+    """Maps names of callers: one of a missing namespace is no one, not a refusal."""
 
     def namespace(self, value: str, _path: str) -> str:
         return self.selected_namespace(value)
@@ -69,15 +69,15 @@ class Callers:
 
         absorbed: the stored role of Karmada, None = none. agent: the label by which the role is
         aggregated into the gateway's. A rule without resourceNames, which Karmada never sends,
-        allows nobody here. Accounts of the virtual cluster's namespaces are granted there.
+        allows no one here. Accounts of the virtual cluster's namespaces are granted there.
         """
         users, groups = _allowed(absorbed, "users"), _allowed(absorbed, "groups")
         host_users = {self.user(KARMADA_USER), self.user(OPERATOR_USER), *_each(self.user, users)}
         host_groups = {self.everyone, self.group(ACCESS_GROUP), *_each(self.group, groups)}
-        found = (("users", host_users), ("groups", host_groups))
+        allowed = (("users", host_users), ("groups", host_groups))
         rules = [
             Rule(("",), (resource,), ("impersonate",), tuple(sorted(each))).as_object()
-            for resource, each in found
+            for resource, each in allowed
         ]
         metadata = {
             "name": identities_name(self.names.cluster),
@@ -106,8 +106,8 @@ def absorbed_name(name_on_host: str) -> str:
     return host_name(IMPERSONATOR, name_on_host)
 
 
-def _each(mapping: Callable[[str], str], found: Iterable[str]) -> Iterator[str]:
-    for name in found:
+def _each(mapping: Callable[[str], str], names: Iterable[str]) -> Iterator[str]:
+    for name in names:
         if name.startswith(service_accounts.PREFIX):
             continue
         try:

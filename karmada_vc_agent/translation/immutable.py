@@ -37,7 +37,7 @@ def explain_immutable(
 
 def _missing(pod_spec: LocatedPodSpec, required: Mapping[str, str]) -> str:
     """Return the labels that a pod spec does not select, as `k=v,k2=v2`."""
-    found = pod_spec.spec.get("nodeSelector") or {}
+    selector = pod_spec.spec.get("nodeSelector") or {}
     return node_selector_annotation(
-        {key: value for key, value in required.items() if found.get(key) != value}
+        {key: value for key, value in required.items() if selector.get(key) != value}
     )

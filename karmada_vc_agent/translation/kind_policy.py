@@ -1,7 +1,6 @@
 """Table: kind -> map, rename, convert, share, absorb, refuse."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -39,7 +38,7 @@ class Policy(StrEnum):
 
 MEANING: Mapping[Policy, str] = {
     Policy.MAP: "becomes a claimed host namespace",
-    Policy.APPLY: "goes into the host namespace under its own name",
+    Policy.APPLY: "is created in the host namespace under its own name",
     Policy.RENAME: "is renamed on the host",
     Policy.SHARE: (
         "is one host object for all virtual clusters with the same content, with a list of owners"
@@ -108,7 +107,7 @@ DEFINE_KINDS = frozenset({kinds.CUSTOM_RESOURCE_DEFINITION})
 """Shared kinds that change, and are deleted, only while others have no objects of their kinds."""
 
 HOSTS_GROUPS = ("k8s.io", "kubernetes.io", "karmada.io", "kubeedge.io")
-"""API groups, with those below them, whose kinds are the host's: nobody else defines any."""
+"""API groups, with those below them, whose kinds are the host's: no one else defines any."""
 
 _PRIORITY_MAX = 1_000_000
 """Of a PriorityClass: preemption is per node, but the queue of pending pods is the host's."""
@@ -137,28 +136,15 @@ REFUSED_NAMESPACED: Mapping[GroupKind, str] = {
 """Namespaced kinds that are refused, and why; others are applied (rewriting-rules 5.3)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """Names that no manifest of a kind may have: prefixes, and whole names with the reason."""
-
-    prefixes: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
-
-
-_OUR_ROLES = Reserved(("vc:", "vc-agent:"))
-_OUR_DEFAULTS = Reserved(("vc-",))
-RESERVED: Mapping[GroupKind, Reserved] = {
-    kinds.ROLE: _OUR_ROLES,
-    kinds.ROLE_BINDING: _OUR_ROLES,
-    kinds.CLUSTER_ROLE: Reserved(
-        ("vc:",), {IMPERSONATOR: f'ClusterRole "{IMPERSONATOR}" is Karmada\'s own'}
-    ),
-    kinds.CLUSTER_ROLE_BINDING: Reserved(("vc:",)),
-    GroupKind("networking.k8s.io", "NetworkPolicy"): _OUR_DEFAULTS,
-    GroupKind("", "ResourceQuota"): _OUR_DEFAULTS,
-    GroupKind("", "LimitRange"): _OUR_DEFAULTS,
+RESERVED: Mapping[GroupKind, tuple[str, ...]] = {
+    **dict.fromkeys((kinds.ROLE, kinds.ROLE_BINDING), ("vc:*", "vc-agent:*")),
+    kinds.CLUSTER_ROLE: ("vc:*", IMPERSONATOR),
+    kinds.CLUSTER_ROLE_BINDING: ("vc:*",),
+    GroupKind("networking.k8s.io", "NetworkPolicy"): ("vc-*",),
+    GroupKind("", "ResourceQuota"): ("vc-*",),
+    GroupKind("", "LimitRange"): ("vc-*",),
 }
-"""Kinds with reserved names: NameReserved (rewriting-rules 5.2, 6)."""
+"""Kind -> patterns of reserved names: NameReserved (rewriting-rules 5.2, 6)."""
 
 
 ClusterScopedKinds = Mapping[GroupKind, Policy]
@@ -180,7 +166,7 @@ def policy_for(
 
 
 def is_cluster_scoped(gvk: GroupVersionKind) -> bool:
-    """Whether a kind is known to be cluster-scoped; unknown kinds are taken as namespaced."""
+    """Return whether a table has a kind as cluster-scoped; others are taken as namespaced."""
     kind = gvk.group_kind
     return kind in CLUSTER_SCOPED or _is_never_opened(kind)
 
@@ -217,7 +203,7 @@ def hidden_from_api_enablements(
     vc: VirtualCluster | None = None,
     is_reached: bool = False,
 ) -> bool:
-    """Whether a kind is omitted from the APIs reported to Karmada.
+    """Return whether a kind is omitted from the APIs reported to Karmada.
 
     Karmada schedules only kinds that a Cluster reports, so it does not send what would be refused.
     karmada-search reads no others, either. is_reached: it can, by the gateway.
@@ -230,7 +216,7 @@ def hidden_from_api_enablements(
 
 
 def denies(vc: VirtualCluster, gvk: GroupVersionKind) -> bool:
-    """Whether the settings of a virtual cluster deny a kind; Namespaces are never denied."""
+    """Return whether the settings of a virtual cluster deny a kind; Namespaces are never denied."""
     if gvk.group_kind in NEVER_DENIED:
         return False
     if matches_any(vc.denied_kinds, gvk.group, gvk.kind):
@@ -263,27 +249,22 @@ def refuse_forbidden(
         detail = _refusal_of_namespaced(gvk) if namespaced else None
         detail = detail or f"cluster-scoped kind {gvk.kind} is not allowed"
         raise RefusedError(Code.KIND_FORBIDDEN, "kind", detail)
-    check = _anything if names_only else CONTENT.get(gvk.group_kind, _anything)
-    for path, problem in check(manifest):
+    check = CONTENT.get(gvk.group_kind)
+    for path, problem in check(manifest) if check and not names_only else ():
         raise RefusedError(Code.KIND_FORBIDDEN, path, problem)
     _refuse_reserved_name(gvk, dig(manifest, "metadata", "name"))
     return policy
 
 
 def _refuse_reserved_name(gvk: GroupVersionKind, name: Any) -> None:
-    reserved = RESERVED.get(gvk.group_kind)
-    if reserved is None or not isinstance(name, str):
-        return
-    for prefix in reserved.prefixes:
-        if name.startswith(prefix):
+    for pattern in RESERVED.get(gvk.group_kind, ()):
+        prefix = pattern.removesuffix("*")
+        if pattern == name:
+            detail = f'{gvk.kind} "{name}" is Karmada\'s own'
+            raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, detail)
+        if prefix != pattern and str(name).startswith(prefix):
             detail = f'names of kind {gvk.kind} must not begin with "{prefix}"'
             raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, detail)
-    if name in reserved.names:
-        raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, reserved.names[name])
-
-
-def _anything(_manifest: Object) -> Iterator[tuple[str, str]]:
-    return iter(())
 
 
 def _cluster_role(manifest: Object) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """The only place that maps virtual <-> host names.
 
 Namespaces: an existing claim wins, then the function `M` (rewriting-rules 1.1). Names of
-cluster-scoped objects: the function `R` (1.4). On the way back a claim comes first, then what
+cluster-scoped objects: the function `R` (1.4). On the way back a claim wins, then what
 translate() recorded on the object; the last resort is a guess that is valid only if it maps forward
 to the same host name.
 """
@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from karmada_vc_agent.model.claimed_namespaces import by_host
 from karmada_vc_agent.model.domain import DOMAIN
@@ -88,7 +88,7 @@ class NamespaceTemplate:
             raise ValueError(f'"{text}" must not contain "{HASH_MARK}"')
         template = cls(separator, cluster_first)
         if template.piece_length < 1:
-            raise ValueError(f'"{text}" leaves no room for names: shorten its separator')
+            raise ValueError(f'"{text}" leaves no space for names: shorten its separator')
         return template
 
     def __str__(self) -> str:
@@ -98,8 +98,8 @@ class NamespaceTemplate:
     @property
     def piece_length(self) -> int:
         """Number of characters of each name that the hashed form keeps."""
-        room = LABEL_MAX_LENGTH - len(self.separator) - len(HASH_MARK) - HASH_LENGTH
-        return min(_PIECE_MAX_LENGTH, room // 2)
+        length = LABEL_MAX_LENGTH - len(self.separator) - len(HASH_MARK) - HASH_LENGTH
+        return min(_PIECE_MAX_LENGTH, length // 2)
 
     def join(self, namespace: str, cluster: str) -> str:
         """Fill in the placeholders, without a hash."""
@@ -212,7 +212,7 @@ class Names:
     adopted: tuple[str, ...] = ()
 
     def forbids(self, namespace: str) -> bool:
-        """Whether virtual clusters may not refer to this namespace (rewriting-rules 1.3)."""
+        """Return whether virtual clusters may not refer to this namespace (rewriting-rules 1.3)."""
         patterns = (*ALWAYS_FORBIDDEN, *self.forbidden)
         return any(fnmatchcase(namespace, pattern) for pattern in patterns)
 
@@ -287,30 +287,6 @@ def _without_hash(name: str) -> Iterator[str]:
         yield body
 
 
-class Direction(Protocol):
-    """One direction through the tables of references: to the host or back."""
-
-    to_host: ClassVar[bool]
-
-    def namespace(self, value: str, path: str, /) -> str:
-        """Map a namespace that is referred to directly."""
-
-    def selected_namespace(self, value: str, /) -> str:
-        """Map a namespace in the value of a selector."""
-
-    def name(self, value: str, /) -> str:
-        """Map the name of a cluster-scoped object."""
-
-    def any_selector(self, selector: Object, path: str, /) -> Object | None:
-        """Map `{any: true}` of a monitor; None if the selector at the path means less."""
-
-    def note_names(self, names: list[str], path: str, /) -> None:
-        """Record the namespaces that stood at a path."""
-
-    def noted_names(self, path: str, /) -> list[str] | None:
-        """Return the namespaces recorded for a path, or None."""
-
-
 @dataclass(frozen=True, slots=True)
 class ToHost:
     """Maps virtual names to host names and records those that cannot be computed back."""
@@ -344,48 +320,41 @@ class ToHost:
         return host
 
     def any_selector(self, selector: Object, path: str) -> Object | None:
-        """List the claimed host namespaces; the object changes whenever a claim does."""
+        """Map `{any: true}` of a monitor to a list of the claims; None if it means less."""
         if selector.get("any") is not True:
             return None
         self.noted[path] = ALL_NAMESPACES
         return {"matchNames": sorted(self.names.claims.values())}
 
     def note_names(self, names: list[str], path: str) -> None:
-        """Record the namespaces that stood at a path."""
+        """Record the namespaces that a path listed."""
         self.noted[path] = _BETWEEN_NAMES.join(names)
-
-    def noted_names(self, _path: str) -> list[str] | None:
-        """Return None: records are read on the way back."""
-        return None
 
 
 @dataclass(frozen=True, slots=True)
 class ToVirtual:
-    """Maps host names back; names of others are not changed."""
+    """Maps host names back, as ToHost mapped them; names of others are not changed."""
 
     to_host: ClassVar[bool] = False
     names: Names
 
     def namespace(self, value: str, _path: str) -> str:
-        """Map a host namespace back."""
         return self.selected_namespace(value)
 
     def selected_namespace(self, value: str) -> str:
-        """Map a host namespace back."""
         return self.names.virtual_namespace(value) or value
 
     def name(self, value: str) -> str:
-        """Map the host name of a cluster-scoped object back."""
         return self.names.virtual_name(value) or value
 
     def any_selector(self, _selector: Object, path: str) -> Object | None:
-        """Return `{any: true}` if translate() recorded it."""
         return {"any": True} if self.names.noted.get(path) == ALL_NAMESPACES else None
-
-    def note_names(self, _names: list[str], _path: str) -> None:
-        """Record nothing: records are made on the way to the host."""
 
     def noted_names(self, path: str) -> list[str] | None:
         """Return the namespaces that translate() recorded for a path."""
         noted = self.names.noted.get(path)
         return None if noted is None else noted.split(_BETWEEN_NAMES)
+
+
+Direction = ToHost | ToVirtual
+"""One direction through the tables of references."""

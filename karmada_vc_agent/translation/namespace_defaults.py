@@ -1,11 +1,10 @@
 """Objects and labels that every claimed namespace gets (rewriting-rules 6).
 
 Objects are written the way the server stores them, with defaults and canonical quantities, so that
-changes by users can be told from changes by the server.
+changes by users differ from changes by the server.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
@@ -21,6 +20,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations
 from karmada_vc_agent.model.rbac_rule import CLUSTER_READER, NAMESPACE_ADMIN
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL, RBAC_API, RBAC_GROUP
+from karmada_vc_agent.translation.context import GatewayBinding
 from karmada_vc_agent.translation.identities import admin_groups
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 
@@ -49,18 +49,6 @@ DEFAULT_KINDS: Mapping[GroupVersionKind, tuple[str, ...]] = {
 """Kind -> names of the default objects of that kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayBinding:
-    """Whom to bind while the gateway of an agent is on.
-
-    account: (namespace, name) of the gateway's ServiceAccount. role: the ClusterRole that lets it
-    impersonate the ServiceAccounts of a namespace.
-    """
-
-    account: tuple[str, str]
-    role: str
-
-
 def namespace_defaults(
     vc: VirtualCluster,
     virtual: VirtualNamespace,
@@ -74,18 +62,18 @@ def namespace_defaults(
     infrastructure: host namespaces that may reach isolated pods. pod_cidrs: of the host's pods; ()
     = unknown. gateway: None = off. The quota depends on the other namespaces: see empty_quota().
     """
-    found = []
+    objects = []
     if vc.limits:
-        found.append(_object("v1", "LimitRange", LIMITS_NAME, {"spec": _limits(vc.limits)}))
+        objects.append(_object("v1", "LimitRange", LIMITS_NAME, {"spec": _limits(vc.limits)}))
     if vc.network_policy == "isolate":
         spec = {"spec": _isolation(vc.name, infrastructure, pod_cidrs)}
-        found.append(_object("networking.k8s.io/v1", "NetworkPolicy", ISOLATION_NAME, spec))
+        objects.append(_object("networking.k8s.io/v1", "NetworkPolicy", ISOLATION_NAME, spec))
     if vc.apply_as is not None and vc.apply_as.cluster_role:
         account = _account(vc.apply_as.namespace, vc.apply_as.name)
-        found.append(_binding(APPLY_AS_NAME, vc.apply_as.cluster_role, account))
+        objects.append(_binding(APPLY_AS_NAME, vc.apply_as.cluster_role, account))
     if gateway is not None:
-        found += _bindings_of_gateway(vc, virtual, gateway)
-    return [_claimed(obj, vc, virtual, host) for obj in found]
+        objects += _bindings_of_gateway(vc, virtual, gateway)
+    return [_claimed(obj, vc, virtual, host) for obj in objects]
 
 
 def _bindings_of_gateway(
@@ -139,16 +127,16 @@ def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
     """
     label = labels_of(live).get(POD_SECURITY_LABEL)
     changes: Object = {}
-    wanted = vc.pod_security or None
-    if (wanted or has_our_pod_security(live)) and label != wanted:
-        changes["labels"] = {POD_SECURITY_LABEL: wanted}
-    if annotations_of(live).get(POD_SECURITY_ANNOTATION) != wanted:
-        changes["annotations"] = {POD_SECURITY_ANNOTATION: wanted}
+    level = vc.pod_security or None
+    if (level or has_our_pod_security(live)) and label != level:
+        changes["labels"] = {POD_SECURITY_LABEL: level}
+    if annotations_of(live).get(POD_SECURITY_ANNOTATION) != level:
+        changes["annotations"] = {POD_SECURITY_ANNOTATION: level}
     return changes
 
 
 def has_our_pod_security(live: Object) -> bool:
-    """Whether the level on a Namespace is the one that the agent set, and not of its Work."""
+    """Return whether the agent set the level on a Namespace, and not its Work."""
     marks = annotations_of(live)
     managed = marks.get(karmada.MANAGED_LABELS_ANNOTATION, "").split(",")
     level = labels_of(live).get(POD_SECURITY_LABEL)
@@ -205,12 +193,12 @@ def _isolation(
         if any(network.version == v for network in networks)
     ]
     if outside:
-        # Traffic to node ports comes from external addresses.
+        # Traffic to node ports has external addresses.
         ingress.append({"from": outside})
     return {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": ingress}
 
 
 def is_made_by_agent(host_namespace: Object) -> bool:
-    """Whether an agent created a namespace, so that it is deleted on release."""
+    """Return whether an agent created a namespace, so that it is deleted on release."""
     marks = annotations_of(host_namespace)
     return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks

@@ -12,6 +12,7 @@ from typing import Any
 from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation import dns_texts, rbac_rules, reference_table
+from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.host_wide_names import SharedName, Space
 from karmada_vc_agent.translation.reference_table import NamespaceReferences
 
@@ -58,9 +59,9 @@ class Notice:
     detail: str
 
 
-def node_port_reassigned(wanted: int, got: int) -> Notice:
+def node_port_reassigned(desired: int, actual: int) -> Notice:
     """Report that a fixed node port is taken on the host (4.3)."""
-    detail = f"node port {wanted} is taken on the host; port {got} is used instead"
+    detail = f"node port {desired} is taken on the host; port {actual} is used instead"
     return Notice(NoticeCode.NODE_PORT_REASSIGNED, detail)
 
 
@@ -75,16 +76,16 @@ def owned_elsewhere(owners: str) -> Notice:
     """Report that something else owns an adopted object still, such as `EdgeApplication web`."""
     detail = (
         f"its object on the host is owned by {owners}, which may change it and takes it along "
-        "when it goes: delete the owner with --cascade=orphan"
+        "when it is deleted: delete the owner with --cascade=orphan"
     )
     return Notice(NoticeCode.OWNED_ELSEWHERE, detail)
 
 
-def rules_cut(obj: Object, *, is_strict: bool = False) -> Iterator[Notice]:
-    """Report the rules of a Role that a virtual cluster may not grant (5.2)."""
-    rules = obj.get("rules")
+def rules_cut(manifest: Object, context: TranslationContext) -> Iterator[Notice]:
+    """Report the rules that were cut (`RuleCut`)."""
+    rules = manifest.get("rules")
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
-        cut = list(rbac_rules.beyond(rule, is_strict=is_strict))
+        cut = list(rbac_rules.beyond(rule, is_strict=context.settings.is_strict))
         if cut:
             detail = (
                 f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
@@ -93,9 +94,9 @@ def rules_cut(obj: Object, *, is_strict: bool = False) -> Iterator[Notice]:
             yield Notice(NoticeCode.RULE_CUT, detail)
 
 
-def immediate_binding(obj: Object) -> Iterator[Notice]:
-    """Report a StorageClass whose volumes may be provisioned where no pod of ours can run (3.4)."""
-    if obj.get("volumeBindingMode") in (None, "", "Immediate"):
+def immediate_binding(manifest: Object, _context: TranslationContext) -> Iterator[Notice]:
+    """Report volumes that are provisioned before a pod is scheduled (`ImmediateBinding`)."""
+    if manifest.get("volumeBindingMode") in (None, "", "Immediate"):
         yield Notice(
             NoticeCode.IMMEDIATE_BINDING,
             "volumes are provisioned before a pod is scheduled, possibly out of reach of the "
@@ -107,8 +108,8 @@ def unknown_places(obj: Object) -> Iterator[Notice]:
     """Report invalid values of the annotation `D/rewrite-dns` (4.3)."""
     for place in dns_texts.places_of(obj):
         if place not in dns_texts.PLACES:
-            known = ", ".join(dns_texts.PLACES)
-            detail = f'annotation {REWRITE_DNS_ANNOTATION} contains "{place}"; valid are {known}'
+            valid = ", ".join(dns_texts.PLACES)
+            detail = f'annotation {REWRITE_DNS_ANNOTATION} contains "{place}"; valid are {valid}'
             yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 
 
@@ -120,20 +121,20 @@ def unknown_references(
 ) -> Iterator[Notice]:
     """Report values that look like a namespace of this virtual cluster but are in no table (4.1).
 
-    obj: the original manifest. namespaces: virtual names. Kubernetes' own kinds are fully known, so
-    only custom ones are searched: for keys that mention namespaces.
+    obj: the original manifest. namespaces: virtual names. The tables are complete for
+    Kubernetes' own kinds, so only custom ones are searched: for keys that mention namespaces.
     """
     if gvk.group in _BUILT_IN_GROUPS or gvk.group.endswith(_BUILT_IN_ENDING):
         return
     rows = reference_table.rows_for(gvk.group_kind, configured)
-    known = {_without_indices(row.path) for row in rows}
-    found = (
+    listed = {_without_indices(row.path) for row in rows}
+    unlisted = (
         (path, value)
         for path, value in _named_namespaces(obj.get("spec"), "spec", "")
         if value in namespaces
-        and not any(_without_indices(path).startswith(prefix) for prefix in known)
+        and not any(_without_indices(path).startswith(prefix) for prefix in listed)
     )
-    for _, (path, value) in zip(range(REFERENCES_MAX), found, strict=False):
+    for _, (path, value) in zip(range(REFERENCES_MAX), unlisted, strict=False):
         detail = (
             f'{path} is "{value}", the name of a namespace of this virtual cluster, and is not '
             "rewritten: if it refers to that namespace, add the path to namespaceReferences"

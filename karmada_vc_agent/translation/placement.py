@@ -4,13 +4,19 @@ Functions change their arguments; translate() works on a copy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.model.core import Taint
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, copy_object, dig
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    copy_object,
+    dig,
+)
 from karmada_vc_agent.model.well_known import NAME_FIELD, SELECTED_NODE_ANNOTATION
 from karmada_vc_agent.translation import pod_templates
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Draft
 from karmada_vc_agent.translation.pod_templates import LocatedPodSpec
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 from karmada_vc_agent.translation.taint_tolerations import is_for, missing_tolerations
@@ -24,40 +30,19 @@ _OFFLINE_TOLERATIONS: tuple[Object, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where pods of a virtual cluster may run.
-
-    required_selector: labels that every pod must select, one equality each.
-    owns_node: whether a node, by its name, belongs to the virtual cluster.
-    taints: of its nodes; its pods tolerate them.
-    """
-
-    required_selector: Mapping[str, str]
-    owns_node: Callable[[str], bool]
-    tolerations: tuple[Object, ...] = ()
-    offline_tolerations: bool = False
-    taints: tuple[Taint, ...] = ()
-
-
-def place_pods(
-    obj: Object,
-    gvk: GroupVersionKind,
-    placement: Placement,
-    extra: Iterable[pod_templates.PodTemplates] = (),
-) -> None:
+def place_pods(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
     """Pin every pod spec of an object to the nodes of the virtual cluster.
 
     Refuses NodeSelectorConflict, NodeNameForbidden, NodeAffinityConflict.
     Source: rewriting-rules 3.3.
     """
     pod_templates.add_missing_specs(obj, gvk)
-    for pod_spec in pod_templates.pod_specs(obj, gvk, extra):
-        merge_node_selector(pod_spec.spec, pod_spec.path, placement.required_selector)
+    for pod_spec in pod_templates.pod_specs(obj, gvk, context.settings.pod_templates):
+        merge_node_selector(pod_spec.spec, pod_spec.path, context.vc.required_selector)
         if not pod_spec.selector_only:
-            refuse_affinity_elsewhere(pod_spec, placement)
-            move_node_name_to_affinity(pod_spec, placement.owns_node)
-        add_tolerations(pod_spec.spec, placement)
+            _refuse_affinity_elsewhere(pod_spec, context)
+            _move_node_name_to_affinity(pod_spec, context.owns_node)
+        _add_tolerations(pod_spec.spec, context)
 
 
 def merge_node_selector(spec: Object, path: str, required: Mapping[str, str]) -> None:
@@ -76,7 +61,7 @@ def merge_node_selector(spec: Object, path: str, required: Mapping[str, str]) ->
     spec["nodeSelector"] = {**selector, **required}
 
 
-def refuse_affinity_elsewhere(pod_spec: LocatedPodSpec, placement: Placement) -> None:
+def _refuse_affinity_elsewhere(pod_spec: LocatedPodSpec, context: TranslationContext) -> None:
     """Refuse NodeAffinityConflict if every term excludes the required nodes.
 
     Terms are ORed, so one that may match is enough; the nodeSelector is ANDed to all of them.
@@ -85,13 +70,13 @@ def refuse_affinity_elsewhere(pod_spec: LocatedPodSpec, placement: Placement) ->
     if required is None:
         return
     terms = _list_at(required, "nodeSelectorTerms")
-    if not any(_may_match(term, placement) for term in terms):
+    if not any(_may_match(term, context) for term in terms):
         path = f"{pod_spec.path}.affinity.nodeAffinity"
         detail = f"no node of the virtual cluster can match {path}"
         raise RefusedError(Code.NODE_AFFINITY_CONFLICT, path, detail)
 
 
-def move_node_name_to_affinity(pod_spec: LocatedPodSpec, owns_node: Callable[[str], bool]) -> None:
+def _move_node_name_to_affinity(pod_spec: LocatedPodSpec, owns_node: Callable[[str], bool]) -> None:
     """Replace nodeName by required node affinity to that node; refuses a foreign node.
 
     The host's admission policy forbids nodeName, also in pods that a controller creates.
@@ -119,14 +104,14 @@ def move_node_name_to_affinity(pod_spec: LocatedPodSpec, owns_node: Callable[[st
             term["matchFields"] = [*fields, only_there]
 
 
-def add_tolerations(spec: Object, placement: Placement) -> None:
+def _add_tolerations(spec: Object, context: TranslationContext) -> None:
     """Add missing tolerations: configured ones, for lost uplinks, for taints of the nodes."""
     tolerations = list(_list_at(spec, "tolerations"))
-    tolerations += [t for t in placement.tolerations if t not in tolerations]
-    if placement.offline_tolerations:
+    tolerations += [t for t in context.vc.tolerations if t not in tolerations]
+    if context.vc.offline_tolerations:
         keys = [dig(toleration, "key") for toleration in tolerations]
         tolerations += [t for t in _OFFLINE_TOLERATIONS if t["key"] not in keys]
-    tolerations += missing_tolerations(placement.taints, tolerations)
+    tolerations += missing_tolerations(context.node_taints, tolerations)
     if tolerations:
         spec["tolerations"] = copy_object(tolerations)
 
@@ -134,32 +119,32 @@ def add_tolerations(spec: Object, placement: Placement) -> None:
 def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> None:
     """Keep the tolerations of a live pod spec that cannot be changed.
 
-    They are kept if they contain all wanted ones but those for taints of the nodes: these change
+    They are kept if they contain all desired ones but those for taints of the nodes: these change
     over time, and a Job created earlier must not fail for it.
     """
-    found, wanted = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
-    if all(toleration in found for toleration in wanted if not is_for(toleration, taints)):
+    kept, desired = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
+    if all(toleration in kept for toleration in desired if not is_for(toleration, taints)):
         spec.pop("tolerations", None)
-        if found:
-            spec["tolerations"] = copy_object(found)
+        if kept:
+            spec["tolerations"] = copy_object(kept)
 
 
-def drop_selected_node(obj: Object) -> None:
-    """Drop the annotation that binds the volume of a claim to a node (rewriting-rules 3.4)."""
-    annotations = dig(obj, "metadata", "annotations")
+def drop_selected_node(draft: Draft) -> None:
+    """Drop the annotation `volume.kubernetes.io/selected-node` (rewriting-rules 3.4)."""
+    annotations = dig(draft.obj, "metadata", "annotations")
     if isinstance(annotations, dict):
         annotations.pop(SELECTED_NODE_ANNOTATION, None)
 
 
-def tie_volume(obj: Object, required: Mapping[str, str]) -> None:
-    """Pin a volume on a node's disk to the virtual cluster's nodes (rewriting-rules 3.4).
+def tie_volume(draft: Draft) -> None:
+    """Pin a `local` or `hostPath` volume to own nodes (rewriting-rules 3.4).
 
     Every term gets the required labels; other volumes are reachable from anywhere.
     """
-    spec = obj.get("spec")
+    spec, required = draft.obj.get("spec"), draft.context.vc.required_selector
     if not isinstance(spec, dict) or not any(spec.get(source) for source in _ON_A_NODE):
         return
-    wanted = [
+    requirements = [
         {"key": key, "operator": "In", "values": [value]} for key, value in sorted(required.items())
     ]
     selector = _map_at(_map_at(spec, "nodeAffinity"), "required")
@@ -168,23 +153,22 @@ def tie_volume(obj: Object, required: Mapping[str, str]) -> None:
         expressions = _list_at(term, "matchExpressions")
         # A term without requirements matches no node; adding one would make it match.
         if term:
-            missing = [each for each in wanted if each not in expressions]
+            missing = [each for each in requirements if each not in expressions]
             term["matchExpressions"] = [*expressions, *missing]
-    selector["nodeSelectorTerms"] = terms or [{"matchExpressions": wanted}]
+    selector["nodeSelectorTerms"] = terms or [{"matchExpressions": requirements}]
 
 
-def confine_image_pull(obj: Object, required: Mapping[str, str]) -> None:
-    """Keep KubeEdge's ImagePrePullJob on the virtual cluster's nodes (rewriting-rules 5.1).
+def confine_image_pull(draft: Draft) -> None:
+    """Require own nodes by labels, if it lists none by name (rewriting-rules 5.1).
 
-    It selects nodes by name, which are checked as references, or by labels.
-    Refuses NodeScopeForbidden: labels that match other nodes.
+    Names are checked as references. Refuses NodeScopeForbidden: labels that match other nodes.
     """
-    job = dig(obj, "spec", _IMAGE_PULL)
+    job = dig(draft.obj, "spec", _IMAGE_PULL)
     if not isinstance(job, dict):
         return
     if job.get("labelSelector") is not None or not _list_at(job, "nodeNames"):
         path = f"spec.{_IMAGE_PULL}.labelSelector.matchLabels"
-        require_node_labels(job, path, required)
+        require_node_labels(job, path, draft.context.vc.required_selector)
 
 
 def require_node_labels(target: Object, path: str, required: Mapping[str, str]) -> None:
@@ -208,18 +192,18 @@ def node_selector_annotation(required: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(required.items()))
 
 
-def _may_match(term: Any, placement: Placement) -> bool:
+def _may_match(term: Any, context: TranslationContext) -> bool:
     if not term:
         return False
     expressions = _list_at(term, "matchExpressions")
     fields = _list_at(term, "matchFields")
     return not any(
-        _excludes(expression, placement.required_selector) for expression in expressions
-    ) and not any(_is_elsewhere(match, placement.owns_node) for match in fields)
+        _excludes(expression, context.vc.required_selector) for expression in expressions
+    ) and not any(_is_elsewhere(match, context.owns_node) for match in fields)
 
 
 def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
-    """Whether a label requirement excludes every node with the required labels."""
+    """Return whether a label requirement excludes every node with the required labels."""
     key = dig(expression, "key")
     if not isinstance(key, str) or key not in required:
         return False
@@ -232,7 +216,7 @@ def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
 
 
 def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
-    """Whether a requirement on the node's name excludes all nodes of the virtual cluster."""
+    """Return whether a requirement on the node's name excludes all nodes of the virtual cluster."""
     if dig(match, "key") != NAME_FIELD or dig(match, "operator") != "In":
         return False
     return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))

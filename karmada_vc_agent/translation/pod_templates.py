@@ -34,8 +34,10 @@ class LocatedPodSpec:
     selector_only: bool
 
 
-def _selector_only(group: str, kind: str, *paths: str) -> PodTemplates:
-    return PodTemplates(group, kind, paths, selector_only=True)
+def _selector_only(
+    group: str, kind: str, *paths: str, create: bool = False, version: str = ""
+) -> PodTemplates:
+    return PodTemplates(group, kind, paths, selector_only=True, create=create, version=version)
 
 
 def _ray(kind: str, cluster_spec: str) -> PodTemplates:
@@ -43,26 +45,24 @@ def _ray(kind: str, cluster_spec: str) -> PodTemplates:
     return PodTemplates("ray.io", kind, tuple(f"{cluster_spec}.{path}" for path in paths))
 
 
+def _templates(group: str, *kinds: str) -> tuple[PodTemplates, ...]:
+    return tuple(PodTemplates(group, kind, _TEMPLATE) for kind in kinds)
+
+
 _TEMPLATE = ("spec.template.spec",)
 _JOB_TEMPLATES = (
     PodTemplates("", "Pod", ("spec",), fixed=True),
     PodTemplates("", "PodTemplate", ("template.spec",)),
     PodTemplates("", "ReplicationController", _TEMPLATE),
-    PodTemplates("apps", "Deployment", _TEMPLATE),
-    PodTemplates("apps", "StatefulSet", _TEMPLATE),
-    PodTemplates("apps", "DaemonSet", _TEMPLATE),
-    PodTemplates("apps", "ReplicaSet", _TEMPLATE),
+    *_templates("apps", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"),
     PodTemplates("batch", "Job", _TEMPLATE, fixed=True),
     PodTemplates("batch", "CronJob", ("spec.jobTemplate.spec.template.spec",)),
 )
 _CUSTOM = (
-    PodTemplates("apps.kruise.io", "CloneSet", _TEMPLATE),
-    PodTemplates("apps.kruise.io", "StatefulSet", _TEMPLATE),
-    PodTemplates("apps.kruise.io", "DaemonSet", _TEMPLATE),
-    PodTemplates("argoproj.io", "Rollout", _TEMPLATE),
-    PodTemplates("apps.openshift.io", "DeploymentConfig", _TEMPLATE),
-    PodTemplates("serving.knative.dev", "Service", _TEMPLATE),
-    PodTemplates("serving.knative.dev", "Configuration", _TEMPLATE),
+    *_templates("apps.kruise.io", "CloneSet", "StatefulSet", "DaemonSet"),
+    *_templates("argoproj.io", "Rollout"),
+    *_templates("apps.openshift.io", "DeploymentConfig"),
+    *_templates("serving.knative.dev", "Service", "Configuration"),
     PodTemplates("batch.volcano.sh", "Job", ("spec.tasks[].template.spec",)),
     PodTemplates(
         "jobset.x-k8s.io", "JobSet", ("spec.replicatedJobs[].template.spec.template.spec",)
@@ -75,12 +75,12 @@ _CUSTOM = (
             "spec.leaderWorkerTemplate.workerTemplate.spec",
         ),
     ),
-    PodTemplates("kubeflow.org", "PyTorchJob", ("spec.pytorchReplicaSpecs{}.template.spec",)),
-    PodTemplates("kubeflow.org", "TFJob", ("spec.tfReplicaSpecs{}.template.spec",)),
-    PodTemplates("kubeflow.org", "MPIJob", ("spec.mpiReplicaSpecs{}.template.spec",)),
-    PodTemplates("kubeflow.org", "XGBoostJob", ("spec.xgboostReplicaSpecs{}.template.spec",)),
-    PodTemplates("kubeflow.org", "PaddleJob", ("spec.paddleReplicaSpecs{}.template.spec",)),
-    PodTemplates("kubeflow.org", "JAXJob", ("spec.jaxReplicaSpecs{}.template.spec",)),
+    *(
+        PodTemplates(
+            "kubeflow.org", f"{name}Job", (f"spec.{name.lower()}ReplicaSpecs{{}}.template.spec",)
+        )
+        for name in ("PyTorch", "TF", "MPI", "XGBoost", "Paddle", "JAX")
+    ),
     _ray("RayCluster", "spec"),
     _ray("RayJob", "spec.rayClusterSpec"),
     _ray("RayService", "spec.rayClusterConfig"),
@@ -97,23 +97,13 @@ _SELECTOR_ONLY = (
     _selector_only("monitoring.coreos.com", "Alertmanager", "spec"),
     _selector_only("monitoring.coreos.com", "ThanosRuler", "spec"),
     # Tekton moved the field between versions, and pods need it even if it is not set.
-    PodTemplates("tekton.dev", "TaskRun", ("spec.podTemplate",), selector_only=True, create=True),
-    PodTemplates(
-        "tekton.dev",
-        "PipelineRun",
-        ("spec.taskRunTemplate.podTemplate",),
-        selector_only=True,
+    _selector_only("tekton.dev", "TaskRun", "spec.podTemplate", create=True),
+    _selector_only(
+        *("tekton.dev", "PipelineRun", "spec.taskRunTemplate.podTemplate"),
         create=True,
         version="v1",
     ),
-    PodTemplates(
-        "tekton.dev",
-        "PipelineRun",
-        ("spec.podTemplate",),
-        selector_only=True,
-        create=True,
-        version="v1beta1",
-    ),
+    _selector_only("tekton.dev", "PipelineRun", "spec.podTemplate", create=True, version="v1beta1"),
     _selector_only("kubevirt.io", "VirtualMachine", "spec.template.spec"),
     _selector_only("kubevirt.io", "VirtualMachineInstance", "spec"),
     _selector_only(
@@ -161,7 +151,7 @@ def paths_of(
 
 
 def are_fixed(gvk: GroupVersionKind) -> bool:
-    """Whether the API server rejects changes of the pod specs of an existing object."""
+    """Return whether the API server rejects changes of the pod specs of an existing object."""
     return any(row.fixed for row in BY_KIND.get(gvk.group_kind, ()))
 
 

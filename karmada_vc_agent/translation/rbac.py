@@ -5,7 +5,6 @@ work on a copy.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.model import kinds
@@ -13,8 +12,9 @@ from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.model.rbac_rule import BUILT_INS, TENANT_ROLES
 from karmada_vc_agent.model.service_accounts import account_of, user_of
 from karmada_vc_agent.translation import rbac_rules
+from karmada_vc_agent.translation.draft import Draft, Returning
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
-from karmada_vc_agent.translation.names import Direction
+from karmada_vc_agent.translation.names import Direction, ToHost
 from karmada_vc_agent.translation.refusal import Code, RefusedError
 
 CONVERTED_PREFIX = "vc:crb:"
@@ -38,25 +38,12 @@ def everyone(cluster: str) -> str:
     return f"vc:{cluster}"
 
 
-@dataclass(frozen=True, slots=True)
-class Confines:
-    """The limits of RBAC objects of a virtual cluster.
-
-    admin_rules: the most a rule may grant, from rbac_rules.admin_rules().
-    host_namespaces: the claimed ones. is_strict: whether the profile is Strict.
-    """
-
-    cluster: str
-    admin_rules: tuple[Object, ...]
-    host_namespaces: tuple[str, ...]
-    is_strict: bool = False
-
-
-def confine_rules(obj: Object, confines: Confines, direction: Direction) -> None:
-    """Rewrite a Role or ClusterRole so that it grants nothing outside its virtual cluster.
+def confine_rules(draft: Draft) -> None:
+    """Expand `*`, and cut rules to what `virtual-cluster-admin` may (rewriting-rules 5.2).
 
     Refuses RuleForbidden.
     """
+    obj, context = draft.obj, draft.context
     if obj.get("rules") is None:
         return
     rules = _list(obj["rules"], "rules", Code.RULE_FORBIDDEN)
@@ -72,32 +59,30 @@ def confine_rules(obj: Object, confines: Confines, direction: Direction) -> None
         for allowed in rbac_rules.allowed_rules(
             rule,
             f"rules[{index}]",
-            confines.admin_rules,
-            direction,
-            is_strict=confines.is_strict,
+            context.admin_rules,
+            draft.direction,
+            is_strict=context.settings.is_strict,
             is_of_cluster="namespace" not in obj["metadata"],
         )
     ]
 
 
-def confine_binding(obj: Object, confines: Confines, direction: Direction) -> bool:
-    """Rewrite a RoleBinding or ClusterRoleBinding so that it binds only its virtual cluster.
+def confine_subjects(draft: Draft) -> None:
+    """Map subjects to names of the virtual cluster, and the ClusterRole (rewriting-rules 5.2).
 
-    Returns whether the result depends on the claims.
     Refuses RuleForbidden, SubjectForbidden, ReferenceForbidden.
     """
-    depends_on_claims = False
+    obj, direction, cluster = draft.obj, draft.direction, draft.context.vc.name
     if obj.get("subjects") is not None:
         subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
-        depends_on_claims = any(_is_all_service_accounts(each) for each in subjects)
+        draft.depends_on_claims |= any(map(_is_all_service_accounts, subjects))
         obj["subjects"] = [
             mapped
             for index, subject in _all_accounts_once(subjects)
-            for mapped in _host_subjects(subject, f"subjects[{index}]", confines, direction)
+            for mapped in _host_subjects(subject, f"subjects[{index}]", cluster, direction)
         ]
     if obj.get("roleRef") is not None:
         obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
-    return depends_on_claims
 
 
 def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:
@@ -118,16 +103,18 @@ def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object
     }
 
 
-def restore_rules(obj: Object, direction: Direction) -> None:
-    """Restore the virtual names of namespaces in the rules of a role."""
-    rules = obj.get("rules")
+def restore_rules(returning: Returning) -> None:
+    """Restore the virtual names in rules on namespaces."""
+    rules = returning.obj.get("rules")
     for rule in rules if isinstance(rules, list) else ():
         if not rbac_rules.restore_written(rule):
-            rbac_rules.rename_namespaces(rule, "rules", direction)
+            rbac_rules.rename_namespaces(rule, "rules", returning.direction)
 
 
-def restore_binding(obj: Object, cluster: str, direction: Direction) -> None:
-    """Restore the virtual names of the subjects and the roleRef of a binding."""
+def restore_subjects(returning: Returning) -> None:
+    """Restore the virtual names of subjects and of the ClusterRole."""
+    obj, direction = returning.obj, returning.direction
+    cluster = returning.context.vc.name
     subjects = obj.get("subjects")
     if isinstance(subjects, list):
         obj["subjects"] = [_virtual_subject(each, cluster, direction) for each in subjects]
@@ -140,7 +127,7 @@ def _is_all_service_accounts(subject: Any) -> bool:
 
 
 def _all_accounts_once(subjects: list[Any]) -> Iterator[tuple[int, Any]]:
-    """Yield subjects with their index; "all ServiceAccounts" stands for many, so it comes once."""
+    """Yield subjects with their index, "all ServiceAccounts" once: it expands to many."""
     seen = False
     for index, subject in enumerate(subjects):
         if _is_all_service_accounts(subject):
@@ -150,13 +137,13 @@ def _all_accounts_once(subjects: list[Any]) -> Iterator[tuple[int, Any]]:
         yield index, subject
 
 
-def _host_subjects(
-    subject: Any, path: str, confines: Confines, direction: Direction
-) -> list[Object]:
+def _host_subjects(subject: Any, path: str, cluster: str, direction: ToHost) -> list[Object]:
     """Map one subject; "all ServiceAccounts" becomes those of each claimed namespace."""
     if not _is_all_service_accounts(subject):
-        return [_host_subject(subject, path, confines.cluster, direction)]
-    groups = (_SERVICE_ACCOUNT_GROUP + namespace for namespace in confines.host_namespaces)
+        return [_host_subject(subject, path, cluster, direction)]
+    groups = (
+        _SERVICE_ACCOUNT_GROUP + namespace for namespace in sorted(direction.names.claims.values())
+    )
     return [{**subject, "name": group} for group in groups]
 
 
@@ -168,8 +155,7 @@ def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -
             return dict(subject)
         return {**subject, "namespace": direction.namespace(str(namespace), f"{path}.namespace")}
     if kind not in _BY_NAME or not isinstance(name, str):
-        found = dig(subject, "kind")
-        detail = f'{path} has kind "{found}", must be User, Group or ServiceAccount'
+        detail = f'{path} has kind "{dig(subject, "kind")}", must be User, Group or ServiceAccount'
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
     if (kind, name) == _UNAUTHENTICATED:
         detail = f'{path} is group "{name}", which is not allowed'
@@ -182,7 +168,7 @@ def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -
 def host_subject_name(
     kind: str, name: str, cluster: str, direction: Direction, path: str = ""
 ) -> str:
-    """Return the host name of a User or Group of a virtual cluster; path: where it stands."""
+    """Return the host name of a User or Group of a virtual cluster; path: its place."""
     return _BY_NAME[kind](name, path, direction) or identity_prefix(cluster) + name
 
 
@@ -209,10 +195,10 @@ def _mapped_group(name: str, path: str, direction: Direction) -> str | None:
 
 def _mapped_user(name: str, path: str, direction: Direction) -> str | None:
     """Map the namespace in the user name of a ServiceAccount; None for other users."""
-    found = account_of(name)
-    if found is None:
+    parts = account_of(name)
+    if parts is None:
         return None
-    namespace, account = found
+    namespace, account = parts
     return user_of(direction.namespace(namespace, f"{path}.name"), account)
 
 
@@ -231,8 +217,7 @@ def _host_role_ref(role_ref: Any, direction: Direction) -> Object:
     if kind in _OF_THE_NAMESPACE:
         return dict(role_ref)
     if kind not in _OF_THE_CLUSTER or not isinstance(name, str):
-        found = dig(role_ref, "kind")
-        detail = f'roleRef has kind "{found}", must be Role or ClusterRole'
+        detail = f'roleRef has kind "{dig(role_ref, "kind")}", must be Role or ClusterRole'
         raise RefusedError(Code.RULE_FORBIDDEN, "roleRef.kind", detail)
     if name == IMPERSONATOR:
         detail = f'roleRef.name is "{name}", which is reserved for Karmada'

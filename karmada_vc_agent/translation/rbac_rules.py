@@ -29,7 +29,7 @@ _NEVER = frozenset(
         ("", "pods/binding"),
     }
 )
-_FOR_NOBODY = frozenset(
+_FOR_NO_TENANT = frozenset(
     {
         *(
             ("", "resourcequotas"),
@@ -64,7 +64,7 @@ _TRANSLATED = frozenset(
     ("storage.k8s.io", "csistoragecapacities"),  # the scheduler reads those of all namespaces
 }
 """Read-only for tenants: by writing them they could reach what their Works are refused."""
-_READ_ONLY = _FOR_NOBODY | _TRANSLATED
+_READ_ONLY = _FOR_NO_TENANT | _TRANSLATED
 _HOSTS_GROUPS = frozenset(
     {
         "reliablesyncs.kubeedge.io",  # what CloudCore sends to which node
@@ -83,7 +83,7 @@ COMBINATIONS_MAX = 20_000
 _OF_WILDCARD = 20
 """What a `*` counts as in groups and resources."""
 
-_Known = Mapping[str, Mapping[str, Sequence[str]]]
+_ByGroup = Mapping[str, Mapping[str, Sequence[str]]]
 """group -> resource -> verbs."""
 
 
@@ -104,7 +104,7 @@ def admin_rules(
 
 def agent_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
     """Return what the agent itself may write in claimed namespaces; includes admin_rules."""
-    verbs = {WRITTEN_NAMESPACES: _WRITING, **dict.fromkeys(_FOR_NOBODY, _READING)}
+    verbs = {WRITTEN_NAMESPACES: _WRITING, **dict.fromkeys(_FOR_NO_TENANT, _READING)}
     return _rules(
         (group, resource, verbs.get((group, resource), VERBS))
         for group, resource in (*namespaced, WRITTEN_NAMESPACES)
@@ -128,7 +128,7 @@ def cut(rules: Iterable[Object], most: Iterable[Object]) -> tuple[Object, ...]:
 
 
 def _grants(rules: Iterable[Object], group: str, resource: str, verb: str) -> bool:
-    """Whether rules grant a verb on all objects of a resource."""
+    """Return whether rules grant a verb on all objects of a resource."""
     _, slash, part = resource.partition("/")
     names = {resource, WILDCARD, f"{WILDCARD}/{part}" if slash else resource}
     return any(
@@ -140,9 +140,9 @@ def _grants(rules: Iterable[Object], group: str, resource: str, verb: str) -> bo
     )
 
 
-def _rules(wanted: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Object, ...]:
+def _rules(grants: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Object, ...]:
     resources: dict[tuple[str, tuple[str, ...]], set[str]] = defaultdict(set)
-    for group, resource, verbs in wanted:
+    for group, resource, verbs in grants:
         if (group, resource) not in _NEVER:
             resources[group, verbs].add(resource)
     return tuple(
@@ -199,8 +199,8 @@ def allowed_rules(
     ):
         allowed.append({**rest, "resources": others})
     elif others:
-        known = {} if is_explicit else _known(admin, path)
-        written_out = _written_out(groups, others, verbs, known, is_strict=is_strict)
+        by_group = {} if is_explicit else _served_by_group(admin, path)
+        written_out = _written_out(groups, others, verbs, by_group, is_strict=is_strict)
         allowed += [{**rest, **each} for each in written_out]
     reading = [verb for verb in _READING if verb in verbs or WILDCARD in verbs]
     if on_namespaces and reading:
@@ -282,53 +282,53 @@ def _may(group: str, resource: str, verb: str, *, is_strict: bool) -> bool:
     return verb in _READING or _verbs_on(group, resource, is_strict=is_strict) is VERBS
 
 
-def _known(admin: Iterable[Object], path: str) -> _Known:
-    known: dict[str, dict[str, Sequence[str]]] = defaultdict(dict)
+def _served_by_group(admin: Iterable[Object], path: str) -> _ByGroup:
+    by_group: dict[str, dict[str, Sequence[str]]] = defaultdict(dict)
     for rule in admin:
         for group in rule["apiGroups"]:
-            known[group].update(dict.fromkeys(rule["resources"], rule["verbs"]))
-    if not known:
+            by_group[group].update(dict.fromkeys(rule["resources"], rule["verbs"]))
+    if not by_group:
         detail = (
             f'{path}: the agent cannot expand "{WILDCARD}" yet, since it has not listed the APIs '
             "of the host"
         )
         raise RefusedError(Code.RULE_FORBIDDEN, path, detail)
-    return known
+    return by_group
 
 
 def _written_out(
     groups: Sequence[str],
     resources: Sequence[str],
     verbs: Sequence[str],
-    known: _Known,
+    by_group: _ByGroup,
     *,
     is_strict: bool,
 ) -> Iterator[Object]:
-    """Yield rules with `*` expanded; resources listed explicitly stay, known or not."""
-    for group in sorted(known) if WILDCARD in groups else groups:
+    """Yield rules with `*` expanded; resources listed explicitly stay, served or not."""
+    for group in sorted(by_group) if WILDCARD in groups else groups:
         by_verbs: dict[tuple[str, ...], set[str]] = defaultdict(set)
-        served = known.get(group, {})
-        for wanted in resources:
-            for resource in _matching(wanted, served, is_any_group=WILDCARD in groups):
+        served = by_group.get(group, {})
+        for named in resources:
+            for resource in _matching(named, served, is_any_group=WILDCARD in groups):
                 if (group, resource) in _HIDDEN:
                     continue
                 most = tuple(served.get(resource, _verbs_on(group, resource, is_strict=is_strict)))
-                named = tuple(
+                allowed = tuple(
                     verb for verb in verbs if _may(group, resource, verb, is_strict=is_strict)
                 )
-                by_verbs[most if WILDCARD in verbs else named].add(resource)
+                by_verbs[most if WILDCARD in verbs else allowed].add(resource)
         for each, names in sorted(by_verbs.items()):
             if each:
                 yield {"apiGroups": [group], "resources": sorted(names), "verbs": list(each)}
 
 
-def _matching(wanted: str, served: Mapping[str, Any], *, is_any_group: bool) -> Iterable[str]:
+def _matching(named: str, served: Mapping[str, Any], *, is_any_group: bool) -> Iterable[str]:
     """Return the resources that `pods`, `*`, or `*/scale` match."""
-    if wanted == WILDCARD:
+    if named == WILDCARD:
         return served
-    if wanted.startswith(f"{WILDCARD}/"):
-        return [resource for resource in served if resource.endswith(wanted[1:])]
-    return [wanted] if not is_any_group or wanted in served else []
+    if named.startswith(f"{WILDCARD}/"):
+        return [resource for resource in served if resource.endswith(named[1:])]
+    return [named] if not is_any_group or named in served else []
 
 
 def _texts(rule: Any, field: str, path: str) -> list[str]:

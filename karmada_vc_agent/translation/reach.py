@@ -1,9 +1,9 @@
-"""What restore() looks at in objects of a kind: whoever decodes an object may skip the rest.
+"""The parts of objects that restore() reads, by kind: a decoder may skip the rest.
 
 Put together from the tables that restore() itself walks, so a new row of theirs counts here, too.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -11,14 +11,12 @@ from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import GroupVersionKind
 from karmada_vc_agent.translation import reference_table
 from karmada_vc_agent.translation.context import TranslationSettings
-from karmada_vc_agent.translation.draft import no_way_back
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.pod_templates import PodTemplates, paths_of
 from karmada_vc_agent.translation.reference_table import (
     AFFINITY,
     IN_POD_SPECS,
     NamespaceReferences,
-    Reference,
 )
 
 Reach = Mapping[str, Any]
@@ -39,7 +37,7 @@ def reach(
 
 
 def looks_everywhere(annotations: Any) -> bool:
-    """Whether the annotations of an object ask restore() to look at texts, wherever they are."""
+    """Return whether annotations request that restore() looks at texts, wherever they are."""
     return isinstance(annotations, dict) and domain.REWRITE_DNS_ANNOTATION in annotations
 
 
@@ -50,30 +48,22 @@ def _reach(
     references: tuple[NamespaceReferences, ...],
     more: tuple[str, ...],
 ) -> Reach | None:
-    if own_steps(gvk).restore is not no_way_back:
+    if own_steps(gvk).restore:
         return None
-    found: dict[str, Any] = {}
-    rows = reference_table.rows_for(gvk.group_kind, references)
-    for path in (*_METADATA, *more, *_paths(rows), *_in_pods(gvk, templates)):
-        _add(found, path.split("."))
-    return found
-
-
-def _in_pods(gvk: GroupVersionKind, templates: tuple[PodTemplates, ...]) -> Iterator[str]:
+    below: dict[str, Any] = {}
+    paths = [row.path for row in reference_table.rows_for(gvk.group_kind, references)]
     for where, is_selector_only in paths_of(gvk, templates):
-        for path in _paths(AFFINITY if is_selector_only else IN_POD_SPECS):
-            yield f"{where}.{path}"
+        paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
+    for path in (*_METADATA, *more, *paths):
+        _add(below, path.split("."))
+    return below
 
 
-def _paths(rows: Iterable[Reference]) -> Iterator[str]:
-    return (row.path for row in rows)
-
-
-def _add(found: dict[str, Any], steps: list[str]) -> None:
+def _add(below: dict[str, Any], steps: list[str]) -> None:
     """Add one path; below a list, or a map of any keys, all counts."""
     key = steps[0]
     plain = key.removesuffix("[]").removesuffix("{}")
     if len(steps) == 1 or key.endswith(_MARKS):
-        found[plain] = ALL
-    elif found.get(plain) is not ALL:
-        _add(found.setdefault(plain, {}), steps[1:])
+        below[plain] = ALL
+    elif below.get(plain) is not ALL:
+        _add(below.setdefault(plain, {}), steps[1:])

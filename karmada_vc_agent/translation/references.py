@@ -14,12 +14,12 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values_at
 from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import reference_table
-from karmada_vc_agent.translation.names import Direction
-from karmada_vc_agent.translation.pod_templates import PodTemplates, pod_specs
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.names import Direction, ToVirtual
+from karmada_vc_agent.translation.pod_templates import pod_specs
 from karmada_vc_agent.translation.reference_table import (
     AFFINITY,
     IN_POD_SPECS,
-    NamespaceReferences,
     Reference,
     Treatment,
 )
@@ -46,26 +46,22 @@ PROXY_DOMAINS = (
 class Rewriter:
     """Rewrites the references of one virtual cluster's objects in one direction.
 
-    owns_node: whether a node belongs to the virtual cluster; used on the way to the host.
     own_namespace: host namespace of the object; used on the way to the host.
     """
 
-    cluster: str
+    context: TranslationContext
     direction: Direction
-    owns_node: Callable[[str], bool]
     own_namespace: str = ""
-    pod_templates: tuple[PodTemplates, ...] = ()
-    namespace_references: tuple[NamespaceReferences, ...] = ()
 
     def rewrite(self, obj: Object, gvk: GroupVersionKind) -> None:
-        """Rewrite all references in an object that the tables and the settings know.
+        """Rewrite all references in an object that the tables and the settings list.
 
         Refuses ReferenceForbidden and NodeNameForbidden on the way to the host.
         Source: rewriting-rules 4.1.
         """
-        rows = reference_table.rows_for(gvk.group_kind, self.namespace_references)
+        rows = reference_table.rows_for(gvk.group_kind, self.context.settings.namespace_references)
         self._apply(obj, "", rows)
-        for pod_spec in pod_specs(obj, gvk, self.pod_templates):
+        for pod_spec in pod_specs(obj, gvk, self.context.settings.pod_templates):
             # In other kinds only the affinity is certain to be a pod's.
             inside = AFFINITY if pod_spec.selector_only else IN_POD_SPECS
             self._apply(pod_spec.spec, f"{pod_spec.path}.", inside)
@@ -104,7 +100,7 @@ def _pattern(way: Rewriter, value: Any, path: str) -> Any:
 
 
 def _node(way: Rewriter, value: Any, path: str) -> Any:
-    is_own = value == "" or (isinstance(value, str) and way.owns_node(value))
+    is_own = value == "" or (isinstance(value, str) and way.context.owns_node(value))
     if way.direction.to_host and not is_own:
         detail = f'{path} "{value}" is not in the virtual cluster'
         raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
@@ -112,7 +108,7 @@ def _node(way: Rewriter, value: Any, path: str) -> Any:
 
 
 def _node_if_own(way: Rewriter, value: Any, _path: str) -> Any:
-    is_own = isinstance(value, str) and way.owns_node(value)
+    is_own = isinstance(value, str) and way.context.owns_node(value)
     return value if is_own or not way.direction.to_host else None
 
 
@@ -177,9 +173,9 @@ def _proxy_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
         if "/" not in str(value) or not _is_proxys(str(key)):
             continue
         where = f'{path}["{key}"]'
-        found = re.fullmatch(r"(?P<namespace>[a-z0-9.-]+)/(?P<name>[a-z0-9._-]+)", str(value))
-        if found:
-            mapped[key] = f"{_namespace(way, found['namespace'], where)}/{found['name']}"
+        match = re.fullmatch(r"(?P<namespace>[a-z0-9.-]+)/(?P<name>[a-z0-9._-]+)", str(value))
+        if match:
+            mapped[key] = f"{_namespace(way, match['namespace'], where)}/{match['name']}"
         elif way.direction.to_host:
             detail = f'{where} "{value}" is not valid; use <namespace>/<name>, or the name'
             raise RefusedError(Code.REFERENCE_FORBIDDEN, where, detail)
@@ -242,7 +238,7 @@ def _selector(way: Rewriter, selector: Any, _path: str) -> Any:
         name = labels[NAMESPACE_NAME_LABEL]
         labels[NAMESPACE_NAME_LABEL] = way.direction.selected_namespace(name)
     if way.direction.to_host:
-        labels[CLUSTER_LABEL] = way.cluster
+        labels[CLUSTER_LABEL] = way.context.vc.name
     result = {key: value for key, value in selector.items() if key != "matchLabels"}
     if labels:
         result["matchLabels"] = labels
@@ -266,7 +262,7 @@ def _expression(way: Rewriter, expression: Any) -> Any:
 def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
     """Map a pod affinity term, which applies to its `namespaces` and to those it selects.
 
-    On the host only the own namespace is referred to by name, since policies cannot tell from a
+    On the host only the own namespace is referred to by name, since policies cannot derive from a
     name whose it is (ADR 23). Others are selected by label; their names are recorded.
     """
     if not isinstance(term, dict):
@@ -275,8 +271,8 @@ def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
     selector = _selector(way, term.get("namespaceSelector"), "")
     mapped = {**term, "namespaceSelector": selector} if selector is not None else dict(term)
     names = term.get("namespaces")
-    if not way.direction.to_host:
-        return _term_of_names(way, mapped, where)
+    if isinstance(way.direction, ToVirtual):
+        return _term_of_names(way, mapped, way.direction.noted_names(where))
     if not isinstance(names, list):
         return mapped
     hosts = mapped["namespaces"] = [
@@ -298,13 +294,12 @@ def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
     return mapped
 
 
-def _term_of_names(way: Rewriter, term: Object, where: str) -> Object:
+def _term_of_names(way: Rewriter, term: Object, noted: list[str] | None) -> Object:
     """Return a term, its other parts already mapped, with the namespaces that it listed."""
-    noted = way.direction.noted_names(where)
     if noted is None:
         names = term.get("namespaces")
         if isinstance(names, list):
-            term["namespaces"] = [_namespace(way, name, where) for name in names]
+            term["namespaces"] = [_namespace(way, name, "") for name in names]
         return term
     if term.get("namespaceSelector"):  # it lists them; an empty one is the tenant's own
         del term["namespaceSelector"]

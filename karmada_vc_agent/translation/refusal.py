@@ -59,7 +59,7 @@ class Refusal:
 
 
 class RefusedError(Exception):
-    """Carries a Refusal from the step that found it up to translate(), the only catcher."""
+    """Carries a Refusal from a step up to translate(), the only catcher."""
 
     def __init__(self, code: Code, path: str, detail: str, about: str = "") -> None:
         """Create the Refusal to carry."""

@@ -20,7 +20,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.translation import dns_texts, names
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.draft import Returning, no_way_back
+from karmada_vc_agent.translation.draft import Returning
 from karmada_vc_agent.translation.names import Names, ToVirtual, is_path
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import Rewriter
@@ -47,7 +47,7 @@ class Restorer:
         self._context = context
         self.names = context.names()
         self._direction = ToVirtual(self.names)
-        self._rewriter = self._rewriter_to(self._direction)
+        self._rewriter = Rewriter(context, self._direction)
 
     def restore(self, obj: Object, gvk: GroupVersionKind, namespace: str = "") -> None:
         """Restore a host object, or a part of one that has metadata, in place.
@@ -59,27 +59,16 @@ class Restorer:
         annotations = annotations_of(obj)
         if names.NAMES_ANNOTATION in annotations:
             direction = ToVirtual(names_of(obj, context))
-            rewriter = self._rewriter_to(direction)
+            rewriter = Rewriter(context, direction)
         _restore_namespace(obj, gvk, direction.names, namespace)
         _restore_name(obj)
-        step = own_steps(gvk).restore
-        if step is not no_way_back:
+        if step := own_steps(gvk).restore:
             step(Returning(obj, context, direction, lambda inside: restore(inside, context)))
         rewriter.rewrite(obj, gvk)
         if domain.REWRITE_DNS_ANNOTATION in annotations:
             virtual_names = ((host, virtual) for virtual, host in direction.names.claims.items())
             dns_texts.rewrite_texts(obj, gvk, virtual_names, templates)
         _restore_metadata(obj)
-
-    def _rewriter_to(self, direction: ToVirtual) -> Rewriter:
-        settings = self._context.settings
-        return Rewriter(
-            cluster=self._context.vc.name,
-            direction=direction,
-            owns_node=self._context.owns_node,
-            pod_templates=settings.pod_templates,
-            namespace_references=settings.namespace_references,
-        )
 
 
 def names_of(obj: Object, context: TranslationContext) -> Names:
@@ -113,17 +102,17 @@ def restore_texts(value: Any, names: Names) -> Any:
 
 
 def _text_restorer(names: Names) -> Callable[[str], str]:
-    known = {host: virtual for host, virtual in names.noted.items() if not is_path(host)}
-    known |= {host: virtual for virtual, host in names.claims.items()}
+    recorded = {host: virtual for host, virtual in names.noted.items() if not is_path(host)}
+    recorded |= {host: virtual for virtual, host in names.claims.items()}
 
     def restored(match: re.Match[str]) -> str:
         word = match[0]
-        if word in known:
-            return known[word]
+        if word in recorded:
+            return recorded[word]
         return ".".join(map(name, word.split(".")))  # each label of a DNS name
 
     def name(word: str) -> str:
-        return known.get(word) or names.computed_back(word) or word
+        return recorded.get(word) or names.computed_back(word) or word
 
     return lambda text: _NAME_IN_TEXT.sub(restored, text)
 
@@ -138,7 +127,7 @@ def _noted(obj: Object) -> dict[str, str]:
     return {host: virtual for host, virtual in items if isinstance(virtual, str)}
 
 
-def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names, namespace: str) -> None:
+def _restore_namespace(obj: Object, gvk: GroupVersionKind, names: Names, namespace: str) -> None:
     """Restore metadata.namespace, or the name of a Namespace; a claim wins over the label."""
     metadata = obj.get("metadata") or {}
     own = namespace_field(gvk.group_kind)
@@ -149,8 +138,8 @@ def _restore_namespace(obj: Object, gvk: GroupVersionKind, known: Names, namespa
         metadata[own] = namespace
         return
     labelled = labels_of(obj).get(domain.NAMESPACE_LABEL)
-    claimed = known.claimed_namespace(host)
-    metadata[own] = claimed or labelled or known.virtual_namespace(host) or host
+    claimed = names.claimed_namespace(host)
+    metadata[own] = claimed or labelled or names.virtual_namespace(host) or host
 
 
 def _restore_name(obj: Object) -> None:

@@ -42,8 +42,7 @@ def assert_placement(
     if node is not None:
         del bound_spec["nodeName"]
     try:
-        templates = context.settings.pod_templates
-        placement.place_pods(obj, translated.host_key.gvk, context.placement(), templates)
+        placement.place_pods(obj, translated.host_key.gvk, context)
     except RefusedError as error:
         return error.refusal
     if node is not None:
@@ -51,7 +50,7 @@ def assert_placement(
     if live is not None:
         _keep_tolerations(obj, live, context)
     _keep_our_metadata(obj, translated.obj, kept.annotations)
-    if live is not None:
+    if live is not None and kept.keep is not None:
         kept.keep(obj, live)
     return HostObject(obj, translated.virtual_key, translated.host_key)
 
@@ -66,24 +65,20 @@ def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) ->
     gvk = gvk_of(obj)
     if not are_fixed(gvk):
         return
-    for wanted, found in zip(pod_specs(obj, gvk), pod_specs(live, gvk), strict=False):
-        placement.keep_tolerations(wanted.spec, found.spec, context.node_taints)
+    for desired, current in zip(pod_specs(obj, gvk), pod_specs(live, gvk), strict=False):
+        placement.keep_tolerations(desired.spec, current.spec, context.node_taints)
 
 
 def _keep_our_metadata(obj: Object, translated: Object, also: frozenset[str]) -> None:
     """Set our labels and annotations, and the keys in `also`, to the translated values."""
     for name in ("labels", "annotations"):
-        wanted = {
+        kept = {
             key: value
             for key, value in (dig(translated, "metadata", name) or {}).items()
             if domain.is_ours(key) or key in also
         }
-        if wanted:
-            metadata_map(obj, name).update(wanted)
-
-
-def _keep_nothing(_obj: Object, _live: Object) -> None:
-    pass
+        if kept:
+            metadata_map(obj, name).update(kept)
 
 
 def _keep_adoption(obj: Object, live: Object) -> None:
@@ -106,7 +101,7 @@ class Kept:
 
     bound_spec: tuple[str, ...] = ()
     annotations: frozenset[str] = frozenset()
-    keep: Callable[[Object, Object], None] = _keep_nothing
+    keep: Callable[[Object, Object], None] | None = None
 
 
 KEPT: Mapping[GroupKind, Kept] = {

@@ -1,22 +1,22 @@
 """Services, whose addresses all virtual clusters share."""
 
 import re
-from collections.abc import Mapping
 
-from karmada_vc_agent.model.objects import Object, dig, metadata_map
+from karmada_vc_agent.model.objects import dig, metadata_map
 from karmada_vc_agent.model.well_known import BALANCER_POOL_LABEL
-from karmada_vc_agent.translation.names import Direction
+from karmada_vc_agent.translation.draft import Draft, Returning
 
 _NO_ADDRESS = "None"
 _EXTERNAL_NAME = "spec.externalName"
 
 
-def drop_addresses(obj: Object) -> None:
-    """Drop, in place, what the host allocates: cluster IPs but None, the health check port.
+def rewrite_service(draft: Draft) -> None:
+    """Drop what the host allocates, map the namespace in `externalName` (rewriting-rules 4.3).
 
-    On updates Retain restores the host's values. Source: rewriting-rules 4.3.
+    Headless stays headless; on updates Retain restores the host's values. Refuses
+    ReferenceForbidden.
     """
-    spec = obj.get("spec")
+    spec = draft.obj.get("spec")
     if not isinstance(spec, dict):
         return
     if spec.get("clusterIP") != _NO_ADDRESS:
@@ -24,15 +24,19 @@ def drop_addresses(obj: Object) -> None:
     if spec.get("clusterIPs") != [_NO_ADDRESS]:
         spec.pop("clusterIPs", None)
     spec.pop("healthCheckNodePort", None)
+    _map_external_name(draft)
 
 
-def keep_to_pool(obj: Object, required: Mapping[str, str]) -> None:
-    """Have, in place, K3s balance a Service on own nodes alone, if these are chosen by their pool.
+def keep_to_pool(draft: Draft) -> None:
+    """Have K3s balance a Service on own nodes, if they are a pool (rewriting-rules 4.3)."""
+    required = draft.context.vc.required_selector
+    if dig(draft.obj, "spec", "type") == "LoadBalancer" and BALANCER_POOL_LABEL in required:
+        metadata_map(draft.obj, "labels")[BALANCER_POOL_LABEL] = required[BALANCER_POOL_LABEL]
 
-    Source: rewriting-rules 4.3.
-    """
-    if dig(obj, "spec", "type") == "LoadBalancer" and BALANCER_POOL_LABEL in required:
-        metadata_map(obj, "labels")[BALANCER_POOL_LABEL] = required[BALANCER_POOL_LABEL]
+
+def restore_service(returning: Returning) -> None:
+    """Restore the virtual name of the namespace in `externalName`."""
+    _map_external_name(returning)
 
 
 def own_service(name: str, cluster_domain: str) -> re.Match[str] | None:
@@ -44,16 +48,8 @@ def own_service(name: str, cluster_domain: str) -> re.Match[str] | None:
     return re.fullmatch(rf"(?P<before>.+\.)(?P<namespace>[^.]+)(?P<after>{ending})", name)
 
 
-def rewrite_external_name(obj: Object, cluster_domain: str, direction: Direction) -> None:
-    """Map, in place, the namespace in an externalName that refers to a Service of the cluster.
-
-    Refuses ReferenceForbidden on the way to the host. Source: rewriting-rules 4.3.
-    """
-    spec = obj.get("spec")
-    name = spec.get("externalName") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(name, str):
-        return
-    match = own_service(name, cluster_domain)
-    if match:
-        namespace = direction.namespace(match["namespace"], _EXTERNAL_NAME)
-        spec["externalName"] = match["before"] + namespace + match["after"]
+def _map_external_name(part: Draft | Returning) -> None:
+    name = dig(part.obj, "spec", "externalName")
+    if isinstance(name, str) and (match := own_service(name, part.context.settings.cluster_domain)):
+        namespace = part.direction.namespace(match["namespace"], _EXTERNAL_NAME)
+        part.obj["spec"]["externalName"] = match["before"] + namespace + match["after"]

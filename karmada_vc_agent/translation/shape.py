@@ -3,7 +3,7 @@
 from typing import Any
 
 from karmada_vc_agent.model.depth import size_of
-from karmada_vc_agent.model.objects import Object, is_map_of_texts
+from karmada_vc_agent.model.objects import is_map_of_texts
 
 MAX_LEVELS = 200
 """Nesting of maps and lists; its Work, and what is made of it, can still be written."""
@@ -18,7 +18,14 @@ def malformed(manifest: Any) -> str | None:
     Any API server must accept it, and the result must be small enough to send. A name must be one
     segment of a URL path: "../x" would reach other objects on the host.
     """
-    return malformed_frame(manifest) or _unbounded(manifest)
+    if problem := malformed_frame(manifest):
+        return problem
+    size = size_of(manifest, MAX_LEVELS)
+    if size is None:
+        return f"it is nested deeper than {MAX_LEVELS} levels"
+    if size > MAX_BYTES:
+        return f"it has {size} bytes, more than the {MAX_BYTES} that an API server accepts"
+    return None
 
 
 def malformed_frame(manifest: Any) -> str | None:
@@ -38,27 +45,13 @@ def _malformed_metadata(metadata: Any) -> str | None:
         return "metadata.name is not set"
     for field in ("name", "namespace"):
         if not _is_path_segment(metadata.get(field) or "x"):
-            return f"metadata.{field} {_shown(metadata[field])} is not a valid name"
+            shown = repr(metadata[field])[:_SHOWN]  # whatever a tenant puts there
+            return f"metadata.{field} {shown} is not a valid name"
     for field in ("labels", "annotations"):
         pairs = metadata.get(field)
         if pairs is not None and not is_map_of_texts(pairs):
             return f"metadata.{field} is not a map of strings"
     return None
-
-
-def _unbounded(manifest: Object) -> str | None:
-    """Return why no API server would accept it, or None."""
-    size = size_of(manifest, MAX_LEVELS)
-    if size is None:
-        return f"it is nested deeper than {MAX_LEVELS} levels"
-    if size > MAX_BYTES:
-        return f"it has {size} bytes, more than the {MAX_BYTES} that an API server accepts"
-    return None
-
-
-def _shown(value: Any) -> str:
-    """Return a value for a message, shortened whatever a tenant puts there."""
-    return repr(value)[:_SHOWN]
 
 
 def _is_path_segment(name: Any) -> bool:

@@ -19,12 +19,12 @@ def common_taints(nodes: Sequence[Node]) -> tuple[Taint, ...]:
     if not nodes:
         return ()
     first, *others = nodes
-    found = [
+    repelling = [
         taint
         for taint in first.spec.taints
         if taint.effect in _KEEPS_PODS_AWAY and not taint.key.startswith(_OF_KUBERNETES)
     ]
-    common = [t for t in found if all(t in other.spec.taints for other in others)]
+    common = [t for t in repelling if all(t in other.spec.taints for other in others)]
     return tuple(sorted(common, key=lambda taint: (taint.key, taint.value, taint.effect)))
 
 
@@ -38,7 +38,7 @@ def missing_tolerations(taints: Iterable[Taint], tolerations: Sequence[Object]) 
 
 
 def is_for(toleration: Object, taints: Iterable[Taint]) -> bool:
-    """Whether a toleration is one that missing_tolerations() returns for one of the taints."""
+    """Return whether missing_tolerations() returns a toleration for one of the taints."""
     return any(toleration == _toleration_of(taint) for taint in taints)
 
 
@@ -54,7 +54,7 @@ def _toleration_of(taint: Taint) -> Object:
 
 
 def _tolerates(toleration: Object, taint: Taint) -> bool:
-    """Whether a pod with this toleration may stay on a node with the taint forever."""
+    """Return whether a pod with this toleration may stay on a node with the taint forever."""
     key, effect = dig(toleration, "key") or "", dig(toleration, "effect") or ""
     is_for_all_values = (dig(toleration, "operator") or "Equal") == "Exists"
     return (

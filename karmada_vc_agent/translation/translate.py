@@ -26,17 +26,16 @@ from karmada_vc_agent.translation import (
     kind_policy,
     names,
     namespace_defaults,
-    notices,
     placement,
     rbac,
     sharing,
 )
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.draft import Draft, Step
-from karmada_vc_agent.translation.guards import GuardFacts, pass_guards
+from karmada_vc_agent.translation.guards import pass_guards
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.names import ToHost
-from karmada_vc_agent.translation.notices import Notice
+from karmada_vc_agent.translation.notices import Notice, unknown_places, unknown_references
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import Rewriter
 from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
@@ -47,9 +46,9 @@ _SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "owne
 
 @dataclass(frozen=True, slots=True)
 class HostObject:
-    """A manifest as wanted on the host, and its key on both sides.
+    """A manifest as desired on the host, and its key on both sides.
 
-    is_shared: other virtual clusters may want the same object (rewriting-rules 5.1).
+    is_shared: other virtual clusters may have the same object (rewriting-rules 5.1).
     is_system: Karmada created it for the Cluster itself, not for a tenant.
     depends_on_claims: translate it again when a namespace is claimed or released.
     notices: what a user should know.
@@ -161,7 +160,8 @@ def _strip(draft: Draft) -> None:
         for key in keys:
             if (field_name, key) != ("annotations", domain.REWRITE_DNS_ANNOTATION):
                 del metadata[field_name][key]
-    draft.own.strip(draft)
+    if draft.own.strip:
+        draft.own.strip(draft)
 
 
 def _refuse_unbound(draft: Draft) -> None:
@@ -196,11 +196,8 @@ def _pass_guards(draft: Draft) -> None:
     """Refuse what the profile and `allow` of the virtual cluster do not permit (ADR 23)."""
     context = draft.context
     if not context.names_only:
-        settings = context.settings
-        facts = GuardFacts(context.is_of_host, settings.cluster_domain, settings.pod_templates)
         is_shared = draft.policy is Policy.SHARE
-        found = pass_guards(draft.obj, draft.gvk, context.refuses, facts, is_shared=is_shared)
-        draft.notices += found
+        draft.notices += pass_guards(draft.obj, draft.gvk, context, is_shared=is_shared)
 
 
 def _map_name(draft: Draft) -> None:
@@ -208,7 +205,7 @@ def _map_name(draft: Draft) -> None:
     metadata = draft.obj["metadata"]
     if draft.policy not in (Policy.APPLY, Policy.MAP):
         metadata.pop("namespace", None)
-        metadata.pop("finalizers", None)  # nobody but a tenant would remove them
+        metadata.pop("finalizers", None)  # only a tenant would remove them
         if draft.policy is Policy.RENAME:
             metadata["name"] = draft.direction.names.host_name(metadata["name"])
         return
@@ -229,12 +226,14 @@ def _map_name(draft: Draft) -> None:
 
 def _confine_metadata(draft: Draft) -> None:
     """Drop labels and annotations that would configure the host (ADR 23)."""
-    draft.own.metadata(draft)
+    if draft.own.metadata:
+        draft.own.metadata(draft)
 
 
 def _rewrite_inside(draft: Draft) -> None:
     """Rewrite embedded manifests, each by all steps (3.2)."""
-    draft.own.inside(draft)
+    if draft.own.inside:
+        draft.own.inside(draft)
 
 
 def _translate_inside(manifest: Object, outer: Draft) -> Object | Refusal:
@@ -249,15 +248,8 @@ def _translate_inside(manifest: Object, outer: Draft) -> Object | Refusal:
 
 def _rewrite_references(draft: Draft) -> None:
     """Map namespaces and names inside the object (step 4)."""
-    settings, vc = draft.context.settings, draft.context.vc
-    Rewriter(
-        cluster=vc.name,
-        direction=draft.direction,
-        owns_node=draft.context.owns_node,
-        own_namespace=draft.obj["metadata"].get("namespace", ""),
-        pod_templates=settings.pod_templates,
-        namespace_references=settings.namespace_references,
-    ).rewrite(draft.obj, draft.gvk)
+    own_namespace = draft.obj["metadata"].get("namespace", "")
+    Rewriter(draft.context, draft.direction, own_namespace).rewrite(draft.obj, draft.gvk)
 
 
 def _rewrite_texts(draft: Draft) -> None:
@@ -270,27 +262,20 @@ def _rewrite_texts(draft: Draft) -> None:
 
 def _rewrite_own(draft: Draft) -> None:
     """Run the rewriting steps of the kind: RBAC (5.2), Services (4.3)."""
-    draft.own.rewrite(draft)
+    if draft.own.rewrite:
+        draft.own.rewrite(draft)
 
 
 def _place(draft: Draft) -> None:
     """Pin pods and volumes to the virtual cluster (step 5)."""
-    context = draft.context
-    placement.place_pods(draft.obj, draft.gvk, context.placement(), context.settings.pod_templates)
-    draft.own.place(draft)
+    placement.place_pods(draft.obj, draft.gvk, draft.context)
+    if draft.own.place:
+        draft.own.place(draft)
 
 
 def _name_services(draft: Draft) -> None:
     """Let pods resolve Services by virtual names, if configured (ADR 15)."""
-    settings = draft.context.settings
-    dns_rewrites.name_services(
-        draft.obj,
-        draft.gvk,
-        draft.context.vc,
-        settings.cluster_domain,
-        settings.cluster_dns,
-        settings.pod_templates,
-    )
+    dns_rewrites.name_services(draft.obj, draft.gvk, draft.context)
 
 
 def _stamp(draft: Draft) -> None:
@@ -353,7 +338,7 @@ def _rename(draft: Draft) -> None:
 
 
 _SYSTEM_STEPS: tuple[Step, ...] = (_strip, _rename, _map_name, _stamp)
-"""For the role that lets Karmada impersonate; only its content is read, nobody is bound to it."""
+"""For the role that lets Karmada impersonate; only its content is read, no one is bound to it."""
 
 
 def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
@@ -368,10 +353,11 @@ def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
 
 def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
     context = draft.context
-    yield from draft.own.notices(manifest, context)
-    yield from notices.unknown_places(manifest)
-    if not draft.own.holds_manifests:  # they reported theirs
-        yield from notices.unknown_references(
+    if draft.own.notices:
+        yield from draft.own.notices(manifest, context)
+    yield from unknown_places(manifest)
+    if not draft.own.inside:  # embedded manifests reported theirs
+        yield from unknown_references(
             manifest, draft.gvk, context.claims, context.settings.namespace_references
         )
 

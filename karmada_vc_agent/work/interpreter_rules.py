@@ -14,8 +14,7 @@ from karmada_vc_agent.interpretation import customizations, webhook
 from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, RunScript
 from karmada_vc_agent.interpretation.hook_errors import (
     HookError,
-    OverrunError,
-    UnreachableHookError,
+    UnavailableError,
 )
 from karmada_vc_agent.interpretation.hooks import HookLevel
 from karmada_vc_agent.interpretation.webhook import ServiceReference, Webhook, WebhookLevel
@@ -137,10 +136,8 @@ class InterpreterRules:
     async def _call(self, hook: Webhook, body: bytes) -> bytes:
         try:
             return await self._client.post(await self._endpoint(hook), body, hook.timeout_s)
-        except WebhookTimeoutError as error:
-            raise OverrunError(str(error)) from error
-        except WebhookUnreachableError as error:
-            raise UnreachableHookError(str(error)) from error
+        except (WebhookTimeoutError, WebhookUnreachableError) as error:
+            raise UnavailableError(str(error)) from error
         except WebhookError as error:
             raise HookError(str(error)) from error
 
@@ -149,14 +146,14 @@ class InterpreterRules:
         if isinstance(target, str):
             return Endpoint(target, hook.ca_bundle)
         if not await self._service_reflector.wait_answered():
-            raise UnreachableHookError(
+            raise UnavailableError(
                 "it refers to a Service, and the agent may not read Services of the hub"
             )
         service = self._services.get(target.namespace, target.name)
         try:
             url = webhook.service_url(target, service)
         except HookError as error:
-            raise UnreachableHookError(str(error)) from error
+            raise UnavailableError(str(error)) from error
         return Endpoint(url, hook.ca_bundle, target.host)
 
 

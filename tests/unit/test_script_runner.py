@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.interpretation.hook_errors import HookError, OverrunError
+from karmada_vc_agent.interpretation.hook_errors import HookError, UnavailableError
 from karmada_vc_agent.interpretation.operations import INTERPRET_STATUS
 from karmada_vc_agent.interpretation.script_runner import ScriptRunner
 
@@ -80,11 +80,11 @@ async def test_a_script_that_goes_wrong_is_an_error_and_the_next_one_runs(
 
 
 async def test_a_script_over_its_time_is_told_from_one_that_fails(runner: ScriptRunner) -> None:
-    with pytest.raises(OverrunError, match="did not end within 1 s"):
+    with pytest.raises(UnavailableError, match="did not end within 1 s"):
         await run(runner, ENDLESS)
     with pytest.raises(HookError, match="returned nil") as caught:
         await run(runner, "function ReflectStatus(o) end")
-    assert not isinstance(caught.value, OverrunError)
+    assert not isinstance(caught.value, UnavailableError)
 
 
 async def test_a_slow_script_leaves_a_process_to_the_others(runner: ScriptRunner) -> None:
@@ -105,7 +105,7 @@ async def test_the_event_loop_goes_on_while_a_script_runs(runner: ScriptRunner) 
         turns += 1
         await asyncio.sleep(0.01)
     assert turns > 10
-    with pytest.raises(OverrunError):
+    with pytest.raises(UnavailableError):
         task.result()
 
 

@@ -10,8 +10,7 @@ from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, ind
 from karmada_vc_agent.interpretation.hook_errors import (
     HookError,
     InterpretationError,
-    OverrunError,
-    UnreachableHookError,
+    UnavailableError,
 )
 from karmada_vc_agent.interpretation.hooks import REMEMBERED, Breakers, Hook
 from karmada_vc_agent.interpretation.interpreter import Interpreter
@@ -53,7 +52,7 @@ class FakeLevel:
                 raise answer
             return answer
 
-        return Hook((self.name, operation), ask)
+        return Hook((self.name, operation), "the hook", ask)
 
 
 class Clock:
@@ -92,9 +91,8 @@ async def test_an_error_ends_the_search(name: str) -> None:
     assert below.asked == []
 
 
-@pytest.mark.parametrize("failure", [OverrunError("too slow"), UnreachableHookError("too slow")])
-async def test_a_hook_that_is_not_there_again_and_again_must_rest(failure: HookError) -> None:
-    level, clock = FakeLevel("webhook", InterpretHealth=failure), Clock()
+async def test_a_hook_that_is_not_there_again_and_again_must_rest() -> None:
+    level, clock = FakeLevel("webhook", InterpretHealth=UnavailableError("too slow")), Clock()
     interpreter = Interpreter((level,), clock)
     for _ in range(5):
         with pytest.raises(InterpretationError, match="too slow") as caught:
@@ -145,7 +143,7 @@ def test_a_hook_that_is_asked_for_is_not_the_one_that_is_forgotten() -> None:
 
 
 async def test_a_question_that_is_given_up_lets_another_one_try() -> None:
-    level, clock = FakeLevel("webhook", InterpretHealth=OverrunError("too slow")), Clock()
+    level, clock = FakeLevel("webhook", InterpretHealth=UnavailableError("too slow")), Clock()
     interpreter = Interpreter((level,), clock)
     for _ in range(3):
         with pytest.raises(InterpretationError):
@@ -159,9 +157,10 @@ async def test_a_question_that_is_given_up_lets_another_one_try() -> None:
 
 
 async def test_a_hook_that_ends_in_between_does_not_rest() -> None:
-    level = FakeLevel("webhook", InterpretHealth=OverrunError("too slow"))
+    level = FakeLevel("webhook", InterpretHealth=UnavailableError("too slow"))
     interpreter = Interpreter((level,), Clock())
-    for answer in (OverrunError("x"), OverrunError("x"), HookError("y"), OverrunError("x"), True):
+    late = UnavailableError("x")
+    for answer in (late, late, HookError("y"), late, True):
         level._answers[INTERPRET_HEALTH] = answer
         if answer is True:
             assert await interpreter.interpret_health("branch-a", LIVE) == "Healthy"
@@ -221,7 +220,7 @@ def test_only_kinds_with_another_script_are_changed() -> None:
     assert customizations.changed_kinds(after, {}) == {WIDGET, *changed}
 
 
-@pytest.mark.parametrize("kind", [HookError, OverrunError])
+@pytest.mark.parametrize("kind", [HookError, UnavailableError])
 async def test_an_error_of_a_script_names_its_customization(kind: type[HookError]) -> None:
     async def run(turn: Any, script: str, operation: Operation, objects: Any) -> Any:
         assert turn == "branch-a"  # whatever the script: no cluster has all processes
@@ -229,9 +228,8 @@ async def test_an_error_of_a_script_names_its_customization(kind: type[HookError
 
     level = DeclarativeLevel(run)
     level.scripts = index_scripts([customization("own", retention="text")])
-    hook = level.hook(WIDGET, RETAIN)
-    assert hook is not None
-    with pytest.raises(HookError, match='"own": text Retain 2') as caught:
-        await hook.ask("branch-a", (LIVE, LIVE))
-    assert type(caught.value) is kind
+    widget = LIVE | {"apiVersion": "example.io/v1", "kind": "Widget"}
+    with pytest.raises(InterpretationError, match='"own": text Retain 2') as caught:
+        await Interpreter((level,), Clock()).retain("branch-a", widget, widget)
+    assert type(caught.value.__cause__) is kind
     assert level.hook(WIDGET, INTERPRET_STATUS) is None

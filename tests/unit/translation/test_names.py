@@ -142,7 +142,7 @@ def test_template_says_where_the_cluster_stands() -> None:
         ("{namespace}--{cluster}", 'must not contain "--"'),
         ("x-{namespace}-v-{cluster}", "start and end"),
         ("{namespace}-v-{cluster}-x", "start and end"),
-        ("{namespace}" + "x" * 48 + "{cluster}", "no room"),
+        ("{namespace}" + "x" * 48 + "{cluster}", "no space"),
     ],
 )
 def test_template_is_refused_with_what_is_wrong(text: str, problem: str) -> None:

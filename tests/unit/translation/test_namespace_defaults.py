@@ -13,9 +13,9 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
     VirtualNamespace,
 )
+from karmada_vc_agent.translation.context import GatewayBinding
 from karmada_vc_agent.translation.namespace_defaults import (
     POD_SECURITY_LABEL,
-    GatewayBinding,
     empty_quota,
     namespace_defaults,
     pod_security_changes,

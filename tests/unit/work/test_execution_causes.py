@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.policies.placement_state import PlacementState
-from karmada_vc_agent.interpretation.hook_errors import OverrunError
+from karmada_vc_agent.interpretation.hook_errors import UnavailableError
 from karmada_vc_agent.interpretation.hooks import Hook
 from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation
 from karmada_vc_agent.kube.controller import Controller, ControllerSpec, RetryError
@@ -116,10 +116,10 @@ class Silent:
             self.asked += 1
             if not self.answers:
                 await asyncio.sleep(10.0)
-                raise OverrunError("no response within 10 s")
+                raise UnavailableError("no response within 10 s")
             return True
 
-        return Hook("silent", ask)
+        return Hook("silent", "the hook", ask)
 
 
 @asynccontextmanager

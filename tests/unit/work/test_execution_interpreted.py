@@ -42,7 +42,7 @@ class Scripted:
             self.seen.append((cluster, operation, found))
             return self.answers[operation](copy_object(list(found)))
 
-        return Hook(operation, ask)
+        return Hook(operation, "the hook", ask)
 
 
 @pytest.fixture
@@ -164,9 +164,8 @@ async def test_a_health_that_fails_is_unknown_told_and_tried_again(
         await world.execution.reconcile(KEY)
     assert entry(world)["health"] == "Unknown"
     told = [text for _, reason, text in await world.events() if reason == "InterpretHealthFailed"]
-    assert told == [
-        "Interpret health of object(Deployment/edge/web) failed, err: lost in edge, not in edge."
-    ]
+    text = "err: the hook: lost in edge, not in edge."
+    assert told == [f"Interpret health of object(Deployment/edge/web) failed, {text}"]
 
 
 async def test_a_status_that_fails_is_told_and_tried_again_and_leaves_the_entry(

@@ -1,18 +1,14 @@
-"""The Lua program that prepares a fresh virtual machine for one script.
+-- Prepares a fresh virtual machine for one script.
+--
+-- It keeps the functions it needs in locals, leaves the script what contract 7.7 lists, and removes
+-- everything else, above all `python`, `io`, `debug` and whatever loads code. A script never gets a
+-- Python value: only Lua functions call Python functions, which take and return strings, numbers
+-- and booleans, and never raise.
+--
+-- Called with the Python functions, by name; returns a function: `run(script, function name, type
+-- of the result, arguments...)` -> true, result (a table as JSON) or false, reason.
 
-It keeps the functions it needs in locals, leaves the script what contract 7.7 lists, and removes
-everything else, above all `python`, `io`, `debug` and whatever loads code. A script never gets a
-Python value: only Lua functions call Python functions, which take and return strings, numbers and
-booleans, and never raise.
-
-ENVIRONMENT is called with the Python functions, by name, and returns two functions: `run(script,
-function name, type of the result, arguments…)` -> true, result (a table as JSON) or false, reason.
-"""
-
-ALLOWED_INPUT_LENGTH = 1_000_000
-
-ENVIRONMENT = (
-    b"""
+local MAX_INPUT = 1000000  -- bytes of a string that the string library takes
 local python = ...
 local assert, error, next, pairs, pcall, select = assert, error, next, pairs, pcall, select
 local loadstring, rawget, tostring, tonumber = loadstring, rawget, tostring, tonumber
@@ -66,7 +62,7 @@ globals.tonumber = function(...)
   local value, base = ...
   if type(value) == "number" then return value end
   if type(value) ~= "string" or base ~= nil and base ~= 10 then return tonumber(...) end
-  local text = match(value, "^[ \\n\\t]*(.-)[ \\n\\t]*$")
+  local text = match(value, "^[ \n\t]*(.-)[ \n\t]*$")
   if find(text, ".", 1, true) or find(text, "^[+-]?%d+$")
     or base == nil and find(text, "^0[xX]%x+$") then
     return tonumber(text)
@@ -100,7 +96,7 @@ end
 local function cased(f, of_unicode)
   return function(text, ...)
     limited(text)
-    if type(text) == "string" and find(text, "[\\128-\\255]") then
+    if type(text) == "string" and find(text, "[\128-\255]") then
       return answered(of_unicode(text))
     end
     return f(text, ...)
@@ -171,10 +167,10 @@ end
 
 -- JSON ------------------------------------------------------------------------------------
 
-local function escaped(character) return format("\\\\u%04x", byte(character)) end
+local function escaped(character) return format("\\u%04x", byte(character)) end
 
 local function put_text(out, text)
-  out[#out + 1] = '"' .. gsub(text, '[%c"\\\\]', escaped) .. '"'
+  out[#out + 1] = '"' .. gsub(text, '[%c"\\]', escaped) .. '"'
 end
 
 local function put_number(out, number)
@@ -216,7 +212,7 @@ local function put_map(out, map, seen)
   out[#out + 1] = "}"
 end
 
--- Whether an empty table was a list or a map is not known here: it becomes [].
+-- An empty table may have been a list or a map: it becomes [].
 put = function(out, value, seen)
   local kind = type(value)
   if kind == "string" then
@@ -253,7 +249,7 @@ end
 local function quantity_of(value, index)
   local kind = type(value)
   if kind ~= "nil" and kind ~= "string" then
-    error("argument " .. index .. " is a " .. kind .. ", not a quantity like \\"500m\\"", 3)
+    error("argument " .. index .. " is a " .. kind .. ", not a quantity like \"500m\"", 3)
   end
   return value
 end
@@ -331,7 +327,7 @@ for name in string.gmatch("collectgarbage dofile getfenv getmetatable load loadf
   globals[name] = refused(name)
 end
 
-local function run(script, name, wanted, ...)
+local function run(script, name, result_type, ...)
   local main, problem = loadstring(script, "=<string>")
   if main == nil then return false, problem end
   local ok, result = pcall(main)
@@ -341,10 +337,10 @@ local function run(script, name, wanted, ...)
   if type(f) ~= "function" then return false, name .. " is a " .. type(f) .. ", no function" end
   ok, result = pcall(f, ...)
   if not ok then return false, reason(result) end
-  if type(result) ~= wanted then
-    return false, name .. " returned " .. type(result) .. ", not a " .. wanted
+  if type(result) ~= result_type then
+    return false, name .. " returned " .. type(result) .. ", not a " .. result_type
   end
-  if wanted ~= "table" then return true, result end
+  if result_type ~= "table" then return true, result end
   ok, result = pcall(json, result)
   if ok then return true, result end
   return false, name .. " returned what cannot be sent: " .. tostring(reason(result))
@@ -355,5 +351,3 @@ return function(...)
   if not ok and type(result) ~= "string" then result = tostring(result) end
   return ok, result
 end
-"""
-).replace(b"MAX_INPUT", str(ALLOWED_INPUT_LENGTH).encode())
