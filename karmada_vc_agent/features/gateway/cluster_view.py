@@ -16,8 +16,6 @@ from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
 
-"""Of generated names; no vowels, so that they make no words."""
-
 
 class ServedResources:
     """What the host serves, by path; made anew when the host serves others.
@@ -170,9 +168,8 @@ class ClusterView:
         """Return the label selector of the nodes."""
         return ",".join(f"{key}={value}" for key, value in self._vc.required_selector.items())
 
-    def has_node(self, labels: dict[str, str], name: str) -> bool:
+    def has_node(self, labels: dict[str, str]) -> bool:
         """Whether a node with these labels is of the virtual cluster, as its selector says."""
-        del name
         return self._vc.required_selector.items() <= labels.items()
 
     def owns_node(self, name: str) -> bool:

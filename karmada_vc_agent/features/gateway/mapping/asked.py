@@ -1,8 +1,12 @@
 """One request for a resource, parsed: what all rules of routing read."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping import media_types, namespaces, queries, refusals
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import (
     PagePosition,
@@ -11,19 +15,19 @@ from karmada_vc_agent.features.gateway.mapping.continue_tokens import (
 )
 from karmada_vc_agent.features.gateway.mapping.exchange import (
     Attributes,
-    CallerIdentity,
-    Forward,
     KindInfo,
-    Response,
+    Refused,
     ResponseKind,
     View,
     VirtualRequest,
 )
-from karmada_vc_agent.features.gateway.mapping.membership import ObjectMembership
+from karmada_vc_agent.features.gateway.mapping.membership import Membership
+from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
 from karmada_vc_agent.features.gateway.mapping.queries import MapName, Query
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.features.gateway.mapping.responses import OfResource
+from karmada_vc_agent.features.gateway.mapping.responses import OfResource, Response
+from karmada_vc_agent.model.objects import Object
 
 _OF_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_OBJECT = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
@@ -32,12 +36,55 @@ _INCLUDE = "includeObject"
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
+class PlanAnswer(msgspec.Struct, frozen=True):
+    """A success answered without the host."""
+
+    code: int
+    content_type: str
+    body: bytes
+
+
+class Forward(msgspec.Struct, frozen=True):
+    """One request to the host.
+
+    path, query: encoded. accept: "" = none. as_gateway: with the gateway's own identity, instead of
+    impersonating the client's (G-30, G-40). authorize: ask first; 403 if it is denied. is_long: no
+    time limit. pages: with a LIST whose host pages are joined: send it, give the page to
+    pages.add(), send it again with the query that this returns, up to PAGES_MAX times or
+    PAGES_MAX_S; pages.answer() is the body. A page that fails: pages.answer() if there was
+    one before, else the mapped Status. If pages.is_whole, all pages are sent, one by one.
+    otherwise: what to send if the host answers 404. sets_up: a host namespace that the agent sets
+    up once this made it; the answer waits for that, but not long. warnings: texts for the client.
+    """
+
+    method: str
+    path: str
+    response: Response
+    query: str = ""
+    accept: str = ""
+    content_type: str = ""
+    body: bytes = b""
+    as_gateway: bool = False
+    authorize: Attributes | None = None
+    is_long: bool = False
+    pages: JoinedPages | None = None
+    otherwise: "Forward | None" = None
+    sets_up: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+PAGES_MAX = 10
+PAGES_MAX_S = 5.0
+
+Plan = Forward | PlanAnswer | Refused
+
+
 @dataclass(frozen=True, slots=True)
 class Requested:
     """A request for a resource. verb: as in RBAC. accept: what the host is asked for, JSON."""
 
     request: VirtualRequest
-    identity: CallerIdentity
+    identity: Caller
     view: View
     path: ResourcePath
     info: KindInfo
@@ -118,11 +165,12 @@ def with_label(query: Query, selector: str) -> Query:
 
 def response_to(
     asked: Requested,
-    membership: ObjectMembership,
+    membership: Membership,
     of_kind: type[OfResource] = OfResource,
     *,
     namespace: str = "",
     hides_count: bool = False,
+    renamed_lists: Mapping[str, Object] | None = None,
 ) -> OfResource:
     """Return how the answer is mapped; of_kind: its class."""
     kind = ResponseKind.OBJECT
@@ -136,7 +184,7 @@ def response_to(
         scope=scope_of_tokens(asked, namespace),
         hides_count=hides_count,
         without_objects=asked.query.first(_INCLUDE) == "None",
-        is_for_metadata=media_types.is_for_metadata(asked.accept),
+        renamed_lists=renamed_lists,
     )
 
 

@@ -9,26 +9,15 @@ from karmada_vc_agent.features.gateway.mapping import asked as asking
 from karmada_vc_agent.features.gateway.mapping import (
     bodies,
     media_types,
+    membership,
     namespace_writes,
     refusals,
     writes,
 )
 from karmada_vc_agent.features.gateway.mapping import namespaces as spaces
-from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, PlanAnswer, Requested
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.exchange import Attributes, Forward, PlanAnswer
-from karmada_vc_agent.features.gateway.mapping.membership import (
-    BindingMembership,
-    Labelled,
-    NodesByName,
-    ObjectMembership,
-    OfAll,
-    OfNamespaces,
-    OneNode,
-    SharedMembership,
-    Volumes,
-    WrittenNamespace,
-)
+from karmada_vc_agent.features.gateway.mapping.exchange import Attributes
 from karmada_vc_agent.features.gateway.mapping.namespaced_plans import filtered
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
 from karmada_vc_agent.features.gateway.mapping.queries import (
@@ -40,10 +29,8 @@ from karmada_vc_agent.features.gateway.mapping.queries import (
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.features.gateway.mapping.responses import (
-    OfBindings,
     OfNamespaceWrite,
     OfShared,
-    OfVolumes,
 )
 from karmada_vc_agent.features.gateway.mapping.review_plans import plan_review, plan_self_review
 from karmada_vc_agent.features.gateway.mapping.scopes import KindScope, allows
@@ -54,6 +41,10 @@ from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
 _NO_NODE = "kubernetes.io/hostname,!kubernetes.io/hostname"
 _READ_ONLY = "it is read only in this cluster"
 _INCLUDE, _WHOLE = "includeObject", "Object"
+_BINDING_LISTS = {"RoleBindingList": {"kind": "ClusterRoleBindingList"}}
+_METADATA = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+_METADATA_LISTS = {"PersistentVolumeList": _METADATA}
+"""Kind of a list on the host -> its type for the client."""
 
 
 def plan_cluster_scoped(asked: Requested, scope: KindScope) -> Forward | PlanAnswer:
@@ -75,24 +66,24 @@ def _joins(scope: KindScope) -> bool:
     return scope is KindScope.VOLUMES
 
 
-def _read(asked: Requested, membership: ObjectMembership, name: str = "") -> Forward:
+def _read(asked: Requested, members: membership.Membership, name: str = "") -> Forward:
     """Return a request with the client's own rights; name: of the object on the host."""
     path = structs.replace(asked.path, name=name) if name else asked.path
-    return asking.forward(asked, path, asking.response_to(asked, membership))
+    return asking.forward(asked, path, asking.response_to(asked, members))
 
 
 def _shared(asked: Requested) -> Forward:
-    response = asking.response_to(asked, SharedMembership(), OfShared, hides_count=True)
+    response = asking.response_to(asked, membership.SHARED, OfShared, hides_count=True)
     return asking.forward(asked, asked.path, response)
 
 
 def _nodes(asked: Requested) -> Forward:
     is_node = not asked.path.group
     if not asked.is_list:
-        return _read(asked, OneNode() if is_node else NodesByName())
+        return _read(asked, membership.NODE if is_node else membership.BY_NODE_NAME)
     selector = asked.view.node_selector() or _NO_NODE
     selected = asked.with_query(asking.with_label(asked.query, selector))
-    return _read(selected, OfAll() if is_node else NodesByName())
+    return _read(selected, membership.ALL if is_node else membership.BY_NODE_NAME)
 
 
 def _renamed(asked: Requested) -> Forward:
@@ -100,8 +91,8 @@ def _renamed(asked: Requested) -> Forward:
     query = asking.map_selectors(asked.query, asked.view, {NAME_FIELD: names.host_name})
     if asked.is_list:
         own = f"{domain.CLUSTER_LABEL}={asked.view.name},!{domain.GATEWAY_LABEL}"
-        return _read(asked.with_query(asking.with_label(query, own)), Labelled())
-    return _read(asked.with_query(query), Labelled(), names.host_name(asked.path.name))
+        return _read(asked.with_query(asking.with_label(query, own)), membership.LABELLED)
+    return _read(asked.with_query(query), membership.LABELLED, names.host_name(asked.path.name))
 
 
 def _bindings(asked: Requested) -> Forward:
@@ -116,7 +107,8 @@ def _bindings(asked: Requested) -> Forward:
         name=host(asked.path.name) if asked.path.name else "",
     )
     asked = asked.with_query(query)
-    return asking.forward(asked, path, asking.response_to(asked, BindingMembership(), OfBindings))
+    response = asking.response_to(asked, membership.BINDINGS, renamed_lists=_BINDING_LISTS)
+    return asking.forward(asked, path, response)
 
 
 # --- volumes ----------------------------------------------------------------------------
@@ -127,20 +119,20 @@ def _volumes(asked: Requested) -> Forward:
     include = asked.query.first(_INCLUDE) or "Metadata"
     is_metadata = media_types.is_for_metadata(asked.accept)
     is_table = media_types.is_for_table(asked.accept)
-    membership = Volumes(
+    members = membership.volumes(
         _terms_of_names(asked) if asked.is_list else (),
         metadata_only=is_metadata or (is_table and include == "Metadata"),
     )
-    response = asking.response_to(asked, membership, OfVolumes, hides_count=True)
+    renamed = _METADATA_LISTS if is_metadata else None
+    response = asking.response_to(asked, members, hides_count=True, renamed_lists=renamed)
     query = _without_names(asked) if asked.is_list else asked.query
     if is_table:
         query = query.with_values(**{_INCLUDE: _WHOLE})
     asked = replace(asked, query=query, accept=media_types.without_views(asked.accept))
     if asked.is_list:
-        return filtered(asked, asked.path, response, membership)
+        return filtered(asked, asked.path, response, members)
     own = asking.forward(asked, asked.path, response, as_gateway=True, authorize=asked.attributes)
-    renamed = asked.view.context().names().host_name(asked.path.name)
-    path = structs.replace(asked.path, name=renamed)
+    path = structs.replace(asked.path, name=asked.view.context().names().host_name(asked.path.name))
     return structs.replace(own, path=path.encoded(), otherwise=own)
 
 
@@ -170,13 +162,13 @@ def _namespaces(asked: Requested) -> Forward:
             asked.query, view, {NAME_FIELD: lambda each: spaces.host_name(view, each)}
         )
         own = f"{domain.CLUSTER_LABEL}={view.name}"
-        return _read(asked.with_query(asking.with_label(query, own)), OfNamespaces())
+        return _read(asked.with_query(asking.with_label(query, own)), membership.NAMESPACES)
     if asked.is_write:
         return _write_namespace(asked)
     host = spaces.claimed(view, name)
     if host is None:
         raise PlanError(refusals.namespace_not_found(name))
-    return _read(asked, OfNamespaces(), host)
+    return _read(asked, membership.NAMESPACES, host)
 
 
 def _write_namespace(asked: Requested) -> Forward:
@@ -239,7 +231,7 @@ def _change_namespace(asked: Requested, live: Object, host: str, kind: str) -> F
     if asked.verb == "delete":
         namespace_writes.refuse_deletion(live, target)
         body, content_type = writes.options(request.body, request.content_type)
-        response = asking.response_to(asked, OfNamespaces())
+        response = asking.response_to(asked, membership.NAMESPACES)
         return asking.forward(
             asked,
             path,
@@ -280,7 +272,7 @@ def _written(
     names: tuple[str, str],
 ) -> Forward:
     """Return the request that writes a Namespace. names: on the host, and the virtual one."""
-    response = asking.response_to(asked, WrittenNamespace(*names), OfNamespaceWrite)
+    response = asking.response_to(asked, membership.written_namespace(*names), OfNamespaceWrite)
     if isinstance(response, OfNamespaceWrite):
         response.host, response.virtual = names
     forwarded = asking.forward(

@@ -2,11 +2,11 @@
 
 from karmada_vc_agent.features.gateway.mapping import refusals, scopes
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Refused, ResponseKind, View
-from karmada_vc_agent.features.gateway.mapping.responses import Opaque, is_status
+from karmada_vc_agent.features.gateway.mapping.responses import Response, is_status
 from karmada_vc_agent.model.objects import Object, dig, maps_at, parse_api_version, text_at
 
 
-class DiscoveryPlan(Opaque):
+class DiscoveryPlan(Response):
     """The answer to a request for discovery, in any of its forms."""
 
     kind = ResponseKind.DISCOVERY

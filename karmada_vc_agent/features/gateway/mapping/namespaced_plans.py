@@ -4,15 +4,14 @@ from msgspec import structs
 
 from karmada_vc_agent.features.gateway.mapping import asked as asking
 from karmada_vc_agent.features.gateway.mapping import namespaces, refusals, scopes
-from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, Requested
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.exchange import Forward
-from karmada_vc_agent.features.gateway.mapping.membership import InNamespaces, ObjectMembership
+from karmada_vc_agent.features.gateway.mapping.membership import Membership, in_namespaces
 from karmada_vc_agent.features.gateway.mapping.namespaces import KUBE_SYSTEM, NOWHERE
 from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.features.gateway.mapping.responses import OfResource, Opaque
+from karmada_vc_agent.features.gateway.mapping.responses import OfResource, Response
 from karmada_vc_agent.features.gateway.mapping.writes import body_for
 
 _STREAMS = frozenset({("pods", each) for each in ("exec", "attach", "portforward", "log")})
@@ -54,7 +53,7 @@ def _connection(asked: Requested, host: str) -> Forward:
     return Forward(
         request.method,
         path.encoded(),
-        Opaque(),
+        Response(),
         query=request.query,
         accept=request.accept,
         content_type=request.content_type,
@@ -91,7 +90,7 @@ def _in_one(asked: Requested, host: str, *, as_gateway: bool) -> Forward:
     return asking.forward(
         asked,
         path,
-        asking.response_to(asked, InNamespaces(virtual), namespace=virtual),
+        asking.response_to(asked, in_namespaces(virtual), namespace=virtual),
         body=body,
         content_type=content_type,
         as_gateway=as_gateway,
@@ -103,14 +102,14 @@ def _all_namespaces(asked: Requested) -> Forward:
     """List or watch the whole host, and drop what is of others (G-40)."""
     if asked.path.name or not asked.is_list:
         raise PlanError(refusals.method_not_allowed())
-    membership = InNamespaces()
+    membership = in_namespaces()
     asked = asked.with_query(asking.map_selectors(asked.query, asked.view))
     response = asking.response_to(asked, membership, hides_count=True)
     return filtered(asked, asked.path, response, membership)
 
 
 def filtered(
-    asked: Requested, path: ResourcePath, response: OfResource, membership: ObjectMembership
+    asked: Requested, path: ResourcePath, response: OfResource, membership: Membership
 ) -> Forward:
     """Return a request for what is filtered here: asked first, joined from pages (G-24, G-40).
 

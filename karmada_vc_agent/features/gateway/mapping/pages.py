@@ -8,7 +8,7 @@ again from its beginning: its place is sealed with the number of entries that we
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import PagePosition
 from karmada_vc_agent.features.gateway.mapping.exchange import Unknown, View
 from karmada_vc_agent.features.gateway.mapping.membership import (
-    ObjectMembership,
+    Membership,
     unknown_namespaces,
 )
 from karmada_vc_agent.features.gateway.mapping.queries import Query
@@ -33,7 +33,7 @@ class JoinedPages:
     def __init__(
         self,
         response: OfResource,
-        membership: ObjectMembership,
+        membership: Membership,
         query: Query,
         limit: int | None,
         place: PagePosition,

@@ -4,17 +4,14 @@ The path is parsed, the scope of its kind decides the rule: namespaced_plans.py 
 cluster_plans.py (5.3), and here what leads to no resource (5.1).
 """
 
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping import asked as asking
 from karmada_vc_agent.features.gateway.mapping import discovery, refusals
-from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, Plan, PlanAnswer, Requested
 from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped
 from karmada_vc_agent.features.gateway.mapping.discovery import DiscoveryPlan
 from karmada_vc_agent.features.gateway.mapping.exchange import (
-    CallerIdentity,
-    Forward,
     KindInfo,
-    Plan,
-    PlanAnswer,
     Refused,
     View,
     VirtualRequest,
@@ -32,7 +29,7 @@ from karmada_vc_agent.features.gateway.mapping.paths import (
 )
 from karmada_vc_agent.features.gateway.mapping.queries import Query, QueryError
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.features.gateway.mapping.responses import Opaque
+from karmada_vc_agent.features.gateway.mapping.responses import Response
 from karmada_vc_agent.features.gateway.mapping.review_plans import plan_review
 from karmada_vc_agent.features.gateway.mapping.scopes import KindScope, scope_of
 
@@ -42,7 +39,7 @@ _READS = frozenset({"GET", "HEAD"})
 _PROXY_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def plan(request: VirtualRequest, identity: CallerIdentity, view: View) -> Plan:
+def plan(request: VirtualRequest, identity: Caller, view: View) -> Plan:
     """Return what becomes of a request of an authenticated client."""
     try:
         path, query = parse(request.path), Query.parse(request.query)
@@ -59,7 +56,7 @@ def plan(request: VirtualRequest, identity: CallerIdentity, view: View) -> Plan:
 
 
 def _resource(
-    request: VirtualRequest, path: ResourcePath, query: Query, identity: CallerIdentity, view: View
+    request: VirtualRequest, path: ResourcePath, query: Query, identity: Caller, view: View
 ) -> Plan:
     info = view.resource(path.group, path.version, path.resource)
     if info is None:
@@ -81,7 +78,7 @@ def _asked(
     request: VirtualRequest,
     path: ResourcePath,
     query: Query,
-    identity: CallerIdentity,
+    identity: Caller,
     view: View,
     info: KindInfo,
 ) -> Requested:
@@ -112,7 +109,7 @@ def _not_served(path: OtherPath) -> Refused:
 
 def _untouched(request: VirtualRequest, path: OtherPath) -> Forward:
     return Forward(
-        request.method, path.encoded(), Opaque(), query=request.query, accept=request.accept
+        request.method, path.encoded(), Response(), query=request.query, accept=request.accept
     )
 
 

@@ -1,5 +1,6 @@
 """Responses: how what comes back from the host is mapped (G-43 to G-50)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from karmada_vc_agent.features.gateway.mapping import refusals
@@ -12,7 +13,7 @@ from karmada_vc_agent.features.gateway.mapping.exchange import (
     View,
 )
 from karmada_vc_agent.features.gateway.mapping.membership import (
-    ObjectMembership,
+    Membership,
     unknown_namespaces,
 )
 from karmada_vc_agent.features.gateway.mapping.reading import ObjectReader, is_readable, reach_of
@@ -26,8 +27,14 @@ _BOOKMARK, _ERROR, _MODIFIED, _DELETED = "BOOKMARK", "ERROR", "MODIFIED", "DELET
 _IDENTITY = ("name", "uid", "resourceVersion", "creationTimestamp")
 
 
-class Opaque:
-    """An answer whose bytes pass; also the base of those that are mapped."""
+class Response:
+    """How to map an answer; the base is for those whose bytes pass. Made for one request.
+
+    kind: of an answer below 300. OPAQUE: bytes pass untouched. OBJECT, DISCOVERY: map_object().
+    LIST: map_list(). WATCH: map_event() for each line. Answers from 300 on, whatever the kind:
+    map_status() if the body is a JSON Status, else bytes pass. All functions change what they are
+    given, and return it; lists and events may come from sieve(), which decodes what they look at.
+    """
 
     kind = ResponseKind.OPAQUE
 
@@ -36,15 +43,15 @@ class Opaque:
         return Sieve()
 
     def map_object(self, decoded: Object, _view: View) -> Object | Unknown | None:
-        """Return it as it is."""
+        """Map one object, Table or Status; None: not of this virtual cluster, not_found()."""
         return decoded
 
     def map_list(self, decoded: Object, _view: View) -> Object | Unknown:
-        """Return it as it is."""
+        """Map a list or a Table, without what is not of this virtual cluster."""
         return decoded
 
     def map_event(self, decoded: Object, _view: View) -> Object | Unknown | None:
-        """Return it as it is."""
+        """Map `{"type", "object"}` of a watch; None: drop it."""
         return decoded
 
     def map_status(self, decoded: Object, view: View) -> Object:
@@ -67,33 +74,34 @@ def texts_of(view: View) -> Texts:
     return Texts(view, replace(context, claims=claims).names())
 
 
-class OfResource(Opaque):
+class OfResource(Response):
     """The answer to a request for one resource.
 
     scope: of its `continue` tokens; None: the kind has none. name: of the object asked for.
     hides_count: whether the number of what remains counts objects of others (G-40).
-    without_objects: the client asked for rows alone. is_for_metadata: for metadata alone.
+    without_objects: the client asked for rows alone. renamed_lists: kind of a list on the host ->
+    its type for the client.
     """
 
     def __init__(
         self,
         info: KindInfo,
-        membership: ObjectMembership,
+        membership: Membership,
         kind: ResponseKind,
         *,
         name: str = "",
         scope: TokenScope | None = None,
         hides_count: bool = False,
         without_objects: bool = False,
-        is_for_metadata: bool = False,
+        renamed_lists: Mapping[str, Object] | None = None,
     ) -> None:
-        self.is_for_metadata = is_for_metadata
         self.kind = kind
         self.info = info
         self._membership = membership
         self._name = name
         self._scope = scope
         self._hides_count = hides_count
+        self._renamed_lists = renamed_lists or {}
         self.tables = Tables(info, without_objects=without_objects)
 
     def sieve(self, view: View) -> Sieve:
@@ -151,6 +159,7 @@ class OfResource(Opaque):
                 for item in decoded["items"]
                 if is_readable(item) and membership.take(item, reader)
             ]
+            decoded.update(self._renamed_lists.get(text_at(decoded, "kind"), {}))
 
     def seal(self, place: PagePosition, view: View) -> str:
         """Return a `continue` token for clients (G-40a)."""
@@ -228,28 +237,6 @@ class OfShared(OfResource):
         metadata = {key: obj["metadata"][key] for key in _IDENTITY if key in obj["metadata"]}
         head = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
         return {"type": _DELETED, "object": {**head, "metadata": metadata}}
-
-
-class OfVolumes(OfResource):
-    """PersistentVolumes, read whole whatever the client asked for."""
-
-    def filter(self, decoded: Object, reader: ObjectReader) -> None:
-        """Name the list after what was made of its items."""
-        super().filter(decoded, reader)
-        items = decoded.get("items")
-        if self.is_for_metadata and isinstance(items, list):
-            decoded["kind"] = "PartialObjectMetadataList"
-            decoded["apiVersion"] = "meta.k8s.io/v1"
-
-
-class OfBindings(OfResource):
-    """ClusterRoleBindings, read as RoleBindings of the anchor."""
-
-    def filter(self, decoded: Object, reader: ObjectReader) -> None:
-        """Name the list after what its items are."""
-        super().filter(decoded, reader)
-        if decoded.get("kind") == "RoleBindingList":
-            decoded["kind"] = "ClusterRoleBindingList"
 
 
 def is_status(obj: Object) -> bool:

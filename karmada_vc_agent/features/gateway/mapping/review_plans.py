@@ -10,16 +10,11 @@ from karmada_vc_agent.features.gateway.mapping import (
     refusals,
     reviews,
 )
-from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, PlanAnswer, Requested
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Forward,
-    PlanAnswer,
-    ResponseKind,
-    View,
-)
+from karmada_vc_agent.features.gateway.mapping.exchange import ResponseKind, View
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.features.gateway.mapping.responses import Opaque, is_status, texts_of
+from karmada_vc_agent.features.gateway.mapping.responses import Response, is_status, texts_of
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.translation.rbac_rules import restore_written
 
@@ -27,7 +22,7 @@ _BY_THE_GATEWAY = "SubjectAccessReview"
 """Asks about others, which needs a right that tenants have in their cluster only."""
 
 
-class OfReview(Opaque):
+class OfReview(Response):
     """The answer to a review; sent: what the client asked."""
 
     kind = ResponseKind.OBJECT

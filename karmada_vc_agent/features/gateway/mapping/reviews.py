@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping import bodies, namespaces, refusals
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.exchange import CallerIdentity, KindInfo, View
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
 from karmada_vc_agent.features.gateway.mapping.namespace_writes import right
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
@@ -42,7 +43,7 @@ def review_for_client(obj: Object, sent: Object) -> Object:
     return obj
 
 
-def self_review(info: KindInfo, identity: CallerIdentity) -> Object:
+def self_review(info: KindInfo, identity: Caller) -> Object:
     """Return who the client is, by its own names."""
     gvk = GroupVersionKind(info.group, info.version, info.kind)
     user: Object = {"username": identity.user, "groups": list(identity.groups)}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo
-from karmada_vc_agent.features.gateway.mapping.membership import ObjectMembership
+from karmada_vc_agent.features.gateway.mapping.membership import Membership
 from karmada_vc_agent.features.gateway.mapping.reading import ObjectReader, is_readable
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind, Object, dig
@@ -67,7 +67,7 @@ class Tables:
         self._names: list[str] = []
         self._are_shown = False
 
-    def map(self, table: Object, membership: ObjectMembership, reader: ObjectReader) -> None:
+    def map(self, table: Object, membership: Membership, reader: ObjectReader) -> None:
         """Keep, in place, the rows of the virtual cluster, mapped."""
         self._learn(table)
         table["rows"] = [row for row in rows_of(table) if self._take(row, membership, reader)]
@@ -91,7 +91,7 @@ class Tables:
             self._columns = columns
             self._names = [str(dig(column, "name")) for column in columns]
 
-    def _take(self, row: Object, membership: ObjectMembership, reader: ObjectReader) -> bool:
+    def _take(self, row: Object, membership: Membership, reader: ObjectReader) -> bool:
         obj = row.get("object")
         if not isinstance(obj, dict) or not is_readable(obj):
             return False

@@ -19,15 +19,9 @@ import orjson
 from karmada_vc_agent.features.gateway.cluster_view import ClusterView, ServedResources
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.identity import Caller
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Forward,
-    Plan,
-    PlanAnswer,
-    Refused,
-    ResponseKind,
-    VirtualRequest,
-)
+from karmada_vc_agent.features.gateway.mapping.exchange import Refused, ResponseKind, VirtualRequest
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.server.access_reviews import AccessReviews
 from karmada_vc_agent.features.gateway.server.audit import Audit, Record

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from karmada_vc_agent.features.gateway.identity import Caller
-from karmada_vc_agent.features.gateway.mapping.exchange import Forward, ResponseKind
+from karmada_vc_agent.features.gateway.mapping.asked import Forward
+from karmada_vc_agent.features.gateway.mapping.exchange import ResponseKind
 from karmada_vc_agent.features.gateway.server.heads import PASSED_ON, UPGRADE_HEADERS, Head, Headers
 from karmada_vc_agent.features.gateway.server.statuses import JSON
 

@@ -10,7 +10,8 @@ from contextlib import AbstractAsyncContextManager
 
 from msgspec import Raw
 
-from karmada_vc_agent.features.gateway.mapping.exchange import PAGES_MAX, PAGES_MAX_S, Pages
+from karmada_vc_agent.features.gateway.mapping.asked import PAGES_MAX, PAGES_MAX_S
+from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
 from karmada_vc_agent.features.gateway.server.host_requests import AnswerTooLargeError, HostAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
@@ -31,7 +32,7 @@ class _FailedError(Exception):
 class JoinedAnswer:
     """Sends one joined list. sent: sends the request for a page, by its query."""
 
-    def __init__(self, pages: Pages, sent: Sent, mapped: MappedAnswer) -> None:
+    def __init__(self, pages: JoinedPages, sent: Sent, mapped: MappedAnswer) -> None:
         self._pages = pages
         self._sent = sent
         self._mapped = mapped

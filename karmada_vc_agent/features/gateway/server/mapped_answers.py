@@ -10,12 +10,8 @@ from typing import Any, TypeVar
 import orjson
 
 from karmada_vc_agent.features.gateway.cluster_view import ClusterView
-from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Forward,
-    Refused,
-    ResponseKind,
-    Unknown,
-)
+from karmada_vc_agent.features.gateway.mapping.asked import Forward
+from karmada_vc_agent.features.gateway.mapping.exchange import Refused, ResponseKind, Unknown
 from karmada_vc_agent.features.gateway.mapping.sieves import Sieve, TooDeepError
 from karmada_vc_agent.features.gateway.server.connection import Exchange
 from karmada_vc_agent.features.gateway.server.heads import Head
