@@ -11,7 +11,6 @@ The order matters: the hub acts on each field when it sees it, and some of its p
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,32 +36,29 @@ Fields = dict[str, Any]
 """Fields of `spec` of a Cluster; None = is to be absent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """What others do for it.
-
-    claim_anchor, release_anchor: the namespace for what a caller asks of no namespace. identities:
-    the ClusterRole of those whom the gateway may impersonate, as wanted now.
-    """
-
-    claim_anchor: Callable[[VirtualCluster], Awaitable[object]]
-    release_anchor: Callable[[VirtualCluster], Awaitable[object]]
-    identities: Callable[[VirtualCluster], Awaitable[Object]]
-
-
 class ClusterAccess:
     """Prepares the access to virtual clusters, and says which fields of a Cluster publish it.
 
-    ask: tries an endpoint; returns what is wrong with it, or None.
+    claim_anchor, release_anchor: the namespace for what a caller asks of no namespace. identities:
+    the desired ClusterRole of those whom the gateway may impersonate. ask: tries an endpoint;
+    returns what is wrong with it, or None.
     """
 
     def __init__(
-        self, host: ApiClient, settings: GatewaySettings, tokens: GatewayTokens, steps: Steps
+        self,
+        host: ApiClient,
+        settings: GatewaySettings,
+        tokens: GatewayTokens,
+        claim_anchor: Callable[[VirtualCluster], Awaitable[object]],
+        release_anchor: Callable[[VirtualCluster], Awaitable[object]],
+        identities: Callable[[VirtualCluster], Awaitable[Object]],
     ) -> None:
         self._host = host
         self._settings = settings
         self._tokens = tokens
-        self._steps = steps
+        self._claim_anchor = claim_anchor
+        self._release_anchor = release_anchor
+        self._identities = identities
         self.ask: Callable[[ProbedEndpoint], Awaitable[str | None]] = probe
 
     @property
@@ -76,9 +72,9 @@ class ClusterAccess:
         Raises RetryError, KubeError, RefusedError.
         """
         authorities = self._authorities()
-        await self._steps.claim_anchor(vc)
+        await self._claim_anchor(vc)
         token = await self._tokens.ensure(vc, authorities)
-        await self._put_identities(await self._steps.identities(vc))
+        await self._put_identities(await self._identities(vc))
         settings = self._settings
         return ProbedEndpoint(settings.endpoint(vc.name), token, authorities, settings.proxy_url)
 
@@ -121,10 +117,10 @@ class ClusterAccess:
             if self.is_on:
                 raise
             # `join` took the right to Secrets back, and removed them.
-        wanted = await self._steps.identities(vc)
+        wanted = await self._identities(vc)
         with suppress(NotFoundError):
             await self._host.delete(f"{_ROLES_PATH}/{wanted['metadata']['name']}")
-        await self._steps.release_anchor(vc)
+        await self._release_anchor(vc)
 
     def _authorities(self) -> bytes:
         path = self._settings.ca_file

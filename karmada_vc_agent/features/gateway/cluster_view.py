@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
 
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
@@ -12,45 +11,30 @@ from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.generated_names import random_suffix
 from karmada_vc_agent.model.objects import Object, parse_api_version
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
 
 
 class ServedResources:
-    """What the host serves, by path; made anew when the host serves others.
+    """What the host serves, by group; made again when the host serves others.
 
-    Gauge by the loop and by threads: what they see is whole.
+    Used by the loop and by threads: what they see is whole.
     """
 
     def __init__(self) -> None:
-        self._known = _Known(None, {}, {})
+        self._cached: tuple[ServedApis | None, dict[str, dict[tuple[str, str], KindInfo]]]
+        self._cached = None, {}
 
-    def of(self, served: ServedApis) -> dict[tuple[str, str, str], KindInfo]:
-        """Return (group, version, plural) -> kind."""
-        return self._look(served).by_path
-
-    def of_group(self, served: ServedApis, group: str) -> list[KindInfo]:
-        """Return all of a group."""
-        return self._look(served).by_group.get(group, [])
-
-    def _look(self, served: ServedApis) -> "_Known":
-        known = self._known
-        if known.served is not served:
-            known = _Known(served, {}, {})
+    def of_group(self, served: ServedApis, group: str) -> dict[tuple[str, str], KindInfo]:
+        """Return (version, plural) -> kind."""
+        last, by_group = self._cached
+        if last is not served:
+            by_group = {}
             for info in _kinds(served):
-                known.by_path[info.group, info.version, info.plural] = info
-                known.by_group.setdefault(info.group, []).append(info)
-            self._known = known
-        return known
-
-
-class _Known(NamedTuple):
-    """What the host serves, by (group, version, plural) and by group."""
-
-    served: ServedApis | None
-    by_path: dict[tuple[str, str, str], KindInfo]
-    by_group: dict[str, list[KindInfo]]
+                by_group.setdefault(info.group, {})[info.version, info.plural] = info
+            self._cached = served, by_group
+        return by_group.get(group, {})
 
 
 def _kinds(served: ServedApis) -> Iterator[KindInfo]:
@@ -115,10 +99,6 @@ class ClusterView:
             return None
         return self._state.claims.of(self.name).get(VirtualNamespace(virtual))
 
-    def host_namespaces(self) -> list[HostNamespace]:
-        """Return all that are claimed, but the anchor."""
-        return list(self.claims().values())
-
     def claims(self) -> ClaimedNamespaces:
         """Return the claims, but that on the anchor."""
         claims = ClaimedNamespaces(self._state.claims.of(self.name))
@@ -154,15 +134,16 @@ class ClusterView:
 
     def resource(self, group: str, version: str, plural: str) -> KindInfo | None:
         """Return what the host serves under a path."""
-        found = self._resources.of(self._state.discovery.served).get((group, version, plural))
-        self.missed_kind = self.missed_kind or found is None
-        return found
+        served = self._resources.of_group(self._state.discovery.served, group)
+        info = served.get((version, plural))
+        self.missed_kind = self.missed_kind or info is None
+        return info
 
     def resources(self, group: str) -> Iterable[KindInfo]:
         """Return all that the host serves of a group."""
-        found = self._resources.of_group(self._state.discovery.served, group)
-        self.missed_kind = self.missed_kind or not found
-        return found
+        served = self._resources.of_group(self._state.discovery.served, group)
+        self.missed_kind = self.missed_kind or not served
+        return served.values()
 
     def node_selector(self) -> str:
         """Return the label selector of the nodes."""

@@ -1,6 +1,6 @@
 """What makes virtual clusters reachable through the gateway."""
 
-from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess, Steps
+from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess
 from karmada_vc_agent.features.gateway.tokens import GatewayTokens, TokenOwner
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.store import Store
@@ -34,7 +34,9 @@ class GatewayParts:
             clients.host,
             config.gateway,
             GatewayTokens(clients.hub, clients.host, owner, common.clock.now),
-            Steps(self._claim_anchor, self._release_anchor, self._identities),
+            self._claim_anchor,
+            self._release_anchor,
+            self._identities,
         )
 
     def roles(self) -> Store[Object] | None:

@@ -21,7 +21,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
 from karmada_vc_agent.features.gateway.metrics import METRICS
-from karmada_vc_agent.features.gateway.server.audit import Audit, nowhere
+from karmada_vc_agent.features.gateway.server.audit import to_stdout
 from karmada_vc_agent.features.gateway.server.gateway import Gateway
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.features.gateway.server.limits import Limits
@@ -102,7 +102,7 @@ class GatewayProcess:
             self.state.virtual_clusters.are_several,
         )
         meter = GatewayMeter(self.metrics, limits)
-        audit = Audit() if settings.audit else Audit(nowhere)
+        audit = to_stdout if settings.audit else None
         self._gateway = Gateway(self.state, self._requests, self._sealer, limits, audit, meter)
         self._listener = Listener(self._certificate.context, self._gateway.handle)
         meter.connections = self._listener.count

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from email.utils import formatdate
 
 import h11
@@ -121,18 +121,18 @@ class Exchange:
         ]
         if self.stream.state.their_state is not h11.DONE:
             wire.append((b"Connection", b"close"))  # the rest of the request is never read
-        with _gone_is_told():
+        with _broken_is_gone():
             self.stream.write(h11.Response(status_code=code, headers=wire))
 
     async def flush(self) -> None:
         """Send the head without waiting for a body."""
-        with _gone_is_told():
+        with _broken_is_gone():
             await self.stream.writer.drain()
 
     async def send(self, part: bytes) -> None:
         """Send a part of the body, and wait while the client reads slowly."""
         self.bytes_out += len(part)
-        with _gone_is_told():
+        with _broken_is_gone():
             if self.head.method == "HEAD":
                 return
             async with asyncio.timeout(None if self._is_long else WRITE_S):
@@ -140,7 +140,7 @@ class Exchange:
 
     async def end(self) -> None:
         """End the answer."""
-        with _gone_is_told():
+        with _broken_is_gone():
             await self.stream.send(h11.EndOfMessage())
 
     async def gone(self) -> None:
@@ -154,15 +154,12 @@ def _too_large() -> RefusalError:
     return RefusalError(413, f"the request body is larger than {BODY_BYTES >> 20} MiB")
 
 
-class _gone_is_told:  # noqa: N801 - reads like a function
-    """Turns what a broken connection raises into ClientGoneError."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, (*_GONE, TimeoutError)):
-            raise ClientGoneError from error
+@contextmanager
+def _broken_is_gone() -> Iterator[None]:
+    try:
+        yield
+    except (*_GONE, TimeoutError) as error:
+        raise ClientGoneError from error
 
 
 Handle = Callable[[Exchange], Awaitable[None]]

@@ -4,11 +4,10 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
-    asynccontextmanager,
     suppress,
 )
 from functools import partial
@@ -24,7 +23,7 @@ from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
 from karmada_vc_agent.features.gateway.mapping.exchange import Refused, ResponseKind, VirtualRequest
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.server.access_reviews import AccessReviews
-from karmada_vc_agent.features.gateway.server.audit import Audit, Record
+from karmada_vc_agent.features.gateway.server.audit import Record, line_of
 from karmada_vc_agent.features.gateway.server.authentication import (
     Ask,
     Authentication,
@@ -47,8 +46,8 @@ from karmada_vc_agent.features.gateway.server.mapped_answers import (
     refusal_of,
 )
 from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
-from karmada_vc_agent.features.gateway.server.new_namespaces import NewNamespaces
-from karmada_vc_agent.features.gateway.server.offline_nodes import OfflineNodes
+from karmada_vc_agent.features.gateway.server.new_namespaces import wait_until_set_up
+from karmada_vc_agent.features.gateway.server.offline_nodes import refuse_offline
 from karmada_vc_agent.features.gateway.server.room import Room, RoomPlace, held_bytes
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError, unauthorized
 from karmada_vc_agent.features.gateway.server.turns import FairTurns, Turns
@@ -79,7 +78,7 @@ Planner = Callable[[VirtualRequest, Caller, ClusterView], Plan]
 
 
 class Gateway:
-    """Answers the requests of all virtual clusters."""
+    """Answers the requests of all virtual clusters. audit: takes lines of the audit log."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class Gateway:
         host: HostRequests,
         sealer: Callable[[], Sealer],
         limits: Limits,
-        audit: Audit,
+        audit: Callable[[bytes], object] | None,
         meter: GatewayMeter,
         planner: Planner = plan,
     ) -> None:
@@ -101,13 +100,11 @@ class Gateway:
         self._resources = ServedResources()
         self._reviews: dict[str, AccessReviews] = {}
         self._authentication = Authentication(state, self._ask_for)
-        self._new_namespaces = NewNamespaces(self._ask)
         self._ending = asyncio.Event()
         self._moved: dict[str, asyncio.Event] = {}
         self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turns = FairTurns(limits.asking)
         meter.used = self._turns.used
-        self._offline_nodes = OfflineNodes(state, self._answer_to)
         self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
         self._events = Room()
         self._planning, self._heavy = Room(LONG_PLANS_AT_ONCE), Room(1)
@@ -140,7 +137,8 @@ class Gateway:
         finally:
             record.code = record.code or exchange.code
             record.bytes_out = record.bytes_out or exchange.bytes_out
-            self._audit.tell(record)
+            if self._audit is not None:
+                self._audit(line_of(record))
             is_served = head.cluster in self._state.virtual_clusters
             self._meter.answered(record, head.cluster if is_served else "")
             if not self._state.sums_of(head.cluster):  # a watch ends after its virtual cluster
@@ -181,7 +179,7 @@ class Gateway:
             if not isinstance(planned, Forward):
                 await self._answer_at_once(exchange, planned)
                 return
-            await self._offline_nodes.check(head.cluster, planned.path, who)
+            await refuse_offline(self._state, self._host.send, head.cluster, planned.path, who)
             if not planned.is_long and not head.is_upgrade:
                 await self._forward(exchange, planned, who, view)
                 return
@@ -269,7 +267,7 @@ class Gateway:
         """Wait until a namespace that was created can be used, as by the next request."""
         with suppress(KubeError):
             await self._state.read_namespace(host_namespace)
-        await self._new_namespaces.wait(cluster, host_namespace)
+        await wait_until_set_up(self._ask_for(cluster), host_namespace)
 
     def _mapped(
         self, exchange: Exchange, forward: Forward, view: ClusterView, large: AsyncExitStack
@@ -358,12 +356,7 @@ class Gateway:
             is_long=forward.is_long,
             is_upgrade=head.is_upgrade,
         )
-        return self._answer_to(request)
-
-    @asynccontextmanager
-    async def _answer_to(self, request: HostRequest) -> AsyncIterator[HostAnswer]:
-        async with await self._host.send(request) as answer:
-            yield answer
+        return self._host.send(request)
 
     def _ask_for(self, cluster: str) -> Ask:
         return partial(self._ask, cluster)
@@ -376,7 +369,7 @@ class Gateway:
         headers = [(b"accept", JSON.encode()), (b"content-type", JSON.encode())]
         request = HostRequest(cluster, "POST", path, headers, orjson.dumps(obj))
         try:
-            async with self._answer_to(request) as answer:
+            async with self._host.send(request) as answer:
                 content = await answer.read()
         except RefusalError as refusal:
             raise UnreachableError(str(refusal)) from refusal
