@@ -121,14 +121,14 @@ class Requested:
 
     def refuse(self, why: str) -> PlanError:
         """Return the 403 for this request."""
-        return PlanError(refusals.forbidden_resource(self.info, self.path.name, why))
+        return refusals.forbidden_resource(self.info, self.path.name, why)
 
 
 def verb_of(request: VirtualRequest, path: ResourcePath, query: Query) -> str:
     """Return the verb as in RBAC. Raises PlanError: 405."""
     verb = (_OF_OBJECT if path.name else _OF_COLLECTION).get(request.method)
     if verb is None or (verb == "create" and path.name and not path.subresource):
-        raise PlanError(refusals.method_not_allowed())
+        raise refusals.method_not_allowed()
     return "watch" if verb == "list" and query.is_true("watch") else verb
 
 
@@ -136,7 +136,7 @@ def accept_of(request: VirtualRequest) -> str:
     """Return the Accept for the host. Raises PlanError: 406."""
     accept = media_types.upstream_accept(request.accept)
     if accept is None:
-        raise PlanError(refusals.not_acceptable())
+        raise refusals.not_acceptable()
     return accept
 
 
@@ -154,7 +154,7 @@ def map_selectors(query: Query, view: View, fields: dict[str, MapName] | None = 
         )
         return query.changed("labelSelector", lambda text: queries.map_label_selector(text, host))
     except queries.QueryError as error:
-        raise PlanError(refusals.bad_request(str(error))) from error
+        raise refusals.bad_request(str(error)) from error
 
 
 def with_label(query: Query, selector: str) -> Query:
@@ -202,14 +202,14 @@ def place_of(asked: Requested, namespace: str = "") -> PagePosition:
         return asked.view.sealer().open(token, scope_of_tokens(asked, namespace))
     except TokenError as error:
         text = f"continue key is not valid: {error}"
-        raise PlanError(refusals.bad_request(text)) from error
+        raise refusals.bad_request(text) from error
 
 
 def limit_of(query: Query) -> int | None:
     """Return how many entries are asked for, None = all. Raises PlanError: 400."""
     given = query.first("limit") or "0"
     if not _NUMBER.fullmatch(given):
-        raise PlanError(refusals.bad_request("limit is not a number"))
+        raise refusals.bad_request("limit is not a number")
     limit = int(given)
     return limit if limit > 0 else None
 

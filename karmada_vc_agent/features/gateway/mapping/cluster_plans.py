@@ -53,7 +53,7 @@ def plan_cluster_scoped(asked: Requested, scope: KindScope) -> Forward | PlanAns
         raise asked.refuse("it is not available in this cluster")
     if not allows(scope, asked.verb):
         if scope is KindScope.NAMESPACES and asked.verb == "deletecollection":
-            raise PlanError(refusals.method_not_allowed())
+            raise refusals.method_not_allowed()
         raise asked.refuse(_READ_ONLY)
     if asked.path.subresource:
         raise asked.refuse(f"{asked.path.subresource} is not available in this cluster")
@@ -140,7 +140,7 @@ def _terms_of_names(asked: Requested) -> tuple[FieldTerm, ...]:
     try:
         terms = field_terms(asked.query.first("fieldSelector") or "")
     except QueryError as error:
-        raise PlanError(refusals.bad_request(str(error))) from error
+        raise refusals.bad_request(str(error)) from error
     return tuple(term for term in terms if term.key == NAME_FIELD)
 
 
@@ -167,7 +167,7 @@ def _namespaces(asked: Requested) -> Forward:
         return _write_namespace(asked)
     host = spaces.claimed(view, name)
     if host is None:
-        raise PlanError(refusals.namespace_not_found(name))
+        raise refusals.namespace_not_found(name)
     return _read(asked, membership.NAMESPACES, host)
 
 
@@ -178,20 +178,21 @@ def _write_namespace(asked: Requested) -> Forward:
     except PlanError as error:
         name = asked.path.name
         right = namespace_writes.right(asked.verb, name)
-        raise PlanError(structs.replace(error.refused, authorize=right)) from error
+        error.refused = structs.replace(error.refused, authorize=right)
+        raise
 
 
 def _write_or_refuse(asked: Requested) -> Forward:
     if asked.path.name == spaces.KUBE_SYSTEM:
         raise asked.refuse(_READ_ONLY)
-    kind = next(media_types.parse(asked.request.content_type)).name
+    kind = media_types.name_of(asked.request.content_type)
     host = spaces.claimed(asked.view, asked.path.name) if asked.path.name else None
     live = asked.view.namespace_object(host) if host is not None else None
     if live is not None and host is not None:
         return _change_namespace(asked, live, host, kind)
     if asked.verb == "create" or (asked.verb == "patch" and kind == writes.APPLY):
         return _create_namespace(asked)
-    raise PlanError(refusals.namespace_not_found(asked.path.name))
+    raise refusals.namespace_not_found(asked.path.name)
 
 
 def _create_namespace(asked: Requested) -> Forward:
@@ -206,12 +207,12 @@ def _create_namespace(asked: Requested) -> Forward:
     name = namespace_writes.name_of(body, BodyTarget(asked.info, "", "", path.name, view))
     target = BodyTarget(asked.info, "", "", name, view)
     if spaces.claimed(view, name) is not None and name != spaces.KUBE_SYSTEM:
-        raise PlanError(refusals.already_exists(asked.info, name))
+        raise refusals.already_exists(asked.info, name)
     written = namespace_writes.created(body, target)
     host = str(written.value["metadata"]["name"])
     if view.is_foreign(host):
         why = "its name on the host is taken by what is not of this cluster"
-        raise PlanError(refusals.forbidden_resource(asked.info, name, why))
+        raise refusals.forbidden_resource(asked.info, name, why)
     forwarded = _written(
         asked,
         written,
@@ -259,7 +260,7 @@ def _patched(
         sent = bodies.as_object(bodies.decode_either(body))
         return namespace_writes.applied(sent, live, target)
     if kind not in writes.MERGE:
-        raise PlanError(refusals.unsupported_body())
+        raise refusals.unsupported_body()
     return namespace_writes.merged(bodies.as_object(bodies.decode_json(body)), live, target)
 
 

@@ -32,7 +32,7 @@ class DiscoveryPlan(Response):
 
     def not_found(self) -> Refused:
         """Return the 404 for a group that is not shown."""
-        return refusals.unknown_resource()
+        return refusals.unknown_resource().refused
 
 
 def is_group_shown(group: str, view: View) -> bool:

@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.context import TranslationContext
 
 
@@ -101,6 +101,11 @@ class KindInfo(msgspec.Struct, frozen=True):
     namespaced: bool
     verbs: frozenset[str] = frozenset()
     subresources: frozenset[str] = frozenset()
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """Return group, version and kind."""
+        return GroupVersionKind(self.group, self.version, self.kind)
 
 
 class View(Protocol):

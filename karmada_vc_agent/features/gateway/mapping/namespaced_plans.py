@@ -10,7 +10,6 @@ from karmada_vc_agent.features.gateway.mapping.membership import Membership, in_
 from karmada_vc_agent.features.gateway.mapping.namespaces import KUBE_SYSTEM, NOWHERE
 from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.features.gateway.mapping.responses import OfResource, Response
 from karmada_vc_agent.features.gateway.mapping.writes import body_for
 
@@ -24,7 +23,7 @@ def plan_namespaced(asked: Requested) -> Forward:
     if (path.group, path.resource, path.subresource) in scopes.DENIED_SUBRESOURCES:
         raise asked.refuse(refusals.HOSTS_CREDENTIALS)
     if path.rest and not is_proxy(path):
-        raise PlanError(refusals.unknown_resource())
+        raise refusals.unknown_resource()
     if not path.namespace:
         return _all_namespaces(asked)
     if path.namespace == KUBE_SYSTEM and (asked.is_write or is_connection(path)):
@@ -67,12 +66,12 @@ def _unclaimed(asked: Requested) -> Forward:
     path, view = asked.path, asked.view
     creates = asked.verb == "create" and not path.name
     if creates or asked.verb == "deletecollection":
-        raise PlanError(refusals.namespace_not_found(path.namespace))
+        raise refusals.namespace_not_found(path.namespace)
     if asked.is_write or is_connection(path):
-        raise PlanError(refusals.not_found(asked.info, path.name))
+        raise refusals.not_found(asked.info, path.name)
     host = namespaces.host_name(view, path.namespace)
     if host == NOWHERE:
-        raise PlanError(refusals.namespace_not_found(path.namespace))
+        raise refusals.namespace_not_found(path.namespace)
     if view.is_foreign(host):
         raise asked.refuse(f'namespace "{path.namespace}" is not available in this cluster')
     return _in_one(asked, host, as_gateway=True)
@@ -101,7 +100,7 @@ def _in_one(asked: Requested, host: str, *, as_gateway: bool) -> Forward:
 def _all_namespaces(asked: Requested) -> Forward:
     """List or watch the whole host, and drop what is of others (G-40)."""
     if asked.path.name or not asked.is_list:
-        raise PlanError(refusals.method_not_allowed())
+        raise refusals.method_not_allowed()
     membership = in_namespaces()
     asked = asked.with_query(asking.map_selectors(asked.query, asked.view))
     response = asking.response_to(asked, membership, hides_count=True)

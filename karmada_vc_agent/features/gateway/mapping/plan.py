@@ -45,12 +45,12 @@ def plan(request: VirtualRequest, identity: Caller, view: View) -> Plan:
         path, query = parse(request.path), Query.parse(request.query)
         if request.is_upgrade and not (isinstance(path, ResourcePath) and is_connection(path)):
             # An API server serves watches over WebSockets, which would be copied unmapped.
-            return refusals.not_upgraded()
+            raise refusals.not_upgraded()
         if isinstance(path, OtherPath):
             return _other(request, path, view)
         return _resource(request, path, query, identity, view)
     except (PathError, QueryError) as error:
-        return refusals.bad_request(str(error))
+        return refusals.bad_request(str(error)).refused
     except PlanError as error:
         return error.refused
 
@@ -60,9 +60,9 @@ def _resource(
 ) -> Plan:
     info = view.resource(path.group, path.version, path.resource)
     if info is None:
-        return refusals.unknown_resource()
+        raise refusals.unknown_resource()
     if info.namespaced is not True and path.namespace and path.resource != "namespaces":
-        return refusals.unknown_resource()
+        raise refusals.unknown_resource()
     asked = _asked(request, path, query, identity, view, info)
     scope = scope_of(info, view)
     if not info.namespaced:
@@ -92,7 +92,7 @@ def _asked(
 
 def _other(request: VirtualRequest, path: OtherPath, view: View) -> Plan:
     if request.method not in _READS:
-        return _not_served(path)
+        raise _not_served(path)
     match path.segments:
         case ("version",) | ("openapi", "v2") | ("openapi", "v3", *_):
             return _untouched(request, path)
@@ -100,10 +100,10 @@ def _other(request: VirtualRequest, path: OtherPath, view: View) -> Plan:
             return _health(view)
         case ("api" | "apis" as root, *rest) if len(rest) < _DISCOVERY_DEPTH[root]:
             return _discovery(request, path, view)
-    return _not_served(path)
+    raise _not_served(path)
 
 
-def _not_served(path: OtherPath) -> Refused:
+def _not_served(path: OtherPath) -> PlanError:
     return refusals.forbidden(f'forbidden: path "{path.encoded()}" is not served')
 
 
@@ -119,9 +119,9 @@ def _health(view: View) -> PlanAnswer | Refused:
     return Refused(503, "ServiceUnavailable", "the cluster does not answer")
 
 
-def _discovery(request: VirtualRequest, path: OtherPath, view: View) -> Forward | Refused:
+def _discovery(request: VirtualRequest, path: OtherPath, view: View) -> Forward:
     accept = asking.accept_of(request)
     group = path.segments[1] if path.segments[0] == "apis" and len(path.segments) > 1 else ""
     if group and not discovery.is_group_shown(group, view):
-        return refusals.unknown_resource()
+        raise refusals.unknown_resource()
     return Forward("GET", path.encoded(), DiscoveryPlan(), query=request.query, accept=accept)

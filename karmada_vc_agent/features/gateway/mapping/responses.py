@@ -64,7 +64,7 @@ class Response:
 
     def not_found(self) -> Refused:
         """Return a 404."""
-        return refusals.unknown_resource()
+        return refusals.unknown_resource().refused
 
 
 def texts_of(view: View) -> Texts:
@@ -145,7 +145,7 @@ class OfResource(Response):
 
     def not_found(self) -> Refused:
         """Return the 404 for the object that was asked for."""
-        return refusals.not_found(self.info, self._name)
+        return refusals.not_found(self.info, self._name).refused
 
     def filter(self, decoded: Object, reader: ObjectReader) -> None:
         """Keep, in place, what is of the virtual cluster, mapped."""

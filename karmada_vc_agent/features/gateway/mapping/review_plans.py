@@ -13,7 +13,6 @@ from karmada_vc_agent.features.gateway.mapping import (
 from karmada_vc_agent.features.gateway.mapping.asked import Forward, PlanAnswer, Requested
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.exchange import ResponseKind, View
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.features.gateway.mapping.responses import Response, is_status, texts_of
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.translation.rbac_rules import restore_written
@@ -52,13 +51,13 @@ class OfReview(Response):
 def plan_review(asked: Requested) -> Forward:
     """Return what becomes of a question about rights. Raises PlanError."""
     if asked.verb != "create" or asked.path.name:
-        raise PlanError(refusals.method_not_allowed())
+        raise refusals.method_not_allowed()
     request, view, virtual = asked.request, asked.view, asked.path.namespace
     host = ""
     if asked.info.namespaced:
         claimed = namespaces.claimed(view, virtual)
         if claimed is None:
-            raise PlanError(refusals.namespace_not_found(virtual))
+            raise refusals.namespace_not_found(virtual)
         host = claimed
     sent = bodies.as_object(bodies.decode(request.body, request.content_type))
     target = BodyTarget(asked.info, virtual, host, "", view)
@@ -78,6 +77,6 @@ def plan_review(asked: Requested) -> Forward:
 def plan_self_review(asked: Requested) -> PlanAnswer:
     """Answer who the client is. Raises PlanError."""
     if asked.verb != "create":
-        raise PlanError(refusals.method_not_allowed())
+        raise refusals.method_not_allowed()
     body = bodies.encode(reviews.self_review(asked.info, asked.identity))
     return PlanAnswer(201, media_types.JSON, body)

@@ -7,8 +7,7 @@ from karmada_vc_agent.features.gateway.mapping import bodies, namespaces, refusa
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
 from karmada_vc_agent.features.gateway.mapping.namespace_writes import right
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.translation.identities import Callers
 from karmada_vc_agent.translation.refusal import RefusedError
 
@@ -22,7 +21,7 @@ def review_for_host(body: Object, target: BodyTarget) -> Object:
     """Return a review with names of the host. Raises PlanError: 400, 403."""
     sent = dig(body, "spec")
     if not isinstance(sent, dict):
-        raise PlanError(refusals.bad_request("spec is not a map"))
+        raise refusals.bad_request("spec is not a map")
     view, spec = target.view, dict(sent)
     if target.info.kind == _RULES:
         spec["namespace"] = _host_namespace(spec.get("namespace"), view)
@@ -45,11 +44,10 @@ def review_for_client(obj: Object, sent: Object) -> Object:
 
 def self_review(info: KindInfo, identity: Caller) -> Object:
     """Return who the client is, by its own names."""
-    gvk = GroupVersionKind(info.group, info.version, info.kind)
     user: Object = {"username": identity.user, "groups": list(identity.groups)}
     return {
-        "kind": gvk.kind,
-        "apiVersion": gvk.api_version,
+        "kind": info.kind,
+        "apiVersion": info.gvk.api_version,
         "metadata": {"creationTimestamp": None},
         "status": {"userInfo": user},
     }
@@ -104,5 +102,5 @@ def _map_callers(spec: Object, view: View) -> None:
             for group in (groups if isinstance(groups, list) else ())
         ]
     except RefusedError as error:
-        raise PlanError(refusals.forbidden(error.refusal.detail)) from error
+        raise refusals.forbidden(error.refusal.detail) from error
     spec["groups"] = list(dict.fromkeys((*mapped, callers.everyone)))

@@ -9,7 +9,7 @@ from enum import Enum
 
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
 from karmada_vc_agent.model import kinds
-from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
+from karmada_vc_agent.model.objects import GroupKind
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 
 
@@ -76,12 +76,11 @@ DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
 
 def scope_of(info: KindInfo, view: View) -> KindScope:
     """Return how a resource is seen."""
-    gvk = GroupVersionKind(info.group, info.version, info.kind)
-    special = OF_KIND.get(gvk.group_kind)
+    special = OF_KIND.get(info.gvk.group_kind)
     if special is not None:
         return special
     configured = view.context().settings.cluster_scoped_kinds
-    policy = policy_for(gvk, namespaced=info.namespaced, configured=configured)
+    policy = policy_for(info.gvk, namespaced=info.namespaced, configured=configured)
     return _OF_POLICY.get(policy, KindScope.DENIED)
 
 

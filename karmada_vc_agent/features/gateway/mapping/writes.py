@@ -5,7 +5,6 @@ from typing import Any
 from karmada_vc_agent.features.gateway.mapping import bodies, json_patches, media_types, refusals
 from karmada_vc_agent.features.gateway.mapping.asked import Requested
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model.objects import Object, dig
 
 APPLY = "application/apply-patch+yaml"
@@ -21,7 +20,7 @@ def body_for(asked: Requested, target: BodyTarget) -> tuple[bytes, str]:
     if asked.verb in ("delete", "deletecollection"):
         return options(request.body, request.content_type)
     if asked.verb == "patch":
-        kind = next(media_types.parse(request.content_type)).name
+        kind = media_types.name_of(request.content_type)
         value = patched(kind, request.body, asked, target)
         return bodies.encode(value), kind
     decoded = bodies.as_object(bodies.decode(request.body, request.content_type))
@@ -45,7 +44,7 @@ def patched(kind: str, body: bytes, asked: Requested, target: BodyTarget) -> Any
             return json_patches.json_patch(operations, target)
         return _patch_of_subresource(operations, target)
     if kind not in MERGE and kind != APPLY:
-        raise PlanError(refusals.unsupported_body())
+        raise refusals.unsupported_body()
     decoded = bodies.decode_either(body) if kind == APPLY else bodies.decode_json(body)
     sent = bodies.as_object(decoded)
     if subresource not in OF_THE_KIND:
@@ -76,7 +75,5 @@ def _patch_of_subresource(operations: Any, target: BodyTarget) -> Any:
     for operation in operations if isinstance(operations, list) else ():
         path = dig(operation, "path")
         if not isinstance(path, str) or not path.startswith(("/spec", "/status")):
-            raise PlanError(
-                refusals.invalid(target.info, target.name, str(path), "must not be patched")
-            )
+            raise refusals.invalid(target.info, target.name, str(path), "must not be patched")
     return operations
