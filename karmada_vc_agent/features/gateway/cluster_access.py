@@ -15,21 +15,32 @@ from pathlib import Path
 from typing import Any
 
 from karmada_vc_agent.access.gateway_secrets import hub_secret_name
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint, probe
-from karmada_vc_agent.features.gateway.tokens import GatewayTokens
-from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.features.gateway.tokens import GatewayTokens, TokenOwner
 from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import GATEWAY_LABEL
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.well_known import RBAC_API
+from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.work_parts import WorkParts
+from karmada_vc_agent.translation.identities import Callers, absorbed_name
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, Names
+from karmada_vc_agent.work.live_objects import LiveObjects
 
 _log = logging.getLogger(__name__)
 
 _ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
+ROLES = Resource(
+    GroupVersionKind(RBAC_GROUP, "v1", "ClusterRole"),
+    "clusterroles",
+    namespaced=False,
+    verbs=frozenset(("list", "watch")),
+)
 _FIELDS = ("apiEndpoint", "secretRef", "proxyURL", "impersonatorSecretRef")
 
 Fields = dict[str, Any]
@@ -39,27 +50,28 @@ Fields = dict[str, Any]
 class ClusterAccess:
     """Prepares the access to virtual clusters, and says which fields of a Cluster publish it.
 
-    claim_anchor, release_anchor: the namespace for what a caller asks of no namespace. identities:
-    the desired ClusterRole of those whom the gateway may impersonate. ask: tries an endpoint;
-    returns what is wrong with it, or None.
+    ask: tries an endpoint; returns what is wrong with it, or None.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        settings: GatewaySettings,
-        tokens: GatewayTokens,
-        claim_anchor: Callable[[VirtualCluster], Awaitable[object]],
-        release_anchor: Callable[[VirtualCluster], Awaitable[object]],
-        identities: Callable[[VirtualCluster], Awaitable[Object]],
-    ) -> None:
-        self._host = host
-        self._settings = settings
-        self._tokens = tokens
-        self._claim_anchor = claim_anchor
-        self._release_anchor = release_anchor
-        self._identities = identities
+    def __init__(self, common: Common, works: WorkParts) -> None:
+        self._common = common
+        self._works = works
+        self._host = common.clients.host
+        self._settings = common.config.gateway
+        config, clusters = common.config, common.stores.clusters
+        owner = TokenOwner(config.agent_name, config.agent_namespace, clusters.agent, clusters.host)
+        self._tokens = GatewayTokens(common.clients.hub, self._host, owner, common.clock.now)
+        self._live_roles = LiveObjects(self._host, works.store_of)
         self.ask: Callable[[ProbedEndpoint], Awaitable[str | None]] = probe
+
+    def roles(self) -> Store[Object] | None:
+        """Return the cached ClusterRoles of virtual clusters."""
+        return self._works.store_of(ROLES)
+
+    def has_rules_of_karmada(self, vc: VirtualCluster) -> bool:
+        """Whether Karmada's rules for a virtual cluster are stored on the host."""
+        roles = self.roles()
+        return roles is not None and roles.get("", absorbed_name(vc.name_on_host)) is not None
 
     @property
     def is_on(self) -> bool:
@@ -72,7 +84,7 @@ class ClusterAccess:
         Raises RetryError, KubeError, RefusedError.
         """
         authorities = self._authorities()
-        await self._claim_anchor(vc)
+        await self._works.namespace_writer.claim(vc, ANCHOR_NAMESPACE)
         token = await self._tokens.ensure(vc, authorities)
         await self._put_identities(await self._identities(vc))
         settings = self._settings
@@ -120,7 +132,20 @@ class ClusterAccess:
         wanted = await self._identities(vc)
         with suppress(NotFoundError):
             await self._host.delete(f"{_ROLES_PATH}/{wanted['metadata']['name']}")
-        await self._release_anchor(vc)
+        await self._works.namespace_writer.release(vc, ANCHOR_NAMESPACE, preserve=False)
+
+    async def _identities(self, vc: VirtualCluster) -> Object:
+        """Return the desired ClusterRole of those whom the gateway may impersonate."""
+        absorbed = await self._live_roles.known(ROLES, "", absorbed_name(vc.name_on_host))
+        settings = self._common.settings
+        names = Names(
+            cluster=vc.name_on_host,
+            template=settings.namespace_template,
+            claims=self._common.stores.claims.of(vc.name),
+            forbidden=settings.forbidden_namespaces,
+            adopted=vc.adopt_namespaces,
+        )
+        return Callers(vc.name, names).role(settings.agent_name, absorbed)
 
     def _authorities(self) -> bytes:
         path = self._settings.ca_file

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Unknown
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Unknown, View
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.generated_names import random_suffix
@@ -53,8 +53,8 @@ def _kinds(served: ServedApis) -> Iterator[KindInfo]:
             )
 
 
-class ClusterView:
-    """The View of one request.
+class ClusterView(View):
+    """The View (mapping/exchange.py) of one request, over caches.
 
     missed_kind: whether it asked for a kind that the host did not serve. absent: host namespaces
     that were read for the value at hand and do not exist. has_past: whether what was in a namespace
@@ -83,18 +83,15 @@ class ClusterView:
 
     @property
     def name(self) -> str:
-        """Return the name of the virtual cluster."""
         return self._vc.name
 
     @property
     def anchor(self) -> str:
-        """Return the host namespace that is shown as `kube-system`."""
         claimed = self._state.claims.of(self.name).get(ANCHOR_NAMESPACE)
         template = self._state.settings.namespace_template
         return claimed or host_namespace(template, ANCHOR_NAMESPACE, self._vc.name_on_host)
 
     def host_namespace(self, virtual: str) -> str | None:
-        """Return the host namespace that is claimed for a virtual one."""
         if virtual == ANCHOR_NAMESPACE:
             return None
         return self._state.claims.of(self.name).get(VirtualNamespace(virtual))
@@ -106,7 +103,6 @@ class ClusterView:
         return claims
 
     def virtual_namespace(self, host: str) -> str | Unknown | None:
-        """Return the virtual name of a host namespace; None: of others, or gone."""
         claim = self._state.claims.holder_of(host)
         if claim is None and self._state.namespaces.get("", host) is None:
             claim = self._state.released(host) if self.has_past else None
@@ -117,48 +113,39 @@ class ClusterView:
         return claim.namespace
 
     def is_foreign(self, host: str) -> bool:
-        """Whether a host namespace exists and is not of this virtual cluster."""
         if self._state.namespaces.get("", host) is None:
             return False
         claim = self._state.claims.holder_of(host)
         return claim is None or claim.cluster != self.name
 
     def is_others(self, host: str) -> bool:
-        """Whether a host namespace is claimed by another virtual cluster."""
         claim = self._state.claims.on(host)
         return claim is not None and claim.cluster != self.name
 
     def namespace_object(self, host: str) -> Object | None:
-        """Return the Namespace of the host from the cache."""
         return self._state.namespaces.get("", host)
 
     def resource(self, group: str, version: str, plural: str) -> KindInfo | None:
-        """Return what the host serves under a path."""
         served = self._resources.of_group(self._state.discovery.served, group)
         info = served.get((version, plural))
         self.missed_kind = self.missed_kind or info is None
         return info
 
     def resources(self, group: str) -> Iterable[KindInfo]:
-        """Return all that the host serves of a group."""
         served = self._resources.of_group(self._state.discovery.served, group)
         self.missed_kind = self.missed_kind or not served
         return served.values()
 
     def node_selector(self) -> str:
-        """Return the label selector of the nodes."""
         return ",".join(f"{key}={value}" for key, value in self._vc.required_selector.items())
 
     def has_node(self, labels: dict[str, str]) -> bool:
-        """Whether a node with these labels is of the virtual cluster, as its selector says."""
         return self._vc.required_selector.items() <= labels.items()
 
     def owns_node(self, name: str) -> bool:
-        """Whether a node is of the virtual cluster now."""
         return self._state.membership.owner_of(name) == self.name
 
     def context(self) -> TranslationContext:
-        """Return the facts for translating bodies and restoring objects, as they are now."""
         if self._pinned is not None:
             return self._pinned
         now = (self._state.version, id(self._state.discovery.served))
@@ -177,13 +164,10 @@ class ClusterView:
             self._pinned = None
 
     def suffix(self) -> str:
-        """Return the end of a generated name, as API servers make it."""
         return random_suffix()
 
     def sealer(self) -> Sealer:
-        """Return what seals `continue` tokens."""
         return self._sealer
 
     def host_is_alive(self) -> bool:
-        """Whether the host answered lately."""
         return self._host_is_alive

@@ -4,7 +4,7 @@ No rule of its own: a body becomes a manifest, translate() maps or refuses it, a
 need (marks, tolerations that a patch does not touch) is taken off again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -381,9 +381,6 @@ def _map(obj: Object, key: str) -> Object:
     if not isinstance(value, dict):
         raise refusals.bad_request(f"{key} is not a map")
     return value
-
-
-Write = Callable[[Object, BodyTarget], Object]
 
 
 def in_namespace_only(body: Object, target: BodyTarget) -> Object:

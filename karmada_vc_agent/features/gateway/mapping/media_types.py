@@ -16,7 +16,7 @@ _OTHERS_THAT_ARE_JSON = YAMLS | {"text/plain"}
 """Types that an answer in JSON serves as well: JSON is YAML, and legible."""
 
 
-class MediaType(Struct, frozen=True):
+class _MediaType(Struct, frozen=True):
     """A media type and its parameters."""
 
     name: str
@@ -31,12 +31,12 @@ class MediaType(Struct, frozen=True):
         return ";".join((self.name, *(f"{key}={value}" for key, value in self.parameters)))
 
 
-def parse(header: str) -> Iterator[MediaType]:
+def parse(header: str) -> Iterator[_MediaType]:
     """Yield the media types of Accept or Content-Type, without weights."""
     for part in header.split(","):
         name, *rest = (piece.strip() for piece in part.split(";"))
         pairs = (piece.partition("=") for piece in rest)
-        yield MediaType(
+        yield _MediaType(
             name.lower(),
             tuple((key.strip().lower(), value.strip()) for key, _, value in pairs),
         )
@@ -50,7 +50,7 @@ def upstream_accept(accept: str) -> str | None:
             wanted.append(JSON)
         elif media_type.name == JSON:
             kept = tuple(pair for pair in media_type.parameters if pair[0] in _KEPT and pair[1])
-            wanted.append(str(MediaType(JSON, kept)))
+            wanted.append(str(_MediaType(JSON, kept)))
     return ",".join(dict.fromkeys(wanted)) or None
 
 

@@ -21,7 +21,7 @@ _BY_THE_GATEWAY = "SubjectAccessReview"
 """Asks about others, which needs a right that tenants have in their cluster only."""
 
 
-class OfReview(Response):
+class _OfReview(Response):
     """The answer to a review; sent: what the client asked."""
 
     kind = ResponseKind.OBJECT
@@ -66,7 +66,7 @@ def plan_review(asked: Requested) -> Forward:
     return asking.forward(
         asked,
         structs.replace(asked.path, namespace=host),
-        OfReview(sent),
+        _OfReview(sent),
         body=bodies.encode(mapped),
         content_type=media_types.JSON,
         as_gateway=is_gateways,

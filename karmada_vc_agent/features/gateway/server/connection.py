@@ -124,11 +124,6 @@ class Exchange:
         with _broken_is_gone():
             self.stream.write(h11.Response(status_code=code, headers=wire))
 
-    async def flush(self) -> None:
-        """Send the head without waiting for a body."""
-        with _broken_is_gone():
-            await self.stream.writer.drain()
-
     async def send(self, part: bytes) -> None:
         """Send a part of the body, and wait while the client reads slowly."""
         self.bytes_out += len(part)

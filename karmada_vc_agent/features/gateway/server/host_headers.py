@@ -70,8 +70,3 @@ def to_client(headers: Headers, map_text: MapText, *, is_mapped: bool) -> list[t
             continue
         found.append((name.decode().title(), value))
     return found
-
-
-def length_of(headers: Headers) -> str:
-    """Return the Content-Length of an answer, "" if it has none."""
-    return next((value.decode() for name, value in headers if name == b"content-length"), "")

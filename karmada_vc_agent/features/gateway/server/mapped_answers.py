@@ -16,7 +16,7 @@ from karmada_vc_agent.features.gateway.mapping.exchange import Refused, Response
 from karmada_vc_agent.features.gateway.mapping.sieves import Sieve, TooDeepError
 from karmada_vc_agent.features.gateway.server.connection import Exchange
 from karmada_vc_agent.features.gateway.server.heads import Head
-from karmada_vc_agent.features.gateway.server.host_headers import length_of, to_client
+from karmada_vc_agent.features.gateway.server.host_headers import to_client
 from karmada_vc_agent.features.gateway.server.host_requests import BODY_BYTES, HostAnswer
 from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES, RoomPlace
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
@@ -217,7 +217,7 @@ class MappedAnswer:
 
     async def _send_bytes(self, answer: HostAnswer) -> None:
         headers = self._headers(answer, is_mapped=False)
-        if length := length_of(answer.headers):
+        if length := answer.value(b"content-length"):
             headers.append(("Content-Length", length))
         await self._exchange.begin(answer.status, headers, is_long=self._forward.is_long)
         async for part in answer.parts():
@@ -295,7 +295,6 @@ class MappedAnswer:
     async def _send_watch(self, answer: HostAnswer) -> None:
         headers = self._headers(answer, is_mapped=True)
         await self._exchange.begin(answer.status, headers, is_long=True)
-        await self._exchange.flush()
         rest, parts = b"", answer.parts()
         async for part in parts:
             rest = await self._send_lines(rest + part)

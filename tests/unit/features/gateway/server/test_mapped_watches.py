@@ -19,8 +19,6 @@ class Client:
 
     async def begin(self, *_: object, is_long: bool) -> None: ...
 
-    async def flush(self) -> None: ...
-
     async def send(self, part: bytes) -> None:
         self.body += part
 
