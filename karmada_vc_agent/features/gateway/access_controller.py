@@ -33,7 +33,7 @@ PERIOD = Requeue(300.0)
 """How often Secrets, certificates and the endpoint are looked at."""
 SOON = Requeue(5.0)
 """Until the gateway answers, or Karmada has sent whom it lets impersonate."""
-_ASKED_ANNOTATION = f"{DOMAIN}/asked-at"
+_REQUESTED_ANNOTATION = f"{DOMAIN}/asked-at"
 
 
 def keys_of_cluster(
@@ -131,10 +131,10 @@ class ClusterAccessController:
         return answer
 
     async def _ask_for_rules(self) -> None:
-        """Have Karmada send its rules: of a Cluster that is there already it does so when told."""
+        """Have Karmada send its rules: for existing Clusters it does so when the role changes."""
         role = HubAccess(self._common.config.agent_name, ()).auth_role
         path = f"/apis/{RBAC_API}/clusterroles/{role}"
-        patch = {"metadata": {"annotations": {_ASKED_ANNOTATION: self._common.clock.now()}}}
+        patch = {"metadata": {"annotations": {_REQUESTED_ANNOTATION: self._common.clock.now()}}}
         try:
             await self._hub.merge_patch(path, patch)
         except NotFoundError as error:
@@ -150,7 +150,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
     is_on = access.is_on
     sources = [Enqueues(common.stores.clusters.store.add_handler, partial(keys_of_cluster, vcs))]
     if is_on and (roles := access.roles()) is not None:
-        # The store itself: signals do not tell of what the agent wrote, as it does these roles.
+        # The store itself: signals leave out what the agent wrote, as it does these roles.
         sources.append(Enqueues(roles.add_handler, partial(keys_of_role, vcs), after_s=0.2))
     return ControllerSpec(
         "cluster-access",

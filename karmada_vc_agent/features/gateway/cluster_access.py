@@ -79,7 +79,7 @@ class ClusterAccess:
         return self._settings.enabled
 
     async def prepare(self, vc: VirtualCluster) -> ProbedEndpoint:
-        """Do all that comes before the Cluster; return its endpoint.
+        """Do all that precedes the Cluster; return its endpoint.
 
         Raises RetryError, KubeError, RefusedError.
         """
@@ -93,7 +93,7 @@ class ClusterAccess:
     async def fields_of_new(self, vc: VirtualCluster) -> Object:
         """Return the metadata and spec that a new Cluster has for access, {} if it has none yet.
 
-        What goes wrong here does not keep the Cluster from being registered: the rest is for the
+        A failure here does not keep the Cluster from being registered: the rest is for the
         controller to bring about.
         """
         if not self.is_on:
@@ -129,9 +129,9 @@ class ClusterAccess:
             if self.is_on:
                 raise
             # `join` took the right to Secrets back, and removed them.
-        wanted = await self._identities(vc)
+        desired = await self._identities(vc)
         with suppress(NotFoundError):
-            await self._host.delete(f"{_ROLES_PATH}/{wanted['metadata']['name']}")
+            await self._host.delete(f"{_ROLES_PATH}/{desired['metadata']['name']}")
         await self._works.namespace_writer.release(vc, ANCHOR_NAMESPACE, preserve=False)
 
     async def _identities(self, vc: VirtualCluster) -> Object:
@@ -155,28 +155,28 @@ class ClusterAccess:
             problem = f"gateway.caFile: {path}: {error.strerror or error}"
             raise RetryError(problem) from error
 
-    async def _put_identities(self, wanted: Object) -> None:
-        path = f"{_ROLES_PATH}/{wanted['metadata']['name']}"
+    async def _put_identities(self, desired: Object) -> None:
+        path = f"{_ROLES_PATH}/{desired['metadata']['name']}"
         try:
             live = await self._host.get(path)
         except NotFoundError:
             try:
-                await self._host.create(_ROLES_PATH, wanted)
+                await self._host.create(_ROLES_PATH, desired)
             except AlreadyExistsError as error:
                 raise RetryError("its role was created meanwhile") from error
             return
-        is_marked = labels_of(wanted).items() <= labels_of(live).items()
-        if not is_marked or live.get("rules") != wanted["rules"]:
+        is_marked = labels_of(desired).items() <= labels_of(live).items()
+        if not is_marked or live.get("rules") != desired["rules"]:
             version = live["metadata"]["resourceVersion"]
-            metadata = {**wanted["metadata"], "resourceVersion": version}
-            await self._host.replace(path, {**wanted, "metadata": metadata})
+            metadata = {**desired["metadata"], "resourceVersion": version}
+            await self._host.replace(path, {**desired, "metadata": metadata})
 
 
-def changes(cluster: Object, wanted: Fields) -> Object:
+def changes(cluster: Object, desired: Fields) -> Object:
     """Return the merge patch by which a Cluster gets these fields, and the mark; {} = none."""
     spec = cluster.get("spec") or {}
     patch: Object = {}
-    changed = {key: value for key, value in wanted.items() if (spec.get(key) or None) != value}
+    changed = {key: value for key, value in desired.items() if (spec.get(key) or None) != value}
     if changed:
         patch["spec"] = changed
     if not is_marked(cluster):

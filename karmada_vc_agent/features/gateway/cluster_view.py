@@ -1,4 +1,4 @@
-"""What mapping is told of one virtual cluster for one request: its View (mapping/exchange.py)."""
+"""The View of one virtual cluster for one request (mapping/exchange.py)."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -56,9 +56,9 @@ def _kinds(served: ServedApis) -> Iterator[KindInfo]:
 class ClusterView(View):
     """The View (mapping/exchange.py) of one request, over caches.
 
-    missed_kind: whether it asked for a kind that the host did not serve. absent: host namespaces
+    missed_kind: whether it named a kind that the host did not serve. absent: host namespaces
     that were read for the value at hand and do not exist. has_past: whether what was in a namespace
-    counts that is gone, as for the last events of its objects.
+    counts that is deleted, as for the last events of its objects.
     """
 
     def __init__(

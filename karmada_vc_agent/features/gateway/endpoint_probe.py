@@ -31,7 +31,7 @@ async def probe(endpoint: ProbedEndpoint) -> str | None:
     """Return what is wrong with an endpoint, or None if it answers a request.
 
     A proxy that cannot be reached from the host says nothing about the hub: then the gateway is
-    asked directly.
+    probed directly.
     """
     try:
         context = _context(endpoint.authorities)

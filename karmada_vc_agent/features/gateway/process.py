@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 GRACE_S = 15.0
 """How long requests in progress may take to end; tunnels are cut then."""
 LOOK_S = 10.0
-"""How often what is idle is closed, and a host that nobody asked is asked whether it is there."""
+"""How often idle connections are closed, and the host is probed while no request goes to it."""
 SWITCH_S = 0.0005
 """How long the loop waits, at each step, for a thread that translates; 5 ms is Python's own."""
 QPS, BURST = 50.0, 100
@@ -61,7 +61,7 @@ QPS, BURST = 50.0, 100
 
 
 class GatewayProcess:
-    """Serves the virtual clusters of one agent until told to stop."""
+    """Serves the virtual clusters of one agent until it is stopped."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class GatewayProcess:
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self._client = ApiClient("host", host, qps=QPS, burst=BURST)
         self._follower = CredentialsFollower("host", host, self._use)
-        # Of its own: whoever reaches /metrics can make the gateway ask.
+        # Of its own: any client of /metrics causes requests by it.
         self._reviews = ApiClient(
             "host", host, qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, timeouts=URGENT
         )
@@ -134,8 +134,8 @@ class GatewayProcess:
                 try:
                     self.port = await self._listener.start(host, port)
                 except OSError as error:
-                    told = listen_failure(error)
-                    raise ConfigError("settings", "gateway.bindAddress", told) from error
+                    detail = listen_failure(error)
+                    raise ConfigError("settings", "gateway.bindAddress", detail) from error
                 _log.info("Serving", extra={"port": self.port, "host": self._credentials.server})
                 await stop.wait()
                 self._is_ending = True
@@ -170,13 +170,13 @@ class GatewayProcess:
             try:
                 runner = await serve(getattr(self._settings, setting), routes, tls)
             except (OSError, ValueError) as error:
-                told = listen_failure(error)
-                raise ConfigError("settings", f"gateway.{camel(setting)}", told) from error
+                detail = listen_failure(error)
+                raise ConfigError("settings", f"gateway.{camel(setting)}", detail) from error
             if runner is not None:
                 stack.push_async_callback(runner.cleanup)
 
     async def _keep_up(self) -> None:
-        """Close what is idle, and know whether the host is there while nobody asks it."""
+        """Close idle connections, and probe the host while no request goes to it."""
         while True:
             self._requests.close_idle()
             try:
@@ -220,12 +220,14 @@ def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
     try:
         return ServingCertificate(certificate, key)
     except ssl.SSLError as error:
-        told = f"{certificate} and {key} are not a certificate and its key in PEM ({error.reason})"
-        raise ConfigError("settings", "gateway.certFile", told) from error
+        detail = (
+            f"{certificate} and {key} are not a certificate and its key in PEM ({error.reason})"
+        )
+        raise ConfigError("settings", "gateway.certFile", detail) from error
     except OSError as error:
-        told = f"{error.filename}: {error.strerror}"
+        detail = f"{error.filename}: {error.strerror}"
         name = "privateKeyFile" if str(error.filename) == str(key) else "certFile"
-        raise ConfigError("settings", f"gateway.{name}", told) from error
+        raise ConfigError("settings", f"gateway.{name}", detail) from error
 
 
 def _address_of(address: str) -> tuple[str | None, int]:

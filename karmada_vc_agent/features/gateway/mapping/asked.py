@@ -80,8 +80,8 @@ Plan = Forward | PlanAnswer | Refused
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
-    """A request for a resource. verb: as in RBAC. accept: what the host is asked for, JSON."""
+class ParsedRequest:
+    """A request for a resource. verb: as in RBAC. accept: for the host, JSON."""
 
     request: VirtualRequest
     identity: Caller
@@ -99,7 +99,7 @@ class Requested:
 
     @property
     def is_list(self) -> bool:
-        """Whether a list or a watch is asked for."""
+        """Whether it is a list or a watch."""
         return self.verb in ("list", "watch")
 
     @property
@@ -115,7 +115,7 @@ class Requested:
             self.verb, path.group, path.version, path.resource, path.subresource, path.name
         )
 
-    def with_query(self, query: Query) -> "Requested":
+    def with_query(self, query: Query) -> "ParsedRequest":
         """Return the request with another query."""
         return replace(self, query=query)
 
@@ -164,7 +164,7 @@ def with_label(query: Query, selector: str) -> Query:
 
 
 def response_to(
-    asked: Requested,
+    parsed: ParsedRequest,
     membership: Membership,
     of_kind: type[OfResource] = OfResource,
     *,
@@ -174,39 +174,39 @@ def response_to(
 ) -> OfResource:
     """Return how the answer is mapped; of_kind: its class."""
     kind = ResponseKind.OBJECT
-    if asked.is_list:
-        kind = ResponseKind.WATCH if asked.verb == "watch" else ResponseKind.LIST
+    if parsed.is_list:
+        kind = ResponseKind.WATCH if parsed.verb == "watch" else ResponseKind.LIST
     return of_kind(
-        asked.info,
+        parsed.info,
         membership,
         kind,
-        name=asked.path.name,
-        scope=scope_of_tokens(asked, namespace),
+        name=parsed.path.name,
+        scope=scope_of_tokens(parsed, namespace),
         hides_count=hides_count,
-        without_objects=asked.query.first(_INCLUDE) == "None",
+        without_objects=parsed.query.first(_INCLUDE) == "None",
         renamed_lists=renamed_lists,
     )
 
 
-def scope_of_tokens(asked: Requested, namespace: str = "") -> TokenScope:
+def scope_of_tokens(parsed: ParsedRequest, namespace: str = "") -> TokenScope:
     """Return what the `continue` tokens of a list are bound to (G-40a)."""
-    return TokenScope(asked.view.name, asked.path.group, asked.path.resource, namespace)
+    return TokenScope(parsed.view.name, parsed.path.group, parsed.path.resource, namespace)
 
 
-def place_of(asked: Requested, namespace: str = "") -> PagePosition:
-    """Return where a list goes on. Raises PlanError: 400."""
-    token = asked.query.first("continue")
+def place_of(parsed: ParsedRequest, namespace: str = "") -> PagePosition:
+    """Return where a list continues. Raises PlanError: 400."""
+    token = parsed.query.first("continue")
     if not token:
         return PagePosition("")
     try:
-        return asked.view.sealer().open(token, scope_of_tokens(asked, namespace))
+        return parsed.view.sealer().open(token, scope_of_tokens(parsed, namespace))
     except TokenError as error:
         text = f"continue key is not valid: {error}"
         raise refusals.bad_request(text) from error
 
 
 def limit_of(query: Query) -> int | None:
-    """Return how many entries are asked for, None = all. Raises PlanError: 400."""
+    """Return how many entries are requested, None = all. Raises PlanError: 400."""
     given = query.first("limit") or "0"
     if not _NUMBER.fullmatch(given):
         raise refusals.bad_request("limit is not a number")
@@ -214,14 +214,14 @@ def limit_of(query: Query) -> int | None:
     return limit if limit > 0 else None
 
 
-def with_host_token(asked: Requested, namespace: str = "") -> Requested:
+def with_host_token(parsed: ParsedRequest, namespace: str = "") -> ParsedRequest:
     """Return the request with the `continue` token of the host. Raises PlanError: 400."""
-    place = place_of(asked, namespace)
-    return asked.with_query(asked.query.with_values(**{"continue": place.token or None}))
+    place = place_of(parsed, namespace)
+    return parsed.with_query(parsed.query.with_values(**{"continue": place.token or None}))
 
 
 def forward(
-    asked: Requested,
+    parsed: ParsedRequest,
     path: ResourcePath,
     response: Response,
     *,
@@ -231,18 +231,18 @@ def forward(
     authorize: Attributes | None = None,
 ) -> Forward:
     """Return the request to the host."""
-    query = asked.query
+    query = parsed.query
     if query.first(_INCLUDE) == "None":
         query = query.with_values(**{_INCLUDE: "Metadata"})
     return Forward(
-        asked.request.method,
+        parsed.request.method,
         path.encoded(),
         response,
         query=query.encoded(),
-        accept=asked.accept,
+        accept=parsed.accept,
         content_type=content_type,
         body=body,
         as_gateway=as_gateway,
         authorize=authorize,
-        is_long=asked.verb == "watch",
+        is_long=parsed.verb == "watch",
     )

@@ -34,7 +34,7 @@ from karmada_vc_agent.translation.translate import HostObject, translate
 YAML_BYTES = 256 * 1024
 """Which take 2 s to read at worst; clients of Kubernetes send JSON."""
 _PLACEHOLDER = "x"
-"""Ends a generated name; no rule tells such a name from a final one."""
+"""Ends a generated name; rules treat it as a final one."""
 _OF_THE_SERVER = (
     *("uid", "resourceVersion", "generation", "managedFields", "ownerReferences"),
     *("finalizers", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
@@ -200,14 +200,14 @@ def _manifest(body: Object, target: BodyTarget) -> Object:
 
 def _check_kind(body: Object, target: BodyTarget) -> None:
     """Refuse another kind than that of the path: rules go by the kind. Raises PlanError: 400."""
-    sent, wanted = gvk_of(body), target.gvk
-    if body.get("kind") and sent.kind != wanted.kind:
-        text = f"{sent.kind} in the data does not match the expected kind {wanted.kind}"
+    sent, expected = gvk_of(body), target.gvk
+    if body.get("kind") and sent.kind != expected.kind:
+        text = f"{sent.kind} in the data does not match the expected kind {expected.kind}"
         raise refusals.bad_request(text)
-    if body.get("apiVersion") and sent.api_version != wanted.api_version:
+    if body.get("apiVersion") and sent.api_version != expected.api_version:
         text = (
             f"the API version in the data ({sent.api_version}) does not match the expected API "
-            f"version ({wanted.api_version})"
+            f"version ({expected.api_version})"
         )
         raise refusals.bad_request(text)
 
@@ -283,8 +283,8 @@ def _refuse_parts_of_destinations(body: Object, target: BodyTarget) -> None:
     for row in target.reference_rows():
         if row.treatment is not Treatment.DESTINATION:
             continue
-        found = dig(body, *row.path.split("."))
-        if isinstance(found, dict) and found and "namespace" not in found:
+        destination = dig(body, *row.path.split("."))
+        if isinstance(destination, dict) and destination and "namespace" not in destination:
             detail = "must have the namespace, too: what it means depends on the cluster"
             raise refusals.invalid(target.info, target.name, row.path, detail)
 
@@ -340,26 +340,26 @@ def _stays(key: str) -> bool:
 def _refuse_directives(obj: Object, target: BodyTarget) -> None:
     """Refuse directives of a strategic merge patch that would drop what was added (G-32)."""
     required = target.view.context().vc.required_selector
-    for where, found in _maps(obj):
-        removes = found.get(_DIRECTIVE) == _DELETE or _RETAIN in found
-        if removes and any(domain.is_ours(key) or key in required for key in found):
+    for where, pairs in _maps(obj):
+        removes = pairs.get(_DIRECTIVE) == _DELETE or _RETAIN in pairs
+        if removes and any(domain.is_ours(key) or key in required for key in pairs):
             detail = "must not be deleted or restricted by a patch"
             raise refusals.invalid(target.info, target.name, _path(where), detail)
 
 
 _Place = tuple[Any, ...]
-"""(the place of what it lies in, its key or index); () = the whole."""
+"""(the place of what it is in, its key or index); () = the whole."""
 
 
 def _maps(value: Object) -> Iterator[tuple[_Place, Object]]:
     """Yield the maps in a value with their places, which say no more than they must."""
     left: list[tuple[_Place, Any]] = [((), value)]
     while left:
-        where, found = left.pop()
-        is_map = isinstance(found, dict)
+        where, value = left.pop()
+        is_map = isinstance(value, dict)
         if is_map:
-            yield where, found
-        for at, inner in found.items() if is_map else enumerate(found):
+            yield where, value
+        for at, inner in value.items() if is_map else enumerate(value):
             if inner and isinstance(inner, (dict, list)):
                 left.append(((where, at), inner))
 

@@ -36,9 +36,9 @@ class DiscoveryPlan(Response):
 
 
 def is_group_shown(group: str, view: View) -> bool:
-    """Whether any resource of a group is shown, or none is known."""
-    found = list(view.resources(group))
-    return not found or any(scopes.is_shown(info, view) for info in found)
+    """Whether any resource of a group is shown, or none is served."""
+    served = list(view.resources(group))
+    return not served or any(scopes.is_shown(info, view) for info in served)
 
 
 def _filter_resources(decoded: Object, view: View) -> None:
@@ -98,7 +98,7 @@ def _aggregated(group: Object, view: View) -> Object:
                 resource["subresources"] = subresources
             shown.append(resource)
         version["resources"] = shown
-    # A version that could not be read has no resources, and is told of as stale.
+    # A version that could not be read has no resources, and is reported as stale.
     group["versions"] = [
         version
         for version in maps_at(group, "versions")

@@ -12,7 +12,7 @@ from karmada_vc_agent.translation.context import TranslationContext
 
 
 class VirtualRequest(msgspec.Struct, frozen=True):
-    """What one client asked.
+    """What one client parsed.
 
     path: after `/virtualclusters/<vc>`, begins with `/`; it and query as received, still
     percent-encoded. body: complete, b"" on upgrades. accept: "" if there was none.
@@ -48,7 +48,7 @@ class Unknown(msgspec.Struct, frozen=True):
     """Host namespaces that the view has to read before the answer can be mapped (G-41).
 
     Nothing was changed: read them, and call again with the same value. A namespace that does not
-    exist is of nobody then: virtual_namespace() returns None.
+    exist belongs to no one then: virtual_namespace() returns None.
     """
 
     host_namespaces: frozenset[str]
@@ -67,7 +67,7 @@ class ResponseKind(StrEnum):
 class Refused(msgspec.Struct, frozen=True):
     """A failure answered without the host: a Status with these fields.
 
-    authorize: ask first; who may not is told that instead.
+    authorize: checked first; its 403 is the answer then.
     """
 
     code: int
@@ -126,7 +126,7 @@ class View(Protocol):
         """Return the host namespace that is claimed for a virtual one; None: not claimed."""
 
     def virtual_namespace(self, host: str) -> str | Unknown | None:
-        """Return the virtual name of a claimed host namespace; None: of others, or gone."""
+        """Return the virtual name of a claimed host namespace; None: of others, or deleted."""
 
     def is_foreign(self, host: str) -> bool:
         """Whether a host namespace exists and is not of this virtual cluster."""

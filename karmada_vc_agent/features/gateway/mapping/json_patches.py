@@ -1,4 +1,4 @@
-"""JSON patches: each value is translated in the place where it goes (G-32).
+"""JSON patches: each value is translated in its place (G-32).
 
 A value is put alone into an object of the kind, translate() maps or refuses that, and the value is
 read back from its place. What such a view of one value cannot judge is answered 422.
@@ -149,10 +149,10 @@ def _value(steps: Steps, value: Any, path: str, target: BodyTarget) -> Any:
     if not isinstance(alone, dict):
         raise _invalid(target, path, "is not a map")
     obj = bodies.translated_part(alone, target)
-    found, is_alone = _read(obj, steps, where)
-    if found is _ABSENT or (found != value and not is_alone):
+    mapped, is_alone = _read(obj, steps, where)
+    if mapped is _ABSENT or (mapped != value and not is_alone):
         raise _invalid(target, path, "cannot be set here; use a merge patch")
-    return found
+    return mapped
 
 
 def _is_index(steps: Steps, at: int, path: str, target: BodyTarget) -> bool:

@@ -1,4 +1,4 @@
-"""What clients accept and send, and what the host is asked for (G-43)."""
+"""What clients accept and send, and what is requested of the host (G-43)."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ANY = frozenset({"*/*", "application/*", ""})
 _METADATA = ("PartialObjectMetadata", "PartialObjectMetadataList")
 _KEPT = ("as", "v", "g", "profile")
-"""Parameters of a media type that the host is asked for."""
+"""Parameters of a media type that go to the host."""
 YAMLS = frozenset({YAML, "text/yaml", "application/x-yaml"})
 _OTHERS_THAT_ARE_JSON = YAMLS | {"text/plain"}
 """Types that an answer in JSON serves as well: JSON is YAML, and legible."""
@@ -44,14 +44,14 @@ def parse(header: str) -> Iterator[_MediaType]:
 
 def upstream_accept(accept: str) -> str | None:
     """Return the Accept for the host, JSON only; None: the client takes nothing of that (406)."""
-    wanted: list[str] = []
+    types: list[str] = []
     for media_type in parse(accept):
         if media_type.name in _ANY or media_type.name in _OTHERS_THAT_ARE_JSON:
-            wanted.append(JSON)
+            types.append(JSON)
         elif media_type.name == JSON:
             kept = tuple(pair for pair in media_type.parameters if pair[0] in _KEPT and pair[1])
-            wanted.append(str(_MediaType(JSON, kept)))
-    return ",".join(dict.fromkeys(wanted)) or None
+            types.append(str(_MediaType(JSON, kept)))
+    return ",".join(dict.fromkeys(types)) or None
 
 
 def is_for_metadata(accept: str) -> bool:

@@ -1,6 +1,6 @@
 """Writes of Namespaces: creation is a claim, changes keep it (5.3).
 
-The host lets tenants write no Namespace, since for RBAC a Namespace lies in itself: who may patch
+The host lets tenants write no Namespace, since for RBAC a Namespace is in itself: who may patch
 it *in* a namespace may move its claim. So the gateway writes, and asks for a right on a resource
 that only it knows: `namespaces` of our own API group, in the anchor. What tenants may change of a
 Namespace is in translation/tenant_metadata.py; all else stays as it is. The policy
@@ -57,7 +57,7 @@ def right(verb: str, name: str) -> Attributes:
 
 
 def name_of(body: Object, target: BodyTarget) -> str:
-    """Return the virtual name of a Namespace that is created; one that is wanted by chance is made.
+    """Return the virtual name of a Namespace that is created; a generated one is made.
 
     Raises PlanError.
     """
@@ -121,8 +121,8 @@ def replaced(body: Object, live: Object, target: BodyTarget) -> NamespaceBody:
         if pairs:
             metadata[each] = pairs
     for each in _OF_ITS_END:
-        if found := dig(live, "metadata", each):
-            metadata[each] = found
+        if live_value := dig(live, "metadata", each):
+            metadata[each] = live_value
     return written
 
 
@@ -213,7 +213,7 @@ def _is_tenants(key: str, target: BodyTarget) -> bool:
 def _tenants(
     body: Object, each: str, there: Object, target: BodyTarget, dropped: list[str]
 ) -> dict[str, Any]:
-    """Return what a client may change of a map of the body; note what else it wanted to change.
+    """Return what a client may change of a map of the body; note what else it tried to change.
 
     there: the same map of the live object.
     """
@@ -269,18 +269,18 @@ def _ends(body: Object, live: Object) -> Iterator[str]:
 
 def _without_ends(obj: Object) -> Object:
     """Take off what the host sets by itself, and keeps whatever a client sends."""
-    found = {key: value for key, value in obj.items() if key not in ("spec", "status")}
-    metadata = found.get("metadata")
+    kept = {key: value for key, value in obj.items() if key not in ("spec", "status")}
+    metadata = kept.get("metadata")
     if isinstance(metadata, dict):
-        found["metadata"] = {k: v for k, v in metadata.items() if k not in _KEPT}
-    return found
+        kept["metadata"] = {k: v for k, v in metadata.items() if k not in _KEPT}
+    return kept
 
 
 def _refuse_directives(body: Object, target: BodyTarget) -> None:
     """Refuse a patch that replaces, or removes, more than single keys."""
     metadata = body.get("metadata")
-    for where, found in (("", body), ("metadata", metadata)):
-        if isinstance(found, dict) and any(str(key).startswith(_DIRECTIVES) for key in found):
+    for where, value in (("", body), ("metadata", metadata)):
+        if isinstance(value, dict) and any(str(key).startswith(_DIRECTIVES) for key in value):
             raise refusals.invalid(target.info, target.name, where, _NO_DIRECTIVE)
     for each in _MAPS:
         where = f"metadata.{each}"

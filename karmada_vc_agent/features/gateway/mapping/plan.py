@@ -7,7 +7,7 @@ cluster_plans.py (5.3), and here what leads to no resource (5.1).
 from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping import asked as asking
 from karmada_vc_agent.features.gateway.mapping import discovery, refusals
-from karmada_vc_agent.features.gateway.mapping.asked import Forward, Plan, PlanAnswer, Requested
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, ParsedRequest, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped
 from karmada_vc_agent.features.gateway.mapping.discovery import DiscoveryPlan
 from karmada_vc_agent.features.gateway.mapping.exchange import (
@@ -63,31 +63,31 @@ def _resource(
         raise refusals.unknown_resource()
     if info.namespaced is not True and path.namespace and path.resource != "namespaces":
         raise refusals.unknown_resource()
-    asked = _asked(request, path, query, identity, view, info)
+    parsed = _parsed(request, path, query, identity, view, info)
     scope = scope_of(info, view)
     if not info.namespaced:
-        return plan_cluster_scoped(asked, scope)
+        return plan_cluster_scoped(parsed, scope)
     if scope is KindScope.REVIEW:
-        return plan_review(asked)
+        return plan_review(parsed)
     if scope is KindScope.DENIED:
-        raise asked.refuse("it is not available in this cluster")
-    return plan_namespaced(asked)
+        raise parsed.refuse("it is not available in this cluster")
+    return plan_namespaced(parsed)
 
 
-def _asked(
+def _parsed(
     request: VirtualRequest,
     path: ResourcePath,
     query: Query,
     identity: Caller,
     view: View,
     info: KindInfo,
-) -> Requested:
+) -> ParsedRequest:
     if is_proxy(path):  # any method, and any form of answer
         verb = _PROXY_VERBS.get(request.method, "get")
-        return Requested(request, identity, view, path, info, query, verb, "")
+        return ParsedRequest(request, identity, view, path, info, query, verb, "")
     verb = asking.verb_of(request, path, query)
     accept = "" if is_connection(path) else asking.accept_of(request)
-    return Requested(request, identity, view, path, info, query, verb, accept)
+    return ParsedRequest(request, identity, view, path, info, query, verb, accept)
 
 
 def _other(request: VirtualRequest, path: OtherPath, view: View) -> Plan:

@@ -56,7 +56,7 @@ def reach_of(info: KindInfo, view: View) -> Reach | None:
 
 
 def is_readable(obj: object) -> bool:
-    """Whether something has the frame of an object; what has not belongs to nobody."""
+    """Whether something has the frame of an object; others belong to no one."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     return (
         isinstance(metadata, dict)

@@ -109,7 +109,9 @@ def _of_field(info: KindInfo, name: str, field: str, reason: str, detail: str) -
     group = f".{info.group}" if info.group else ""
     cause = {"reason": reason, "message": detail, "field": field}
     message = f'{info.kind}{group} "{name}" is invalid: {field}: {detail}'
-    details = _told({"name": name, "group": info.group, "kind": info.kind, "causes": [cause]})
+    details = _without_empty(
+        {"name": name, "group": info.group, "kind": info.kind, "causes": [cause]}
+    )
     return PlanError(422, "Invalid", message, details)
 
 
@@ -119,7 +121,9 @@ def refused_object(
     """Return what a Refusal of translate() is for a client (G-31)."""
     message = refusal.text(cluster, info.kind, namespace, name)
     cause = {"reason": str(refusal.code), "message": refusal.detail, "field": refusal.path}
-    details = _told({"name": name, "group": info.group, "kind": info.plural, "causes": [cause]})
+    details = _without_empty(
+        {"name": name, "group": info.group, "kind": info.plural, "causes": [cause]}
+    )
     if refusal.code is Code.MANIFEST_INVALID:
         return PlanError(422, "Invalid", message, details)
     return PlanError(403, "Forbidden", message, details)
@@ -131,9 +135,9 @@ def qualified(info: KindInfo) -> str:
 
 
 def _details(info: KindInfo, name: str) -> Object:
-    return _told({"name": name, "group": info.group, "kind": info.plural})
+    return _without_empty({"name": name, "group": info.group, "kind": info.plural})
 
 
-def _told(details: Object) -> Object:
+def _without_empty(details: Object) -> Object:
     """Leave out what is empty, as API servers do."""
     return {key: value for key, value in details.items() if value}

@@ -1,4 +1,4 @@
-"""Responses: how what comes back from the host is mapped (G-43 to G-50)."""
+"""Responses: how answers of the host are mapped (G-43 to G-50)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from karmada_vc_agent.features.gateway.mapping.membership import (
     unknown_namespaces,
 )
 from karmada_vc_agent.features.gateway.mapping.reading import ObjectReader, is_readable, reach_of
-from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
+from karmada_vc_agent.features.gateway.mapping.sieves import PartialDecoder
 from karmada_vc_agent.features.gateway.mapping.tables import Tables, is_table, objects_of
 from karmada_vc_agent.features.gateway.mapping.texts import Texts, claims_with_anchor
 from karmada_vc_agent.model.objects import Object, maps_at, text_at
@@ -33,14 +33,14 @@ class Response:
     kind: of an answer below 300. OPAQUE: bytes pass untouched. OBJECT, DISCOVERY: map_object().
     LIST: map_list(). WATCH: map_event() for each line. Answers from 300 on, whatever the kind:
     map_status() if the body is a JSON Status, else bytes pass. All functions change what they are
-    given, and return it; lists and events may come from sieve(), which decodes what they look at.
+    given, and return it; decoder() decodes the parts of lists and events that they read.
     """
 
     kind = ResponseKind.OPAQUE
 
-    def sieve(self, _view: View) -> Sieve:
+    def decoder(self, _view: View) -> PartialDecoder:
         """Return what decodes all."""
-        return Sieve()
+        return PartialDecoder()
 
     def map_object(self, decoded: Object, _view: View) -> Object | Unknown | None:
         """Map one object, Table or Status; None: not of this virtual cluster, not_found()."""
@@ -77,9 +77,9 @@ def texts_of(view: View) -> Texts:
 class OfResource(Response):
     """The answer to a request for one resource.
 
-    scope: of its `continue` tokens; None: the kind has none. name: of the object asked for.
+    scope: of its `continue` tokens; None: the kind has none. name: of the requested object.
     hides_count: whether the number of what remains counts objects of others (G-40).
-    without_objects: the client asked for rows alone. renamed_lists: kind of a list on the host ->
+    without_objects: the client requested rows alone. renamed_lists: kind of a list on the host ->
     its type for the client.
     """
 
@@ -104,9 +104,9 @@ class OfResource(Response):
         self._renamed_lists = renamed_lists or {}
         self.tables = Tables(info, without_objects=without_objects)
 
-    def sieve(self, view: View) -> Sieve:
+    def decoder(self, view: View) -> PartialDecoder:
         """Return what decodes what restoring objects of the kind looks at."""
-        return Sieve(reach_of(self.info, view))
+        return PartialDecoder(reach_of(self.info, view))
 
     def map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
         """Map an object, a Table of one, a Status, or the list that a deletion returns."""
@@ -144,7 +144,7 @@ class OfResource(Response):
         return self._take(obj, decoded, view)
 
     def not_found(self) -> Refused:
-        """Return the 404 for the object that was asked for."""
+        """Return the 404 for the requested object."""
         return refusals.not_found(self.info, self._name).refused
 
     def filter(self, decoded: Object, reader: ObjectReader) -> None:
@@ -202,13 +202,13 @@ class OfResource(Response):
 class OfNamespaceWrite(OfResource):
     """A Namespace that is written.
 
-    Its host name is known, whether it is claimed by now or not; host, virtual: "" = unknown.
+    host, virtual: its names, whether it is claimed by now or not; "" = not given.
     """
 
     host = virtual = ""
 
     def map_status(self, decoded: Object, view: View) -> Object:
-        """Map a Status, also one about a name that nobody has told of yet."""
+        """Map a Status, also one about a name that no watch reported yet."""
         mapped = super().map_status(decoded, view)
         details = mapped.get("details")
         if self.host and isinstance(details, dict) and details.get("name") == self.host:

@@ -1,4 +1,4 @@
-"""Questions about rights: asked on the host in its names, answered in those of the client (5.3)."""
+"""Questions about rights: sent to the host in its names, answered in those of the client (5.3)."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def review_for_host(body: Object, target: BodyTarget) -> Object:
 
 
 def review_for_client(obj: Object, sent: Object) -> Object:
-    """Restore, in place, what was asked; texts are mapped by the caller."""
+    """Restore, in place, the question; texts are mapped by the caller."""
     obj["spec"] = dig(sent, "spec")
     metadata = obj.get("metadata")
     if isinstance(metadata, dict) and "namespace" in metadata:
@@ -67,8 +67,8 @@ def _attributes(sent: Object, view: View) -> Object:
 
 def _of_a_namespace(attributes: Object, verb: str, view: View) -> Object:
     if verb in _WRITES:
-        wanted = right(verb, "")
-        attributes |= {"group": wanted.group, "version": "*", "namespace": view.anchor}
+        required = right(verb, "")
+        attributes |= {"group": required.group, "version": "*", "namespace": view.anchor}
         attributes.pop("name", None)
     else:
         namespace = attributes.get("namespace")
@@ -80,10 +80,10 @@ def _of_a_namespace(attributes: Object, verb: str, view: View) -> Object:
 
 
 def _is_namespaced(attributes: Object, view: View) -> bool:
-    """Whether a resource lies in namespaces; one that the host does not serve is taken to."""
+    """Whether a resource is in namespaces; one that the host does not serve is taken to."""
     group, resource = str(attributes.get("group") or ""), attributes.get("resource")
-    found = [info for info in view.resources(group) if info.plural == resource]
-    return all(info.namespaced for info in found)
+    served = [info for info in view.resources(group) if info.plural == resource]
+    return all(info.namespaced for info in served)
 
 
 def _host_namespace(namespace: Any, view: View) -> str:

@@ -1,6 +1,6 @@
 """Table: kind -> how a virtual cluster sees its objects; what it never sees (G-31, 5.3, 5.5).
 
-What is in no row goes by the policy for Works: so what Karmada is told that may be sent, and what
+The policy for Works decides about kinds in no row: what Karmada is allowed to send, and what
 discovery shows, rest on one list (translation/kind_policy.py).
 """
 
@@ -16,7 +16,7 @@ from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 class KindScope(Enum):
     """How objects of a kind belong to a virtual cluster."""
 
-    NAMESPACED = "by the namespace that they lie in"
+    NAMESPACED = "by the namespace that they are in"
     NAMESPACES = "by the claim"
     NODES = "by the node selector; read only"
     RENAMED = "by the label of the virtual cluster, under other names; read only"
@@ -68,7 +68,7 @@ VERBS: Mapping[KindScope, frozenset[str]] = {
     KindScope.SELF_REVIEW: _CREATING,
     KindScope.DENIED: frozenset(),
 }
-"""What may be asked for; of NAMESPACED, host RBAC decides."""
+"""Verbs that are allowed; of NAMESPACED, host RBAC decides."""
 
 DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
 """(group, plural, subresource) in namespaces: what they return would bypass the gateway (G-35)."""
@@ -90,7 +90,7 @@ def is_shown(info: KindInfo, view: View) -> bool:
 
 
 def allows(scope: KindScope, verb: str) -> bool:
-    """Whether a verb may be asked for at all."""
+    """Whether a verb is allowed at all."""
     return scope is KindScope.NAMESPACED or verb in VERBS[scope]
 
 

@@ -57,7 +57,7 @@ CELLS: Mapping[GroupKind, Mapping[str, Cell]] = {
 class Tables:
     """Maps the Tables of one answer; keeps columns for the events of a watch.
 
-    without_objects: the client asked for rows without objects.
+    without_objects: the client requested rows without objects.
     """
 
     def __init__(self, info: KindInfo, *, without_objects: bool = False) -> None:
@@ -98,8 +98,8 @@ class Tables:
         if not membership.take(obj, reader):
             return False
         if self._cells:
-            found = row.get("cells")
-            cells: list[Any] = found if isinstance(found, list) else []
+            raw = row.get("cells")
+            cells: list[Any] = raw if isinstance(raw, list) else []
             for index, name in enumerate(self._names[: len(cells)]):
                 change = self._cells.get(name)
                 if change is not None:
@@ -120,5 +120,5 @@ def rows_of(table: Object) -> list[Object]:
 
 def objects_of(table: Object) -> list[Object]:
     """Return the objects of the rows."""
-    found = (row.get("object") for row in rows_of(table))
-    return [obj for obj in found if isinstance(obj, dict)]
+    objects = (row.get("object") for row in rows_of(table))
+    return [obj for obj in objects if isinstance(obj, dict)]

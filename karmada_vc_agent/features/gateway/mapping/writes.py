@@ -3,7 +3,7 @@
 from typing import Any
 
 from karmada_vc_agent.features.gateway.mapping import bodies, json_patches, media_types, refusals
-from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.asked import ParsedRequest
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.model.objects import Object, dig
 
@@ -14,17 +14,17 @@ OF_THE_KIND = frozenset({"", "status", "ephemeralcontainers", "resize"})
 """Subresources whose body is an object of the kind; others have kinds of their own."""
 
 
-def body_for(asked: Requested, target: BodyTarget) -> tuple[bytes, str]:
+def body_for(parsed: ParsedRequest, target: BodyTarget) -> tuple[bytes, str]:
     """Return the body for the host and its Content-Type. Raises PlanError."""
-    request = asked.request
-    if asked.verb in ("delete", "deletecollection"):
+    request = parsed.request
+    if parsed.verb in ("delete", "deletecollection"):
         return options(request.body, request.content_type)
-    if asked.verb == "patch":
+    if parsed.verb == "patch":
         kind = media_types.name_of(request.content_type)
-        value = patched(kind, request.body, asked, target)
+        value = patched(kind, request.body, parsed, target)
         return bodies.encode(value), kind
     decoded = bodies.as_object(bodies.decode(request.body, request.content_type))
-    written = written_object(decoded, asked, target)
+    written = written_object(decoded, parsed, target)
     return bodies.encode(written), media_types.JSON
 
 
@@ -35,9 +35,9 @@ def options(body: bytes, content_type: str) -> tuple[bytes, str]:
     return bodies.encode(bodies.decode(body, content_type)), media_types.JSON
 
 
-def patched(kind: str, body: bytes, asked: Requested, target: BodyTarget) -> Any:
+def patched(kind: str, body: bytes, parsed: ParsedRequest, target: BodyTarget) -> Any:
     """Return a decoded patch for the host. Raises PlanError."""
-    subresource = asked.path.subresource
+    subresource = parsed.path.subresource
     if kind == JSON_PATCH:
         operations = bodies.decode_json(body)
         if subresource in OF_THE_KIND:
@@ -54,20 +54,20 @@ def patched(kind: str, body: bytes, asked: Requested, target: BodyTarget) -> Any
     return bodies.part(sent, target)
 
 
-def written_object(sent: Object, asked: Requested, target: BodyTarget) -> Object:
+def written_object(sent: Object, parsed: ParsedRequest, target: BodyTarget) -> Object:
     """Return a created or replaced object for the host. Raises PlanError."""
-    subresource = asked.path.subresource
+    subresource = parsed.path.subresource
     if subresource == "binding":
-        _refuse_foreign_node(sent, asked)
+        _refuse_foreign_node(sent, parsed)
     if subresource not in OF_THE_KIND:
         return bodies.in_namespace_only(sent, target)
-    return bodies.whole(sent, target, is_update=asked.verb == "update")
+    return bodies.whole(sent, target, is_update=parsed.verb == "update")
 
 
-def _refuse_foreign_node(sent: Object, asked: Requested) -> None:
+def _refuse_foreign_node(sent: Object, parsed: ParsedRequest) -> None:
     node = dig(sent, "target", "name")
-    if not isinstance(node, str) or not asked.view.owns_node(node):
-        raise asked.refuse(f'node "{node}" is not in the virtual cluster')
+    if not isinstance(node, str) or not parsed.view.owns_node(node):
+        raise parsed.refuse(f'node "{node}" is not in the virtual cluster')
 
 
 def _patch_of_subresource(operations: Any, target: BodyTarget) -> Any:

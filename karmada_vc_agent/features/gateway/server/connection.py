@@ -12,7 +12,7 @@ from karmada_vc_agent.features.gateway.server.heads import Head, head_of
 from karmada_vc_agent.features.gateway.server.http_messages import MessageStream
 from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES
 from karmada_vc_agent.features.gateway.server.statuses import RefusalError, headers_of, status_body
-from karmada_vc_agent.features.gateway.server.turns import Turns
+from karmada_vc_agent.features.gateway.server.turns import TimeSlice
 
 IDLE_S = 90.0
 """How long a connection may wait for its next request."""
@@ -62,26 +62,26 @@ class Exchange:
 
         Raises RefusalError: 400, 413; ClientGoneError.
         """
-        stream, turns = self.stream, Turns()
-        found, parts = bytearray(), 0
+        stream, time_slice = self.stream, TimeSlice()
+        content, parts = bytearray(), 0
         try:
             await self._let_go_on()
             body = stream.body()
             while True:
                 async with asyncio.timeout(BODY_S):
                     part = await anext(body)
-                was_large = len(found) > LARGE_BYTES
-                found += part
+                was_large = len(content) > LARGE_BYTES
+                content += part
                 parts += 1
-                if len(found) > BODY_BYTES:
+                if len(content) > BODY_BYTES:
                     raise _too_large()
-                if parts > PARTS + len(found) // PART_BYTES:
-                    raise RefusalError(400, "the request body comes in too many small chunks")
-                if not was_large and len(found) > LARGE_BYTES:
+                if parts > PARTS + len(content) // PART_BYTES:
+                    raise RefusalError(400, "the request body has too many small chunks")
+                if not was_large and len(content) > LARGE_BYTES:
                     await on_large()
-                await turns.rest()
+                await time_slice.rest()
         except StopAsyncIteration:
-            return bytes(found)
+            return bytes(content)
         except TimeoutError as error:
             raise ClientGoneError from error
         except h11.RemoteProtocolError as error:
@@ -138,7 +138,7 @@ class Exchange:
         with _broken_is_gone():
             await self.stream.send(h11.EndOfMessage())
 
-    async def gone(self) -> None:
+    async def disconnected(self) -> None:
         """Return once the client closes its connection, or says what it must not say now."""
         reader = self.stream.reader
         with suppress(*_GONE):
@@ -161,7 +161,7 @@ Handle = Callable[[Exchange], Awaitable[None]]
 
 
 class Connection:
-    """Serves the requests of one client until it goes. handle: answers one request.
+    """Serves the requests of one client until it disconnects. handle: answers one request.
 
     is_waiting: whether no request is being answered, so that it may be closed.
     """
@@ -173,7 +173,7 @@ class Connection:
         self.is_waiting = True
 
     async def run(self) -> None:
-        """Serve until the client goes, or is told to."""
+        """Serve until the client disconnects, or end() is called."""
         try:
             wait_s = HEAD_S
             while not self._is_ending and await self._serve_one(wait_s):

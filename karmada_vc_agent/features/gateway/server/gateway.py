@@ -48,9 +48,9 @@ from karmada_vc_agent.features.gateway.server.mapped_answers import (
 from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
 from karmada_vc_agent.features.gateway.server.new_namespaces import wait_until_set_up
 from karmada_vc_agent.features.gateway.server.offline_nodes import refuse_offline
-from karmada_vc_agent.features.gateway.server.room import Room, RoomPlace, held_bytes
+from karmada_vc_agent.features.gateway.server.room import MemoryBudget, Reservation, held_bytes
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError, unauthorized
-from karmada_vc_agent.features.gateway.server.turns import FairTurns, Turns
+from karmada_vc_agent.features.gateway.server.turns import FairScheduler, TimeSlice
 from karmada_vc_agent.features.gateway.server.upgrade import tunnel
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.answers import decoded
@@ -69,8 +69,8 @@ ALIVE_S = 30.0
 """The host is alive if it answered within this time (5.1)."""
 _CREATED = 201
 CLIENT_GONE = 499
-"""What the log has as the code of a request whose client went before its answer."""
-_MAIN, _CLIENT_WENT, _, _REFUSED, _NAMESPACES_MOVED = range(5)
+"""What the log has as the code of a request whose client disconnected before its answer."""
+_MAIN, _DISCONNECTED, _, _REFUSED, _CLAIMS_CHANGED = range(5)
 """What may end a long request."""
 
 
@@ -103,13 +103,13 @@ class Gateway:
         self._ending = asyncio.Event()
         self._moved: dict[str, asyncio.Event] = {}
         self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._turns = FairTurns(limits.asking)
-        meter.used = self._turns.used
-        self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
-        self._events = Room()
-        self._planning, self._heavy = Room(LONG_PLANS_AT_ONCE), Room(1)
-        state.claims_moved.subscribe(self._claims_moved)
-        state.went.subscribe(self._forget)
+        self._scheduler = FairScheduler(limits.active)
+        meter.used = self._scheduler.used
+        self._bodies, self._answers = MemoryBudget(BODIES_AT_ONCE), MemoryBudget()
+        self._events = MemoryBudget()
+        self._planning, self._heavy = MemoryBudget(LONG_PLANS_AT_ONCE), MemoryBudget(1)
+        state.claims_changed.subscribe(self._claims_changed)
+        state.unserved.subscribe(self._forget)
 
     def end_long(self) -> None:
         """End all watches in good order: their clients open them elsewhere."""
@@ -142,7 +142,7 @@ class Gateway:
             is_served = head.cluster in self._state.virtual_clusters
             self._meter.answered(record, head.cluster if is_served else "")
             if not self._state.sums_of(head.cluster):  # a watch ends after its virtual cluster
-                self._turns.forget(head.cluster)
+                self._scheduler.forget(head.cluster)
 
     async def _refuse(self, exchange: Exchange, record: Record, refusal: RefusalError) -> None:
         record.code, record.rejected = refusal.code, refusal.counted
@@ -155,7 +155,7 @@ class Gateway:
         cluster = exchange.head.cluster
         if not cluster or not self._state.sums_of(cluster):
             raise unauthorized()
-        await self._turns.measured(cluster, self._answer_known(exchange, record))
+        await self._scheduler.measured(cluster, self._answer_known(exchange, record))
 
     async def _answer_known(self, exchange: Exchange, record: Record) -> None:
         head = exchange.head
@@ -163,7 +163,7 @@ class Gateway:
         async with AsyncExitStack() as held:
             held.enter_context(self._limits.slot(head.cluster, is_long=False))
             body = await exchange.body(partial(_take, held, self._bodies, head.cluster))
-            await self._turns.turn(head.cluster)
+            await self._scheduler.wait(head.cluster)
             if head.is_upgrade and (body or not head.value(b"upgrade")):
                 raise RefusalError(400, "an upgrade names a protocol and has no body")
             view = self._view(head.cluster)
@@ -191,7 +191,7 @@ class Gateway:
             await self._reviews_of(view.name).check(who, planned.authorize, view.anchor)
 
     async def _check(self, head: Head, forward: Forward, view: ClusterView) -> None:
-        """Check a long request as it was when it came. Raises RefusalError."""
+        """Check a long request as at its start. Raises RefusalError."""
         await self._authorize(await self._authentication.identify(head), forward, view)
 
     def _view(self, cluster: str) -> ClusterView:
@@ -229,14 +229,14 @@ class Gateway:
             most = HELD_BYTES >> 20
             text = f"the request body has too many parts: read, it is larger than {most} MiB"
             raise RefusalError(413, text)
-        await self._turns.turn(view.name)  # nobody has a place of all while it is held back
-        async with AsyncExitStack() as room:
+        await self._scheduler.wait(view.name)  # a held back cluster must not occupy a place of all
+        async with AsyncExitStack() as reserved:
             if held > HEAVY_BYTES:
-                await _take(room, self._heavy, view.name)
-            await _take(room, self._planning, view.name)
+                await _take(reserved, self._heavy, view.name)
+            await _take(reserved, self._planning, view.name)
             with view.pinned():
                 planned, used = await _to_its_end(self._planner, request, who, view)
-        self._turns.spend(view.name, used)
+        self._scheduler.spend(view.name, used)
         return planned
 
     async def _answer_at_once(self, exchange: Exchange, planned: PlanAnswer | Refused) -> None:
@@ -272,16 +272,16 @@ class Gateway:
     def _mapped(
         self, exchange: Exchange, forward: Forward, view: ClusterView, large: AsyncExitStack
     ) -> MappedAnswer:
-        """Return what sends an answer. large: has the room that it may need, until it is sent."""
+        """Return what sends an answer. large: holds the memory that it needs, until it is sent."""
         cluster = exchange.head.cluster
         return MappedAnswer(
             exchange,
             forward,
             view,
             self._state.read_namespace,
-            Turns(partial(self._turns.turn, cluster)),
+            TimeSlice(partial(self._scheduler.wait, cluster)),
             partial(_take, large, self._answers, cluster),
-            partial(self._events.taken, cluster),
+            partial(self._events.reserved, cluster),
         )
 
     async def _forward_long(
@@ -301,13 +301,13 @@ class Gateway:
             if _MAIN not in await first_of(upgrade, refused):
                 raise unauthorized("revoked")
             return
-        others: list[Awaitable[Any]] = [exchange.gone(), self._ending.wait(), refused]
+        others: list[Awaitable[Any]] = [exchange.disconnected(), self._ending.wait(), refused]
         is_watch = forward.response.kind is ResponseKind.WATCH
         if is_watch and forward.as_gateway:
             others.append(self._moved_of(cluster).wait())
-        forwarded = self._turns.measured(cluster, self._forward(exchange, forward, who, view))
+        forwarded = self._scheduler.measured(cluster, self._forward(exchange, forward, who, view))
         ended = await first_of(forwarded, *others)
-        if _CLIENT_WENT in ended:
+        if _DISCONNECTED in ended:
             raise ClientGoneError
         if _MAIN in ended:
             return
@@ -317,7 +317,7 @@ class Gateway:
             if _REFUSED in ended:
                 raise unauthorized("revoked")
             raise RefusalError(503, "the gateway ends; try again", counted="ending")
-        if _NAMESPACES_MOVED in ended:
+        if _CLAIMS_CHANGED in ended:
             await exchange.send(EXPIRED)
         await exchange.end()
 
@@ -385,17 +385,17 @@ class Gateway:
     def _moved_of(self, cluster: str) -> asyncio.Event:
         return self._moved.setdefault(cluster, asyncio.Event())
 
-    def _claims_moved(self, cluster: str) -> None:
+    def _claims_changed(self, cluster: str) -> None:
         if (event := self._moved.pop(cluster, None)) is not None:
             event.set()
 
     def _forget(self, cluster: str) -> None:
         """Let go of a virtual cluster that is no longer served; its watches end."""
-        self._claims_moved(cluster)
+        self._claims_changed(cluster)
         self._reviews.pop(cluster, None)
         self._creations.pop(cluster, None)
         self._host.forget(cluster)
-        self._turns.forget(cluster)
+        self._scheduler.forget(cluster)
         self._meter.forget(cluster)
 
 
@@ -405,12 +405,12 @@ def _is_near_bound(view: ClusterView) -> bool:
     return 0 < context.vc.bounds.works <= len(context.claims) + SHORT
 
 
-async def _to_its_end(planner: Planner, *asked: Any) -> tuple[Plan, float]:
-    """Plan in a thread, which nobody can stop: it has its room until it ends.
+async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:
+    """Plan in a thread, which cannot be stopped: it holds its memory until it ends.
 
     Returns the seconds that it computed, too.
     """
-    task = asyncio.create_task(asyncio.to_thread(_timed, planner, *asked))
+    task = asyncio.create_task(asyncio.to_thread(_timed, planner, *request))
     try:
         return await asyncio.shield(task)
     finally:
@@ -419,18 +419,18 @@ async def _to_its_end(planner: Planner, *asked: Any) -> tuple[Plan, float]:
                 await asyncio.wait([task])
 
 
-def _timed(planner: Planner, *asked: Any) -> tuple[Plan, float]:
+def _timed(planner: Planner, *request: Any) -> tuple[Plan, float]:
     began = time.thread_time()
-    planned = planner(*asked)
+    planned = planner(*request)
     return planned, time.thread_time() - began
 
 
-async def _take(stack: AsyncExitStack, room: Room, cluster: str) -> RoomPlace:
-    return await stack.enter_async_context(room.taken(cluster))
+async def _take(stack: AsyncExitStack, budget: MemoryBudget, cluster: str) -> Reservation:
+    return await stack.enter_async_context(budget.reserved(cluster))
 
 
 def _note(record: Record, forward: Forward, *, is_upgrade: bool) -> None:
-    """Note what the log tells of a request to the host."""
+    """Note what the audit has of a request to the host."""
     kind = forward.response.kind
     record.host_path = forward.path
     if is_upgrade:

@@ -59,7 +59,7 @@ def impersonating(who: Caller) -> Headers:
 
 def to_client(headers: Headers, map_text: MapText, *, is_mapped: bool) -> list[tuple[str, str]]:
     """Return the headers of an answer. map_text: maps names of the host in texts (G-48)."""
-    found = []
+    passed = []
     for name, raw in headers:
         if name in _OF_THE_CONNECTION or name in _OF_THE_HOST or name.startswith(_FLOW_CONTROL):
             continue
@@ -68,5 +68,5 @@ def to_client(headers: Headers, map_text: MapText, *, is_mapped: bool) -> list[t
             value = map_text(value)
         elif is_mapped and name not in _OF_MAPPED:
             continue
-        found.append((name.decode().title(), value))
-    return found
+        passed.append((name.decode().title(), value))
+    return passed

@@ -88,7 +88,7 @@ class HostAnswer:
         return next((v.decode("latin-1") for key, v in self.headers if key == name), "")
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes. Raises RefusalError where the host falls silent."""
+        """Yield the body as it arrives. Raises RefusalError where the host falls silent."""
         body = self.stream.large_parts()
         while True:
             try:
@@ -107,15 +107,15 @@ class HostAnswer:
 
         Raises RefusalError, also TooLargeError.
         """
-        found = bytearray()
+        content = bytearray()
         async for part in self.parts():
-            was_large = len(found) > LARGE_BYTES
-            found += part
-            if len(found) > limit:
+            was_large = len(content) > LARGE_BYTES
+            content += part
+            if len(content) > limit:
                 raise AnswerTooLargeError
-            if on_large is not None and not was_large and len(found) > LARGE_BYTES:
+            if on_large is not None and not was_large and len(content) > LARGE_BYTES:
                 await on_large()
-        return bytes(found)
+        return bytes(content)
 
 
 class HostRequests:
@@ -142,7 +142,7 @@ class HostRequests:
         self.answered_at = time.monotonic()
 
     def use(self, credentials: Credentials) -> None:
-        """Be known to the host by other credentials, from the next request on."""
+        """Use other credentials from the next request on."""
         self._credentials = credentials
         self.close()
 
@@ -157,7 +157,7 @@ class HostRequests:
             kept.stream.close()
 
     def close_idle(self) -> None:
-        """Close what nobody has used for a while."""
+        """Close connections that are idle for a while."""
         before = time.monotonic() - KEPT_S
         for cluster, all_kept in list(self._kept.items()):
             for kept in all_kept:

@@ -14,7 +14,7 @@ from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import dig
 
 SET_UP_S = 5.0
-"""How long a client waits at most; it is told of the namespace all the same."""
+"""How long a client waits at most; the namespace is reported all the same."""
 PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.25
 """Between questions: each pause is twice the last one, up to this."""
@@ -23,7 +23,7 @@ LONGEST_PAUSE_S = 0.25
 async def wait_until_set_up(
     ask: Ask, host_namespace: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
-    """Return once it is set up, or it takes too long, or the host cannot be asked.
+    """Return once it is set up, or it takes too long, or the host does not answer.
 
     ask: creates an object at a path of the host.
     """

@@ -47,7 +47,7 @@ class RefusalError(Exception):
 
 
 def unauthorized(counted: str = "unauthorized") -> RefusalError:
-    """Return the one answer to whoever is not known here, for whatever cause (G-11)."""
+    """Return the one answer to an unauthenticated caller, whatever the reason (G-11)."""
     return RefusalError(401, "Unauthorized", counted=counted)
 
 

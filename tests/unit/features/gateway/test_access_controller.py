@@ -230,7 +230,7 @@ async def test_secret_of_somebody_else_is_never_touched(world: World) -> None:
     world.hub.seed(theirs)
     cluster = await register(world)
     assert "impersonatorSecretRef" not in cluster["spec"], "registered all the same"
-    with pytest.raises(RetryError, match="belongs to somebody else"):
+    with pytest.raises(RetryError, match="belongs to another owner"):
         await reconcile(world)
     assert token_of(world, "branch-a") == "theirs"
 

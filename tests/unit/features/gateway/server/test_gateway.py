@@ -488,7 +488,7 @@ async def test_who_cannot_be_asked_about_keeps_the_watch(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
-    monkeypatch.setattr(authentication, "KNOWN_FOR_S", 0.0)
+    monkeypatch.setattr(authentication, "VALID_FOR_S", 0.0)
     lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)
     reader, writer = await lab.open(f"{CONFIG_MAPS}?watch=true", token=OPERATOR_TOKEN)
     await reader.readuntil(b"\r\n\r\n")
@@ -821,7 +821,7 @@ async def test_guessed_tokens_do_not_hold_up_one_that_was_known(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if they say all that one of an operator would."""
-    monkeypatch.setattr(authentication, "KNOWN_FOR_S", 0.0)
+    monkeypatch.setattr(authentication, "VALID_FOR_S", 0.0)
     monkeypatch.setattr(authentication, "REVIEWS_AT_ONCE", 1)
     monkeypatch.setattr(authentication, "REVIEWS_WAITING", 2)
     lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)
