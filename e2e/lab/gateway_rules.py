@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from e2e.lab.api import Api, Object
+from karmada_vc_agent.features.gateway.mapping.asked import PAGES_MAX, Forward, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.exchange import (
-    PAGES_MAX,
-    Forward,
     KindInfo,
-    PlanAnswer,
     Refused,
     ResponseKind,
     Unknown,

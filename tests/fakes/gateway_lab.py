@@ -17,7 +17,6 @@ from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES,
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.metrics import METRICS
 from karmada_vc_agent.features.gateway.secret import TokenSum, digest
-from karmada_vc_agent.features.gateway.server.audit import Audit
 from karmada_vc_agent.features.gateway.server.gateway import Gateway, Planner
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.features.gateway.server.limits import Limits
@@ -217,7 +216,7 @@ async def gateway_lab(
             requests,
             lambda: sealer,
             limits,
-            Audit(lambda line: lines.append(orjson.loads(line))),
+            lambda line: lines.append(orjson.loads(line)),
             GatewayMeter(metrics, limits),
             planner,
         )

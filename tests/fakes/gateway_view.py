@@ -6,12 +6,11 @@ from typing import Any
 
 import orjson
 
+from karmada_vc_agent.features.gateway.identity import Caller
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
 from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Forward,
     KindInfo,
-    Plan,
-    PlanAnswer,
     Refused,
     Unknown,
     VirtualRequest,
@@ -171,8 +170,7 @@ class FakeView:
     def node_selector(self) -> str:
         return f"branch={self.name[-1]}"
 
-    def has_node(self, labels: dict[str, str], name: str) -> bool:
-        del name
+    def has_node(self, labels: dict[str, str]) -> bool:
         return labels.get("branch") == self.name[-1]
 
     def owns_node(self, name: str) -> bool:
@@ -198,12 +196,15 @@ class FakeView:
         return self.is_alive
 
 
-@dataclass(frozen=True)
-class Asker:
+class Asker(Caller, frozen=True):
     """A client, by its own names."""
 
+    cluster: str = "branch-a"
+    kind: str = "access"
     user: str = "alice"
     groups: tuple[str, ...] = ("ops",)
+    host_user: str = "vc:branch-a:alice"
+    host_groups: tuple[str, ...] = ("vc:branch-a:ops",)
 
 
 def two_branches() -> tuple[FakeView, FakeView]:

@@ -1,19 +1,17 @@
 """Publishes in each Cluster how the hub reaches it, once the gateway answers; or takes it back."""
 
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 
 from karmada_vc_agent.access.hub_objects import HubAccess
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, HubClusters, version_of
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, version_of
 from karmada_vc_agent.features.gateway.cluster_access import (
     ClusterAccess,
     changes,
     is_marked,
     withdrawal,
 )
-from karmada_vc_agent.features.gateway.parts import GatewayParts
-from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.keys import same
@@ -24,6 +22,7 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN
 from karmada_vc_agent.model.objects import Object, dig, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.well_known import RBAC_API
+from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.translation.refusal import RefusedError
@@ -34,7 +33,7 @@ PERIOD = Requeue(300.0)
 """How often Secrets, certificates and the endpoint are looked at."""
 SOON = Requeue(5.0)
 """Until the gateway answers, or Karmada has sent whom it lets impersonate."""
-_ASKED_ANNOTATION = f"{DOMAIN}/asked-at"
+_REQUESTED_ANNOTATION = f"{DOMAIN}/asked-at"
 
 
 def keys_of_cluster(
@@ -59,41 +58,27 @@ def keys_of_role(
 class ClusterAccessController:
     """Sole writer of the fields of a Cluster by which the hub reaches it.
 
-    has_rules: whether Karmada's rules for a virtual cluster are stored on the host. on_probed: told
-    of each virtual cluster whether its endpoint answered.
+    on_probed: takes a virtual cluster, and whether its endpoint answered.
     """
 
     def __init__(
-        self,
-        hub: ApiClient,
-        clusters: HubClusters,
-        access: ClusterAccess,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        has_rules: Callable[[VirtualCluster], bool],
-        stays_away: Callable[[str], bool],
-        auth_role: str,
-        now: Callable[[], str],
-        on_probed: Callable[[str, bool], None],
+        self, common: Common, access: ClusterAccess, on_probed: Callable[[str, bool], None]
     ) -> None:
-        self._hub = hub
-        self._clusters = clusters
+        self._common = common
+        self._hub = common.clients.hub
+        self._clusters = common.stores.clusters
         self._access = access
-        self._virtual_clusters = virtual_clusters
-        self._has_rules = has_rules
-        self._stays_away = stays_away
-        self._auth_role = auth_role
-        self._now = now
         self._on_probed = on_probed
         self._once = LogOnce(_log)
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Publish or withdraw the access to one virtual cluster. Raises RetryError, KubeError."""
-        vc = self._virtual_clusters.get(name)
+        vc = self._common.virtual_clusters.get(name)
         if vc is None:
             return None
         cluster = self._clusters.ours(name)
         if cluster is None:
-            if self._access.is_on and self._stays_away(name):
+            if self._access.is_on and self._common.registrations.stays_away(name):
                 await self._access.take_away(vc)
             return None  # registration prepares it
         if not self._access.is_on:
@@ -121,7 +106,7 @@ class ClusterAccessController:
         if problem is None or is_published:
             # What was published stays: a tunnel that is cut is no reason to change the Cluster.
             await self._patch(cluster, changes(cluster, self._access.all_fields(vc.name)))
-        if not self._has_rules(vc):
+        if not self._access.has_rules_of_karmada(vc):
             await self._ask_for_rules()
             return SOON
         return PERIOD if problem is None else SOON
@@ -146,35 +131,26 @@ class ClusterAccessController:
         return answer
 
     async def _ask_for_rules(self) -> None:
-        """Have Karmada send its rules: of a Cluster that is there already it does so when told."""
-        path = f"/apis/{RBAC_API}/clusterroles/{self._auth_role}"
-        patch = {"metadata": {"annotations": {_ASKED_ANNOTATION: self._now()}}}
+        """Have Karmada send its rules: for existing Clusters it does so when the role changes."""
+        role = HubAccess(self._common.config.agent_name, ()).auth_role
+        path = f"/apis/{RBAC_API}/clusterroles/{role}"
+        patch = {"metadata": {"annotations": {_REQUESTED_ANNOTATION: self._common.clock.now()}}}
         try:
             await self._hub.merge_patch(path, patch)
         except NotFoundError as error:
-            problem = f"ClusterRole {self._auth_role} is missing on the hub"
+            problem = f"ClusterRole {role} is missing on the hub"
             raise RetryError(f"{problem}: run karmada-vc-agent join") from error
 
 
 def setup(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; off, it takes back what it published before."""
     common, vcs = parts.common, parts.common.virtual_clusters
-    gateway = common.part(GatewayParts)
-    controller = ClusterAccessController(
-        common.clients.hub,
-        common.stores.clusters,
-        gateway.access,
-        vcs,
-        gateway.has_rules_of_karmada,
-        common.registrations.stays_away,
-        HubAccess(common.config.agent_name, ()).auth_role,
-        common.clock.now,
-        parts.collector.endpoint_probed,
-    )
-    is_on = gateway.access.is_on
+    access = common.part(ClusterAccess)
+    controller = ClusterAccessController(common, access, parts.collector.endpoint_probed)
+    is_on = access.is_on
     sources = [Enqueues(common.stores.clusters.store.add_handler, partial(keys_of_cluster, vcs))]
-    if is_on and (roles := gateway.roles()) is not None:
-        # The store itself: signals do not tell of what the agent wrote, as it does these roles.
+    if is_on and (roles := access.roles()) is not None:
+        # The store itself: signals leave out what the agent wrote, as it does these roles.
         sources.append(Enqueues(roles.add_handler, partial(keys_of_role, vcs), after_s=0.2))
     return ControllerSpec(
         "cluster-access",

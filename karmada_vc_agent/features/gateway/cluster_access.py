@@ -11,43 +11,40 @@ The order matters: the hub acts on each field when it sees it, and some of its p
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from karmada_vc_agent.access.gateway_secrets import hub_secret_name
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint, probe
-from karmada_vc_agent.features.gateway.tokens import GatewayTokens
-from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.features.gateway.tokens import GatewayTokens, TokenOwner
 from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import GATEWAY_LABEL
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.well_known import RBAC_API
+from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.work_parts import WorkParts
+from karmada_vc_agent.translation.identities import Callers, absorbed_name
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, Names
+from karmada_vc_agent.work.live_objects import LiveObjects
 
 _log = logging.getLogger(__name__)
 
 _ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
+ROLES = Resource(
+    GroupVersionKind(RBAC_GROUP, "v1", "ClusterRole"),
+    "clusterroles",
+    namespaced=False,
+    verbs=frozenset(("list", "watch")),
+)
 _FIELDS = ("apiEndpoint", "secretRef", "proxyURL", "impersonatorSecretRef")
 
 Fields = dict[str, Any]
 """Fields of `spec` of a Cluster; None = is to be absent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """What others do for it.
-
-    claim_anchor, release_anchor: the namespace for what a caller asks of no namespace. identities:
-    the ClusterRole of those whom the gateway may impersonate, as wanted now.
-    """
-
-    claim_anchor: Callable[[VirtualCluster], Awaitable[object]]
-    release_anchor: Callable[[VirtualCluster], Awaitable[object]]
-    identities: Callable[[VirtualCluster], Awaitable[Object]]
 
 
 class ClusterAccess:
@@ -56,14 +53,25 @@ class ClusterAccess:
     ask: tries an endpoint; returns what is wrong with it, or None.
     """
 
-    def __init__(
-        self, host: ApiClient, settings: GatewaySettings, tokens: GatewayTokens, steps: Steps
-    ) -> None:
-        self._host = host
-        self._settings = settings
-        self._tokens = tokens
-        self._steps = steps
+    def __init__(self, common: Common, works: WorkParts) -> None:
+        self._common = common
+        self._works = works
+        self._host = common.clients.host
+        self._settings = common.config.gateway
+        config, clusters = common.config, common.stores.clusters
+        owner = TokenOwner(config.agent_name, config.agent_namespace, clusters.agent, clusters.host)
+        self._tokens = GatewayTokens(common.clients.hub, self._host, owner, common.clock.now)
+        self._live_roles = LiveObjects(self._host, works.store_of)
         self.ask: Callable[[ProbedEndpoint], Awaitable[str | None]] = probe
+
+    def roles(self) -> Store[Object] | None:
+        """Return the cached ClusterRoles of virtual clusters."""
+        return self._works.store_of(ROLES)
+
+    def has_rules_of_karmada(self, vc: VirtualCluster) -> bool:
+        """Whether Karmada's rules for a virtual cluster are stored on the host."""
+        roles = self.roles()
+        return roles is not None and roles.get("", absorbed_name(vc.name_on_host)) is not None
 
     @property
     def is_on(self) -> bool:
@@ -71,21 +79,21 @@ class ClusterAccess:
         return self._settings.enabled
 
     async def prepare(self, vc: VirtualCluster) -> ProbedEndpoint:
-        """Do all that comes before the Cluster; return its endpoint.
+        """Do all that precedes the Cluster; return its endpoint.
 
         Raises RetryError, KubeError, RefusedError.
         """
         authorities = self._authorities()
-        await self._steps.claim_anchor(vc)
+        await self._works.namespace_writer.claim(vc, ANCHOR_NAMESPACE)
         token = await self._tokens.ensure(vc, authorities)
-        await self._put_identities(await self._steps.identities(vc))
+        await self._put_identities(await self._identities(vc))
         settings = self._settings
         return ProbedEndpoint(settings.endpoint(vc.name), token, authorities, settings.proxy_url)
 
     async def fields_of_new(self, vc: VirtualCluster) -> Object:
         """Return the metadata and spec that a new Cluster has for access, {} if it has none yet.
 
-        What goes wrong here does not keep the Cluster from being registered: the rest is for the
+        A failure here does not keep the Cluster from being registered: the rest is for the
         controller to bring about.
         """
         if not self.is_on:
@@ -121,10 +129,23 @@ class ClusterAccess:
             if self.is_on:
                 raise
             # `join` took the right to Secrets back, and removed them.
-        wanted = await self._steps.identities(vc)
+        desired = await self._identities(vc)
         with suppress(NotFoundError):
-            await self._host.delete(f"{_ROLES_PATH}/{wanted['metadata']['name']}")
-        await self._steps.release_anchor(vc)
+            await self._host.delete(f"{_ROLES_PATH}/{desired['metadata']['name']}")
+        await self._works.namespace_writer.release(vc, ANCHOR_NAMESPACE, preserve=False)
+
+    async def _identities(self, vc: VirtualCluster) -> Object:
+        """Return the desired ClusterRole of those whom the gateway may impersonate."""
+        absorbed = await self._live_roles.get(ROLES, "", absorbed_name(vc.name_on_host))
+        settings = self._common.settings
+        names = Names(
+            cluster=vc.name_on_host,
+            template=settings.namespace_template,
+            claims=self._common.stores.claims.of(vc.name),
+            forbidden=settings.forbidden_namespaces,
+            adopted=vc.adopt_namespaces,
+        )
+        return Callers(vc.name, names).role(settings.agent_name, absorbed)
 
     def _authorities(self) -> bytes:
         path = self._settings.ca_file
@@ -134,28 +155,28 @@ class ClusterAccess:
             problem = f"gateway.caFile: {path}: {error.strerror or error}"
             raise RetryError(problem) from error
 
-    async def _put_identities(self, wanted: Object) -> None:
-        path = f"{_ROLES_PATH}/{wanted['metadata']['name']}"
+    async def _put_identities(self, desired: Object) -> None:
+        path = f"{_ROLES_PATH}/{desired['metadata']['name']}"
         try:
             live = await self._host.get(path)
         except NotFoundError:
             try:
-                await self._host.create(_ROLES_PATH, wanted)
+                await self._host.create(_ROLES_PATH, desired)
             except AlreadyExistsError as error:
                 raise RetryError("its role was created meanwhile") from error
             return
-        is_marked = labels_of(wanted).items() <= labels_of(live).items()
-        if not is_marked or live.get("rules") != wanted["rules"]:
+        is_marked = labels_of(desired).items() <= labels_of(live).items()
+        if not is_marked or live.get("rules") != desired["rules"]:
             version = live["metadata"]["resourceVersion"]
-            metadata = {**wanted["metadata"], "resourceVersion": version}
-            await self._host.replace(path, {**wanted, "metadata": metadata})
+            metadata = {**desired["metadata"], "resourceVersion": version}
+            await self._host.replace(path, {**desired, "metadata": metadata})
 
 
-def changes(cluster: Object, wanted: Fields) -> Object:
+def changes(cluster: Object, desired: Fields) -> Object:
     """Return the merge patch by which a Cluster gets these fields, and the mark; {} = none."""
     spec = cluster.get("spec") or {}
     patch: Object = {}
-    changed = {key: value for key, value in wanted.items() if (spec.get(key) or None) != value}
+    changed = {key: value for key, value in desired.items() if (spec.get(key) or None) != value}
     if changed:
         patch["spec"] = changed
     if not is_marked(cluster):

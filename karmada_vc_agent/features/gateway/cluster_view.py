@@ -1,58 +1,40 @@
-"""What mapping is told of one virtual cluster for one request: its View (mapping/exchange.py)."""
+"""The View of one virtual cluster for one request (mapping/exchange.py)."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
 
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Unknown
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Unknown, View
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.generated_names import random_suffix
 from karmada_vc_agent.model.objects import Object, parse_api_version
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
 
-"""Of generated names; no vowels, so that they make no words."""
-
 
 class ServedResources:
-    """What the host serves, by path; made anew when the host serves others.
+    """What the host serves, by group; made again when the host serves others.
 
-    Gauge by the loop and by threads: what they see is whole.
+    Used by the loop and by threads: what they see is whole.
     """
 
     def __init__(self) -> None:
-        self._known = _Known(None, {}, {})
+        self._cached: tuple[ServedApis | None, dict[str, dict[tuple[str, str], KindInfo]]]
+        self._cached = None, {}
 
-    def of(self, served: ServedApis) -> dict[tuple[str, str, str], KindInfo]:
-        """Return (group, version, plural) -> kind."""
-        return self._look(served).by_path
-
-    def of_group(self, served: ServedApis, group: str) -> list[KindInfo]:
-        """Return all of a group."""
-        return self._look(served).by_group.get(group, [])
-
-    def _look(self, served: ServedApis) -> "_Known":
-        known = self._known
-        if known.served is not served:
-            known = _Known(served, {}, {})
+    def of_group(self, served: ServedApis, group: str) -> dict[tuple[str, str], KindInfo]:
+        """Return (version, plural) -> kind."""
+        last, by_group = self._cached
+        if last is not served:
+            by_group = {}
             for info in _kinds(served):
-                known.by_path[info.group, info.version, info.plural] = info
-                known.by_group.setdefault(info.group, []).append(info)
-            self._known = known
-        return known
-
-
-class _Known(NamedTuple):
-    """What the host serves, by (group, version, plural) and by group."""
-
-    served: ServedApis | None
-    by_path: dict[tuple[str, str, str], KindInfo]
-    by_group: dict[str, list[KindInfo]]
+                by_group.setdefault(info.group, {})[info.version, info.plural] = info
+            self._cached = served, by_group
+        return by_group.get(group, {})
 
 
 def _kinds(served: ServedApis) -> Iterator[KindInfo]:
@@ -71,12 +53,12 @@ def _kinds(served: ServedApis) -> Iterator[KindInfo]:
             )
 
 
-class ClusterView:
-    """The View of one request.
+class ClusterView(View):
+    """The View (mapping/exchange.py) of one request, over caches.
 
-    missed_kind: whether it asked for a kind that the host did not serve. absent: host namespaces
+    missed_kind: whether it named a kind that the host did not serve. absent: host namespaces
     that were read for the value at hand and do not exist. has_past: whether what was in a namespace
-    counts that is gone, as for the last events of its objects.
+    counts that is deleted, as for the last events of its objects.
     """
 
     def __init__(
@@ -101,25 +83,18 @@ class ClusterView:
 
     @property
     def name(self) -> str:
-        """Return the name of the virtual cluster."""
         return self._vc.name
 
     @property
     def anchor(self) -> str:
-        """Return the host namespace that is shown as `kube-system`."""
         claimed = self._state.claims.of(self.name).get(ANCHOR_NAMESPACE)
         template = self._state.settings.namespace_template
         return claimed or host_namespace(template, ANCHOR_NAMESPACE, self._vc.name_on_host)
 
     def host_namespace(self, virtual: str) -> str | None:
-        """Return the host namespace that is claimed for a virtual one."""
         if virtual == ANCHOR_NAMESPACE:
             return None
         return self._state.claims.of(self.name).get(VirtualNamespace(virtual))
-
-    def host_namespaces(self) -> list[HostNamespace]:
-        """Return all that are claimed, but the anchor."""
-        return list(self.claims().values())
 
     def claims(self) -> ClaimedNamespaces:
         """Return the claims, but that on the anchor."""
@@ -128,7 +103,6 @@ class ClusterView:
         return claims
 
     def virtual_namespace(self, host: str) -> str | Unknown | None:
-        """Return the virtual name of a host namespace; None: of others, or gone."""
         claim = self._state.claims.holder_of(host)
         if claim is None and self._state.namespaces.get("", host) is None:
             claim = self._state.released(host) if self.has_past else None
@@ -139,48 +113,39 @@ class ClusterView:
         return claim.namespace
 
     def is_foreign(self, host: str) -> bool:
-        """Whether a host namespace exists and is not of this virtual cluster."""
         if self._state.namespaces.get("", host) is None:
             return False
         claim = self._state.claims.holder_of(host)
         return claim is None or claim.cluster != self.name
 
     def is_others(self, host: str) -> bool:
-        """Whether a host namespace is claimed by another virtual cluster."""
         claim = self._state.claims.on(host)
         return claim is not None and claim.cluster != self.name
 
     def namespace_object(self, host: str) -> Object | None:
-        """Return the Namespace of the host from the cache."""
         return self._state.namespaces.get("", host)
 
     def resource(self, group: str, version: str, plural: str) -> KindInfo | None:
-        """Return what the host serves under a path."""
-        found = self._resources.of(self._state.discovery.served).get((group, version, plural))
-        self.missed_kind = self.missed_kind or found is None
-        return found
+        served = self._resources.of_group(self._state.discovery.served, group)
+        info = served.get((version, plural))
+        self.missed_kind = self.missed_kind or info is None
+        return info
 
     def resources(self, group: str) -> Iterable[KindInfo]:
-        """Return all that the host serves of a group."""
-        found = self._resources.of_group(self._state.discovery.served, group)
-        self.missed_kind = self.missed_kind or not found
-        return found
+        served = self._resources.of_group(self._state.discovery.served, group)
+        self.missed_kind = self.missed_kind or not served
+        return served.values()
 
     def node_selector(self) -> str:
-        """Return the label selector of the nodes."""
         return ",".join(f"{key}={value}" for key, value in self._vc.required_selector.items())
 
-    def has_node(self, labels: dict[str, str], name: str) -> bool:
-        """Whether a node with these labels is of the virtual cluster, as its selector says."""
-        del name
+    def has_node(self, labels: dict[str, str]) -> bool:
         return self._vc.required_selector.items() <= labels.items()
 
     def owns_node(self, name: str) -> bool:
-        """Whether a node is of the virtual cluster now."""
         return self._state.membership.owner_of(name) == self.name
 
     def context(self) -> TranslationContext:
-        """Return the facts for translating bodies and restoring objects, as they are now."""
         if self._pinned is not None:
             return self._pinned
         now = (self._state.version, id(self._state.discovery.served))
@@ -199,13 +164,10 @@ class ClusterView:
             self._pinned = None
 
     def suffix(self) -> str:
-        """Return the end of a generated name, as API servers make it."""
         return random_suffix()
 
     def sealer(self) -> Sealer:
-        """Return what seals `continue` tokens."""
         return self._sealer
 
     def host_is_alive(self) -> bool:
-        """Whether the host answered lately."""
         return self._host_is_alive

@@ -1,4 +1,4 @@
-"""`karmada-vc-agent gateway`: its options, and the process until it is told to end."""
+"""`karmada-vc-agent gateway`: its options, and the process until a signal ends it."""
 
 import asyncio
 import signal
@@ -108,9 +108,9 @@ def _config(options: dict[str, Any]) -> AgentConfig:
     namespace = config.agent_namespace or pod_namespace() or config.agent_name
     gateway = replace(config.gateway, **flags)
     if (wrong := gateway.problem()) is not None:
-        name, told = wrong  # of a flag: what the file says was checked
+        name, problem = wrong  # of a flag: what the file says was checked
         flag = next((f"--{o.replace('_', '-')}" for o in flags if camel(o) == name), name)
-        raise ConfigError("flags", flag, told)
+        raise ConfigError("flags", flag, problem)
     return replace(config, agent_namespace=namespace, gateway=gateway)
 
 

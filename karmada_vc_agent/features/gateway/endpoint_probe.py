@@ -23,7 +23,7 @@ class ProbedEndpoint:
     proxy: str = ""
 
 
-class NoProxyError(Exception):
+class _NoProxyError(Exception):
     """The proxy cannot be reached from here."""
 
 
@@ -31,7 +31,7 @@ async def probe(endpoint: ProbedEndpoint) -> str | None:
     """Return what is wrong with an endpoint, or None if it answers a request.
 
     A proxy that cannot be reached from the host says nothing about the hub: then the gateway is
-    asked directly.
+    probed directly.
     """
     try:
         context = _context(endpoint.authorities)
@@ -40,7 +40,7 @@ async def probe(endpoint: ProbedEndpoint) -> str | None:
     if urlsplit(endpoint.proxy).scheme in _FOLLOWED:
         try:
             return await _ask(endpoint, context, endpoint.proxy)
-        except NoProxyError:
+        except _NoProxyError:
             pass
     return await _ask(endpoint, context, None)
 
@@ -62,10 +62,10 @@ async def _ask(endpoint: ProbedEndpoint, context: ssl.SSLContext, proxy: str | N
                 return None
             return f"GET {url}{by}: status {answer.status}"
     except aiohttp.ClientProxyConnectionError as error:
-        raise NoProxyError from error
+        raise _NoProxyError from error
     except aiohttp.ClientConnectorDNSError as error:
         if proxy:  # its own name: that of the endpoint is for the proxy to resolve
-            raise NoProxyError from error
+            raise _NoProxyError from error
         return f"GET {url}: {error.os_error}"
     except TimeoutError:
         return f"GET {url}{by}: no response within {PROBE_S:g} s"

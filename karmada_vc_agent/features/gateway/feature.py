@@ -1,16 +1,16 @@
 """Makes virtual clusters reachable through the gateway."""
 
 from karmada_vc_agent.features.gateway import access_controller, admin_role
+from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess
 from karmada_vc_agent.features.gateway.metrics import METRICS
-from karmada_vc_agent.features.gateway.parts import GatewayParts
 from karmada_vc_agent.runner.feature import Feature
 from karmada_vc_agent.runner.parts import Parts
 
 
 def _connect(parts: Parts) -> None:
-    gateway = GatewayParts(parts.common, parts.works)
-    parts.common.provide(gateway)
-    parts.common.hooks.fields_of_new = gateway.access.fields_of_new
+    access = ClusterAccess(parts.common, parts.works)
+    parts.common.provide(access)
+    parts.common.hooks.fields_of_new = access.fields_of_new
 
 
 FEATURE = Feature(

@@ -1,7 +1,7 @@
-"""What the gateway knows of the host: caches that all virtual clusters share, none of the hub.
+"""What the gateway caches of the host, for all virtual clusters; it caches nothing of the hub.
 
-Which tokens count is told by one Secret of the agent (features/gateway/secret.py), and so is which
-virtual clusters there are that do not stand in the settings file.
+One Secret of the agent (features/gateway/secret.py) has the valid tokens, and the virtual clusters
+that are not in the settings file.
 """
 
 import logging
@@ -45,16 +45,16 @@ _log = logging.getLogger(__name__)
 NAMESPACES_PATH = "/api/v1/namespaces"
 ROLES_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 DISCOVERY_AGE_S = 10.0
-"""How old an answer may be before an unknown kind has the host asked again (5)."""
+"""How old an answer may be before an unknown kind refreshes discovery (5)."""
 RELEASED_S, RELEASED = 600.0, 10_000
-"""Namespaces that are gone are remembered this long: events of what lay in them come later."""
+"""Deleted namespaces are remembered this long: events of their objects arrive later."""
 
 
 class HostState:
     """Caches of the host.
 
-    claims_moved: a virtual cluster one of whose namespaces was adopted or released, after it had
-    been there. went: a virtual cluster that is no longer served.
+    claims_changed: a virtual cluster one of whose namespaces was adopted or released, after it had
+    been there. unserved: a virtual cluster that is no longer served.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class HostState:
         sources = VirtualClusterSources(self.virtual_clusters)
         self.file = sources.add("the settings file")
         """The virtual clusters of the settings file."""
-        self._told = sources.add("another object")
+        self._from_secret = sources.add("another object")
         self.namespaces: Store[Object] = Store(raw)
         self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
         self.secrets: Store[Object] = Store(raw)
         self.roles: Store[Object] = Store(raw)
-        self.claims_moved: Signal[[str]] = Signal()
-        self.went: Signal[[str]] = Signal()
+        self.claims_changed: Signal[[str]] = Signal()
+        self.unserved: Signal[[str]] = Signal()
         self.claims = Claims(self.namespaces, config.agent_name)
         self.membership = Membership(self.virtual_clusters, self.nodes, lambda _: "")
         self.taints = NodeTaints(self.membership, self.virtual_clusters)
@@ -102,7 +102,7 @@ class HostState:
             lambda _cluster, _work: False,
             lambda _work: None,
             self.discovery,
-            NodeGroups(self._known, self._group_informers.store, self.membership),
+            NodeGroups(self._resource_of, self._group_informers.store, self.membership),
             lambda: None,
             self.virtual_clusters,
         )
@@ -130,9 +130,9 @@ class HostState:
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what follows the host: name -> coroutine."""
-        found = {f"reflector {each.path}": each.run for each in self.reflectors}
+        reflectors = {f"reflector {each.path}": each.run for each in self.reflectors}
         return {
-            **found,
+            **reflectors,
             "informers of node groups": self._group_informers.run,
             "served kinds": self._served_kinds.run,
         }
@@ -152,19 +152,19 @@ class HostState:
         return [role] if role is not None and labels_of(role)[CLUSTER_LABEL] == cluster else []
 
     def released(self, host_namespace: str) -> Claim | None:
-        """Return the claim on a host namespace that is gone since a short time."""
+        """Return the claim on a host namespace that was deleted a short time ago."""
         return self._released.get(host_namespace)
 
     async def read_namespace(self, name: str) -> bool:
-        """Read a namespace that the watch has not told of; return whether it exists (G-41).
+        """Read a namespace that the watch has not reported; return whether it exists (G-41).
 
         Raises KubeError.
         """
         try:
-            found = await self._host.get(f"{NAMESPACES_PATH}/{quote(name, safe='')}")
+            namespace = await self._host.get(f"{NAMESPACES_PATH}/{quote(name, safe='')}")
         except NotFoundError:
             return False
-        self.namespaces.accept(found)
+        self.namespaces.accept(namespace)
         return True
 
     async def look_for_kinds(self) -> bool:
@@ -179,7 +179,7 @@ class HostState:
     def _facts_changed(self, *_: object) -> None:
         self.version += 1
 
-    def _known(self, gvk: GroupVersionKind) -> Resource | None:
+    def _resource_of(self, gvk: GroupVersionKind) -> Resource | None:
         return self.discovery.served.by_kind.get(gvk)
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
@@ -194,7 +194,7 @@ class HostState:
         after = self._own_claim(new)
         if before != after:
             for cluster in {claim.cluster for claim in (before, after) if claim is not None}:
-                self.claims_moved.emit(cluster)
+                self.claims_changed.emit(cluster)
 
     def _own_claim(self, namespace: Object | None) -> Claim | None:
         claim = claim_of(namespace) if namespace is not None else None
@@ -206,10 +206,10 @@ class HostState:
         for each in sums_of(secret):
             sums[each.cluster].append(each)
         before, self._sums = self._sums, {name: tuple(each) for name, each in sums.items()}
-        self._told.replace_all(clusters_of(secret))
+        self._from_secret.replace_all(clusters_of(secret))
         for cluster in before.keys() - self._sums.keys():
-            self.went.emit(cluster)
+            self.unserved.emit(cluster)
 
     def _registry_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
         if new is None and old is not None:
-            self.went.emit(old.name)
+            self.unserved.emit(old.name)

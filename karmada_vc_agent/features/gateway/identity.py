@@ -1,4 +1,4 @@
-"""Who asks: as the client says, and as the host is told (G-12, G-13, G-20, G-21)."""
+"""Callers: by their own names, and by those on the host (G-12, G-13, G-20, G-21)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -97,11 +97,11 @@ def denial_of(impersonation: Impersonation, kind: str, roles: Iterable[Object]) 
     rules = [rule for role in roles for rule in maps_at(role, "rules")]
     user = impersonation.users[0]
     account = _ACCOUNT_USER.fullmatch(user)
-    wanted: list[tuple[str, str, str]] = []
+    required: list[tuple[str, str, str]] = []
     if not (account and _is_allowed(rules, "serviceaccounts", account[2])):
-        wanted.append(("users", user, user))
-    wanted += [("groups", group, group) for group in impersonation.groups]
-    for resource, name, shown in wanted:
+        required.append(("users", user, user))
+    required += [("groups", group, group) for group in impersonation.groups]
+    for resource, name, shown in required:
         is_never = name in _UNAUTHENTICATED
         if is_never or not _is_allowed(rules, resource, name):
             return (
@@ -122,9 +122,9 @@ def _is_allowed(rules: list[Object], resource: str, name: str) -> bool:
     )
 
 
-def _has(rule: Object, field: str, wanted: str) -> bool:
-    found = frozenset(_texts(rule, field))
-    return wanted in found or "*" in found
+def _has(rule: Object, field: str, value: str) -> bool:
+    values = frozenset(_texts(rule, field))
+    return value in values or "*" in values
 
 
 def _texts(rule: Object, field: str) -> Iterator[str]:

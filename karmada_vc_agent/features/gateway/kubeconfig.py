@@ -109,8 +109,8 @@ async def _new_token(
     async with ApiClient("host", host) as client:
         labels = {CLUSTER_LABEL: cluster, NAMESPACE_LABEL: ANCHOR_NAMESPACE, AGENT_LABEL: agent}
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        found = await client.get("/api/v1/namespaces", {"labelSelector": selector})
-        anchors = [str(dig(item, "metadata", "name")) for item in found.get("items") or ()]
+        listed = await client.get("/api/v1/namespaces", {"labelSelector": selector})
+        anchors = [str(dig(item, "metadata", "name")) for item in listed.get("items") or ()]
         if not anchors:
             raise CommandError(
                 f"agent {agent} has no namespace for operators of {cluster} on the host: check the "
@@ -167,14 +167,14 @@ def _check_texts(options: dict[str, Any]) -> None:
         raise ConfigError("flags", "CLUSTER", problem)
     account, server = options["account"], options["server"]
     if not is_dns_name(account):
-        told = f'"{account}" is not a valid name of a ServiceAccount, such as alice'
-        raise ConfigError("flags", "--account", told)
+        problem = f'"{account}" is not a valid name of a ServiceAccount, such as alice'
+        raise ConfigError("flags", "--account", problem)
     if server and not is_http_url(server):
         raise ConfigError("flags", "--server", f'"{server}" is not a valid http(s) URL')
     output = Path(options["output"])
     if not options["output"] or (output.exists() and not output.is_file()):
-        told = f'"{options["output"]}" is not a file; give one, or - for stdout'
-        raise ConfigError("flags", "--output", told)
+        problem = f'"{options["output"]}" is not a file; give one, or - for stdout'
+        raise ConfigError("flags", "--output", problem)
     if not output.parent.is_dir():
         raise ConfigError("flags", "--output", f"{output.parent} is not a directory")
 
@@ -197,12 +197,12 @@ def _authority(options: dict[str, Any], settings: GatewaySettings) -> bytes:
 
 def _duration_s(text: str) -> int:
     try:
-        found = parse_duration_s(text)
+        lasts_s = parse_duration_s(text)
     except ValueError as error:
         raise ConfigError("flags", "--duration", str(error)) from error
-    if found < SHORTEST_S:
+    if lasts_s < SHORTEST_S:
         raise ConfigError("flags", "--duration", f"is {text}, must be 10m or more")
-    return int(found)
+    return int(lasts_s)
 
 
 def _write(text: str, output: str) -> None:

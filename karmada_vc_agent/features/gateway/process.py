@@ -21,7 +21,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
 from karmada_vc_agent.features.gateway.metrics import METRICS
-from karmada_vc_agent.features.gateway.server.audit import Audit, nowhere
+from karmada_vc_agent.features.gateway.server.audit import to_stdout
 from karmada_vc_agent.features.gateway.server.gateway import Gateway
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.features.gateway.server.limits import Limits
@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 GRACE_S = 15.0
 """How long requests in progress may take to end; tunnels are cut then."""
 LOOK_S = 10.0
-"""How often what is idle is closed, and a host that nobody asked is asked whether it is there."""
+"""How often idle connections are closed, and the host is probed while no request goes to it."""
 SWITCH_S = 0.0005
 """How long the loop waits, at each step, for a thread that translates; 5 ms is Python's own."""
 QPS, BURST = 50.0, 100
@@ -61,7 +61,7 @@ QPS, BURST = 50.0, 100
 
 
 class GatewayProcess:
-    """Serves the virtual clusters of one agent until told to stop."""
+    """Serves the virtual clusters of one agent until it is stopped."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class GatewayProcess:
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self._client = ApiClient("host", host, qps=QPS, burst=BURST)
         self._follower = CredentialsFollower("host", host, self._use)
-        # Of its own: whoever reaches /metrics can make the gateway ask.
+        # Of its own: any client of /metrics causes requests by it.
         self._reviews = ApiClient(
             "host", host, qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, timeouts=URGENT
         )
@@ -102,7 +102,7 @@ class GatewayProcess:
             self.state.virtual_clusters.are_several,
         )
         meter = GatewayMeter(self.metrics, limits)
-        audit = Audit() if settings.audit else Audit(nowhere)
+        audit = to_stdout if settings.audit else None
         self._gateway = Gateway(self.state, self._requests, self._sealer, limits, audit, meter)
         self._listener = Listener(self._certificate.context, self._gateway.handle)
         meter.connections = self._listener.count
@@ -134,8 +134,8 @@ class GatewayProcess:
                 try:
                     self.port = await self._listener.start(host, port)
                 except OSError as error:
-                    told = listen_failure(error)
-                    raise ConfigError("settings", "gateway.bindAddress", told) from error
+                    detail = listen_failure(error)
+                    raise ConfigError("settings", "gateway.bindAddress", detail) from error
                 _log.info("Serving", extra={"port": self.port, "host": self._credentials.server})
                 await stop.wait()
                 self._is_ending = True
@@ -170,13 +170,13 @@ class GatewayProcess:
             try:
                 runner = await serve(getattr(self._settings, setting), routes, tls)
             except (OSError, ValueError) as error:
-                told = listen_failure(error)
-                raise ConfigError("settings", f"gateway.{camel(setting)}", told) from error
+                detail = listen_failure(error)
+                raise ConfigError("settings", f"gateway.{camel(setting)}", detail) from error
             if runner is not None:
                 stack.push_async_callback(runner.cleanup)
 
     async def _keep_up(self) -> None:
-        """Close what is idle, and know whether the host is there while nobody asks it."""
+        """Close idle connections, and probe the host while no request goes to it."""
         while True:
             self._requests.close_idle()
             try:
@@ -220,12 +220,14 @@ def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
     try:
         return ServingCertificate(certificate, key)
     except ssl.SSLError as error:
-        told = f"{certificate} and {key} are not a certificate and its key in PEM ({error.reason})"
-        raise ConfigError("settings", "gateway.certFile", told) from error
+        detail = (
+            f"{certificate} and {key} are not a certificate and its key in PEM ({error.reason})"
+        )
+        raise ConfigError("settings", "gateway.certFile", detail) from error
     except OSError as error:
-        told = f"{error.filename}: {error.strerror}"
+        detail = f"{error.filename}: {error.strerror}"
         name = "privateKeyFile" if str(error.filename) == str(key) else "certFile"
-        raise ConfigError("settings", f"gateway.{name}", told) from error
+        raise ConfigError("settings", f"gateway.{name}", detail) from error
 
 
 def _address_of(address: str) -> tuple[str | None, int]:

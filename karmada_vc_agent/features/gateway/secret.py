@@ -1,6 +1,6 @@
 """The Secret that the agent writes for its gateway: sums of tokens, and the key that seals.
 
-A token itself lies on the hub only, in the Secret of its Cluster; here is its SHA-256. Several sums
+A token itself is on the hub only, in the Secret of its Cluster; here is its SHA-256. Several sums
 of a kind are valid side by side, so that a token can be replaced: the new one is added, the hub
 uses it, and an administrator removes the entry of the old one.
 """
@@ -59,18 +59,18 @@ def digest(token: str) -> str:
 
 
 def sums_of(secret: Object | None) -> tuple[TokenSum, ...]:
-    """Return the sums in a Secret; what cannot be read is left out, so it is valid for nobody."""
-    found = (_read(value) for key, value in data_of(secret).items() if key.startswith(TOKENS))
-    return tuple(each for each in found if each is not None)
+    """Return the sums in a Secret; what cannot be read is left out, so it is not valid."""
+    sums = (_read(value) for key, value in data_of(secret).items() if key.startswith(TOKENS))
+    return tuple(each for each in sums if each is not None)
 
 
 def matching(sums: Iterable[TokenSum], token: str) -> TokenSum | None:
     """Return the sum of a token; each is compared in constant time, and all are."""
-    wanted, found = digest(token), None
+    expected, match = digest(token), None
     for each in sums:
-        if hmac.compare_digest(each.sha256, wanted):
-            found = each
-    return found
+        if hmac.compare_digest(each.sha256, expected):
+            match = each
+    return match
 
 
 def sealing_key_of(secret: Object | None) -> bytes | None:
@@ -85,14 +85,14 @@ def definition_text(vc: VirtualCluster) -> str:
 
 
 def clusters_of(secret: Object | None) -> tuple[VirtualCluster, ...]:
-    """Return the virtual clusters that are told of; one that cannot be read is left out."""
-    found = []
+    """Return the virtual clusters that it describes; one that cannot be read is left out."""
+    clusters = []
     for key, value in data_of(secret).items():
         if key.startswith(DEFINITIONS):
             with suppress(ConfigError, msgspec.DecodeError, ValueError):
                 raw = msgspec.json.decode(_decoded(value) or b"")
-                found.append(decode(raw, VirtualCluster, key))
-    return tuple(found)
+                clusters.append(decode(raw, VirtualCluster, key))
+    return tuple(clusters)
 
 
 def _decoded(value: Any) -> bytes | None:

@@ -71,29 +71,29 @@ class GatewayTokens:
         """Return the token of kind access; both kinds are valid, and on the hub.
 
         authorities: PEM, for the hub. A token that the hub lost is replaced; the sum of the old
-        one stays valid until somebody removes it. Raises RetryError, KubeError.
+        one stays valid until an administrator removes it. Raises RetryError, KubeError.
         """
         try:
             secret = await self._host.get(self._path)
         except NotFoundError as error:
-            told = f"Secret {self._path.rpartition('/')[2]} of the gateway is missing"
-            raise RetryError(f"{told}: run karmada-vc-agent join") from error
-        found = {kind: await self._on_hub(vc.name, kind) for kind in KINDS}
+            detail = f"Secret {self._path.rpartition('/')[2]} of the gateway is missing"
+            raise RetryError(f"{detail}: run karmada-vc-agent join") from error
+        on_hub = {kind: await self._on_hub(vc.name, kind) for kind in KINDS}
         sums, values = sums_of(secret), self._settings(secret, vc)
         tokens: dict[TokenKind, str] = {}
-        for kind, live in found.items():
+        for kind, live in on_hub.items():
             token = _text(live, _TOKEN)
-            known = matching(sums, token) if token else None
-            if known is None or (known.cluster, known.kind) != (vc.name, kind):
+            matched = matching(sums, token) if token else None
+            if matched is None or (matched.cluster, matched.kind) != (vc.name, kind):
                 token = secrets.token_urlsafe(TOKEN_BYTES)
                 made = TokenSum(kind, vc.name, self._now(), digest(token))
                 values[made.key] = made.text.encode()
                 _log.info("Creating token", extra={"virtual_cluster": vc.name, "kind": kind})
             tokens[kind] = token
         if values:
-            # Before the hub has the tokens: whoever uses one is known then.
+            # Before the hub has the tokens: whoever uses one is matched then.
             await self._patch({key: b64encode(value).decode() for key, value in values.items()})
-        for kind, live in found.items():
+        for kind, live in on_hub.items():
             await self._put(
                 vc.name, kind, live, {_TOKEN: tokens[kind].encode(), **_more(kind, authorities)}
             )
@@ -134,21 +134,21 @@ class GatewayTokens:
         await self._host.merge_patch(self._path, {"data": data})
 
     async def _on_hub(self, cluster: str, kind: TokenKind) -> Object | None:
-        """Return a Secret of the hub. Raises RetryError for one of somebody else."""
+        """Return a Secret of the hub. Raises RetryError for one of another owner."""
         name = hub_secret_name(cluster, kind)
         try:
             live = await self._hub.get(f"{SECRETS_PATH}/{name}")
         except NotFoundError:
             return None
         if not self._is_ours(live, cluster):
-            told = f"Secret {LEASE_NAMESPACE}/{name} on the hub belongs to somebody else"
-            raise RetryError(f"{told}; delete it if nobody needs it")
+            detail = f"Secret {LEASE_NAMESPACE}/{name} on the hub belongs to another owner"
+            raise RetryError(f"{detail}; delete it if it is not needed")
         return live
 
     async def _put(
-        self, cluster: str, kind: TokenKind, live: Object | None, wanted: Mapping[str, bytes]
+        self, cluster: str, kind: TokenKind, live: Object | None, desired: Mapping[str, bytes]
     ) -> None:
-        data = {key: b64encode(value).decode() for key, value in wanted.items()}
+        data = {key: b64encode(value).decode() for key, value in desired.items()}
         if live is not None:
             if any(dig(live, "data", key) != value for key, value in data.items()):
                 path = f"{SECRETS_PATH}/{live['metadata']['name']}"

@@ -1,8 +1,12 @@
 """One request for a resource, parsed: what all rules of routing read."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping import media_types, namespaces, queries, refusals
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import (
     PagePosition,
@@ -11,19 +15,19 @@ from karmada_vc_agent.features.gateway.mapping.continue_tokens import (
 )
 from karmada_vc_agent.features.gateway.mapping.exchange import (
     Attributes,
-    CallerIdentity,
-    Forward,
     KindInfo,
-    Response,
+    Refused,
     ResponseKind,
     View,
     VirtualRequest,
 )
-from karmada_vc_agent.features.gateway.mapping.membership import ObjectMembership
+from karmada_vc_agent.features.gateway.mapping.membership import Membership
+from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
 from karmada_vc_agent.features.gateway.mapping.queries import MapName, Query
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.features.gateway.mapping.responses import OfResource
+from karmada_vc_agent.features.gateway.mapping.responses import OfResource, Response
+from karmada_vc_agent.model.objects import Object
 
 _OF_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_OBJECT = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
@@ -32,12 +36,55 @@ _INCLUDE = "includeObject"
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
+class PlanAnswer(msgspec.Struct, frozen=True):
+    """A success answered without the host."""
+
+    code: int
+    content_type: str
+    body: bytes
+
+
+class Forward(msgspec.Struct, frozen=True):
+    """One request to the host.
+
+    path, query: encoded. accept: "" = none. as_gateway: with the gateway's own identity, instead of
+    impersonating the client's (G-30, G-40). authorize: ask first; 403 if it is denied. is_long: no
+    time limit. pages: with a LIST whose host pages are joined: send it, give the page to
+    pages.add(), send it again with the query that this returns, up to PAGES_MAX times or
+    PAGES_MAX_S; pages.answer() is the body. A page that fails: pages.answer() if there was
+    one before, else the mapped Status. If pages.is_whole, all pages are sent, one by one.
+    otherwise: what to send if the host answers 404. sets_up: a host namespace that the agent sets
+    up once this made it; the answer waits for that, but not long. warnings: texts for the client.
+    """
+
+    method: str
+    path: str
+    response: Response
+    query: str = ""
+    accept: str = ""
+    content_type: str = ""
+    body: bytes = b""
+    as_gateway: bool = False
+    authorize: Attributes | None = None
+    is_long: bool = False
+    pages: JoinedPages | None = None
+    otherwise: "Forward | None" = None
+    sets_up: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+PAGES_MAX = 10
+PAGES_MAX_S = 5.0
+
+Plan = Forward | PlanAnswer | Refused
+
+
 @dataclass(frozen=True, slots=True)
-class Requested:
-    """A request for a resource. verb: as in RBAC. accept: what the host is asked for, JSON."""
+class ParsedRequest:
+    """A request for a resource. verb: as in RBAC. accept: for the host, JSON."""
 
     request: VirtualRequest
-    identity: CallerIdentity
+    identity: Caller
     view: View
     path: ResourcePath
     info: KindInfo
@@ -52,7 +99,7 @@ class Requested:
 
     @property
     def is_list(self) -> bool:
-        """Whether a list or a watch is asked for."""
+        """Whether it is a list or a watch."""
         return self.verb in ("list", "watch")
 
     @property
@@ -68,20 +115,20 @@ class Requested:
             self.verb, path.group, path.version, path.resource, path.subresource, path.name
         )
 
-    def with_query(self, query: Query) -> "Requested":
+    def with_query(self, query: Query) -> "ParsedRequest":
         """Return the request with another query."""
         return replace(self, query=query)
 
     def refuse(self, why: str) -> PlanError:
         """Return the 403 for this request."""
-        return PlanError(refusals.forbidden_resource(self.info, self.path.name, why))
+        return refusals.forbidden_resource(self.info, self.path.name, why)
 
 
 def verb_of(request: VirtualRequest, path: ResourcePath, query: Query) -> str:
     """Return the verb as in RBAC. Raises PlanError: 405."""
     verb = (_OF_OBJECT if path.name else _OF_COLLECTION).get(request.method)
     if verb is None or (verb == "create" and path.name and not path.subresource):
-        raise PlanError(refusals.method_not_allowed())
+        raise refusals.method_not_allowed()
     return "watch" if verb == "list" and query.is_true("watch") else verb
 
 
@@ -89,7 +136,7 @@ def accept_of(request: VirtualRequest) -> str:
     """Return the Accept for the host. Raises PlanError: 406."""
     accept = media_types.upstream_accept(request.accept)
     if accept is None:
-        raise PlanError(refusals.not_acceptable())
+        raise refusals.not_acceptable()
     return accept
 
 
@@ -107,7 +154,7 @@ def map_selectors(query: Query, view: View, fields: dict[str, MapName] | None = 
         )
         return query.changed("labelSelector", lambda text: queries.map_label_selector(text, host))
     except queries.QueryError as error:
-        raise PlanError(refusals.bad_request(str(error))) from error
+        raise refusals.bad_request(str(error)) from error
 
 
 def with_label(query: Query, selector: str) -> Query:
@@ -117,63 +164,64 @@ def with_label(query: Query, selector: str) -> Query:
 
 
 def response_to(
-    asked: Requested,
-    membership: ObjectMembership,
+    parsed: ParsedRequest,
+    membership: Membership,
     of_kind: type[OfResource] = OfResource,
     *,
     namespace: str = "",
     hides_count: bool = False,
+    renamed_lists: Mapping[str, Object] | None = None,
 ) -> OfResource:
     """Return how the answer is mapped; of_kind: its class."""
     kind = ResponseKind.OBJECT
-    if asked.is_list:
-        kind = ResponseKind.WATCH if asked.verb == "watch" else ResponseKind.LIST
+    if parsed.is_list:
+        kind = ResponseKind.WATCH if parsed.verb == "watch" else ResponseKind.LIST
     return of_kind(
-        asked.info,
+        parsed.info,
         membership,
         kind,
-        name=asked.path.name,
-        scope=scope_of_tokens(asked, namespace),
+        name=parsed.path.name,
+        scope=scope_of_tokens(parsed, namespace),
         hides_count=hides_count,
-        without_objects=asked.query.first(_INCLUDE) == "None",
-        is_for_metadata=media_types.is_for_metadata(asked.accept),
+        without_objects=parsed.query.first(_INCLUDE) == "None",
+        renamed_lists=renamed_lists,
     )
 
 
-def scope_of_tokens(asked: Requested, namespace: str = "") -> TokenScope:
+def scope_of_tokens(parsed: ParsedRequest, namespace: str = "") -> TokenScope:
     """Return what the `continue` tokens of a list are bound to (G-40a)."""
-    return TokenScope(asked.view.name, asked.path.group, asked.path.resource, namespace)
+    return TokenScope(parsed.view.name, parsed.path.group, parsed.path.resource, namespace)
 
 
-def place_of(asked: Requested, namespace: str = "") -> PagePosition:
-    """Return where a list goes on. Raises PlanError: 400."""
-    token = asked.query.first("continue")
+def place_of(parsed: ParsedRequest, namespace: str = "") -> PagePosition:
+    """Return where a list continues. Raises PlanError: 400."""
+    token = parsed.query.first("continue")
     if not token:
         return PagePosition("")
     try:
-        return asked.view.sealer().open(token, scope_of_tokens(asked, namespace))
+        return parsed.view.sealer().open(token, scope_of_tokens(parsed, namespace))
     except TokenError as error:
         text = f"continue key is not valid: {error}"
-        raise PlanError(refusals.bad_request(text)) from error
+        raise refusals.bad_request(text) from error
 
 
 def limit_of(query: Query) -> int | None:
-    """Return how many entries are asked for, None = all. Raises PlanError: 400."""
+    """Return how many entries are requested, None = all. Raises PlanError: 400."""
     given = query.first("limit") or "0"
     if not _NUMBER.fullmatch(given):
-        raise PlanError(refusals.bad_request("limit is not a number"))
+        raise refusals.bad_request("limit is not a number")
     limit = int(given)
     return limit if limit > 0 else None
 
 
-def with_host_token(asked: Requested, namespace: str = "") -> Requested:
+def with_host_token(parsed: ParsedRequest, namespace: str = "") -> ParsedRequest:
     """Return the request with the `continue` token of the host. Raises PlanError: 400."""
-    place = place_of(asked, namespace)
-    return asked.with_query(asked.query.with_values(**{"continue": place.token or None}))
+    place = place_of(parsed, namespace)
+    return parsed.with_query(parsed.query.with_values(**{"continue": place.token or None}))
 
 
 def forward(
-    asked: Requested,
+    parsed: ParsedRequest,
     path: ResourcePath,
     response: Response,
     *,
@@ -183,18 +231,18 @@ def forward(
     authorize: Attributes | None = None,
 ) -> Forward:
     """Return the request to the host."""
-    query = asked.query
+    query = parsed.query
     if query.first(_INCLUDE) == "None":
         query = query.with_values(**{_INCLUDE: "Metadata"})
     return Forward(
-        asked.request.method,
+        parsed.request.method,
         path.encoded(),
         response,
         query=query.encoded(),
-        accept=asked.accept,
+        accept=parsed.accept,
         content_type=content_type,
         body=body,
         as_gateway=as_gateway,
         authorize=authorize,
-        is_long=asked.verb == "watch",
+        is_long=parsed.verb == "watch",
     )

@@ -4,7 +4,7 @@ No rule of its own: a body becomes a manifest, translate() maps or refuses it, a
 need (marks, tolerations that a patch does not touch) is taken off again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,6 @@ import yaml
 
 from karmada_vc_agent.features.gateway.mapping import media_types, protobuf, refusals
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
@@ -28,14 +27,14 @@ from karmada_vc_agent.model.yaml_text import YamlError, load
 from karmada_vc_agent.translation import reference_table
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION
 from karmada_vc_agent.translation.pod_templates import pod_specs
-from karmada_vc_agent.translation.reference_table import Treatment
+from karmada_vc_agent.translation.reference_table import Reference, Treatment
 from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.translate import HostObject, translate
 
 YAML_BYTES = 256 * 1024
 """Which take 2 s to read at worst; clients of Kubernetes send JSON."""
 _PLACEHOLDER = "x"
-"""Ends a generated name; no rule tells such a name from a final one."""
+"""Ends a generated name; rules treat it as a final one."""
 _OF_THE_SERVER = (
     *("uid", "resourceVersion", "generation", "managedFields", "ownerReferences"),
     *("finalizers", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
@@ -61,7 +60,12 @@ class BodyTarget:
     @property
     def gvk(self) -> GroupVersionKind:
         """Group, version and kind that the path names."""
-        return GroupVersionKind(self.info.group, self.info.version, self.info.kind)
+        return self.info.gvk
+
+    def reference_rows(self) -> tuple[Reference, ...]:
+        """Return the rows for the kind of the table of references to namespaces."""
+        references = self.view.context().settings.namespace_references
+        return reference_table.rows_for(self.gvk.group_kind, references)
 
 
 # --- reading and writing ----------------------------------------------------------------
@@ -69,12 +73,13 @@ class BodyTarget:
 
 def decode(body: bytes, content_type: str) -> Any:
     """Return the value of a body in JSON, YAML or protobuf. Raises PlanError: 400, 415."""
-    if media_types.is_yaml(content_type):
+    name = media_types.name_of(content_type)
+    if name in media_types.YAMLS:
         return _decode_yaml(body)
-    if media_types.is_protobuf(content_type):
+    if name == media_types.PROTOBUF:
         return _decode_protobuf(body)
-    if not media_types.is_json(content_type):
-        raise PlanError(refusals.unsupported_body())
+    if name not in (media_types.JSON, ""):
+        raise refusals.unsupported_body()
     return decode_json(body)
 
 
@@ -83,7 +88,7 @@ def decode_json(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except ValueError as error:
-        raise PlanError(refusals.bad_request(f"the body is not valid JSON: {error}")) from error
+        raise refusals.bad_request(f"the body is not valid JSON: {error}") from error
 
 
 def decode_either(body: bytes) -> Any:
@@ -97,32 +102,32 @@ def decode_either(body: bytes) -> Any:
 def _decode_yaml(body: bytes) -> Any:
     if len(body) > YAML_BYTES:
         text = f"the body has more than {YAML_BYTES >> 10} KiB of YAML; send it as JSON"
-        raise PlanError(refusals.too_large(text))
+        raise refusals.too_large(text)
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         # An alias may stand for any amount of text, and again in itself.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=loader)):
-            raise PlanError(refusals.bad_request("the body must not use YAML aliases"))
+            raise refusals.bad_request("the body must not use YAML aliases")
         return orjson.loads(orjson.dumps(load(body)))  # keys must be strings
     except (YamlError, yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         text = f"the body is not valid YAML: {error}"
-        raise PlanError(refusals.bad_request(text)) from error
+        raise refusals.bad_request(text) from error
 
 
 def _decode_protobuf(body: bytes) -> Object:
     try:
         return protobuf.decode(body)
     except protobuf.UnknownFormError as error:
-        raise PlanError(refusals.unsupported_body(str(error))) from error
+        raise refusals.unsupported_body(str(error)) from error
     except protobuf.ProtobufError as error:
         text = f"the body is not valid protobuf: {error}"
-        raise PlanError(refusals.bad_request(text)) from error
+        raise refusals.bad_request(text) from error
 
 
 def as_object(value: Any) -> Object:
     """Return a decoded body that is a map. Raises PlanError: 400."""
     if not isinstance(value, dict):
-        raise PlanError(refusals.bad_request("the body is not an object"))
+        raise refusals.bad_request("the body is not an object")
     return value
 
 
@@ -131,7 +136,7 @@ def encode(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError as error:
-        raise PlanError(refusals.bad_request(f"the body cannot be sent on: {error}")) from error
+        raise refusals.bad_request(f"the body cannot be sent on: {error}") from error
 
 
 # --- whole objects ----------------------------------------------------------------------
@@ -176,7 +181,7 @@ def _manifest(body: Object, target: BodyTarget) -> Object:
     _check_kind(body, target)
     if target.gvk == _SECRET and body.get("type") == SERVICE_ACCOUNT_TOKEN:
         why = refusals.HOSTS_CREDENTIALS
-        raise PlanError(refusals.forbidden_resource(target.info, target.name, why))
+        raise refusals.forbidden_resource(target.info, target.name, why)
     metadata = dict(_map(body, "metadata"))
     _check_namespace(metadata, target)
     if target.info.namespaced:
@@ -195,16 +200,16 @@ def _manifest(body: Object, target: BodyTarget) -> Object:
 
 def _check_kind(body: Object, target: BodyTarget) -> None:
     """Refuse another kind than that of the path: rules go by the kind. Raises PlanError: 400."""
-    sent, wanted = gvk_of(body), target.gvk
-    if body.get("kind") and sent.kind != wanted.kind:
-        text = f"{sent.kind} in the data does not match the expected kind {wanted.kind}"
-        raise PlanError(refusals.bad_request(text))
-    if body.get("apiVersion") and sent.api_version != wanted.api_version:
+    sent, expected = gvk_of(body), target.gvk
+    if body.get("kind") and sent.kind != expected.kind:
+        text = f"{sent.kind} in the data does not match the expected kind {expected.kind}"
+        raise refusals.bad_request(text)
+    if body.get("apiVersion") and sent.api_version != expected.api_version:
         text = (
             f"the API version in the data ({sent.api_version}) does not match the expected API "
-            f"version ({wanted.api_version})"
+            f"version ({expected.api_version})"
         )
-        raise PlanError(refusals.bad_request(text))
+        raise refusals.bad_request(text)
 
 
 def _check_namespace(metadata: Object, target: BodyTarget) -> None:
@@ -213,7 +218,7 @@ def _check_namespace(metadata: Object, target: BodyTarget) -> None:
         text = (
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-        raise PlanError(refusals.bad_request(text))
+        raise refusals.bad_request(text)
 
 
 def _translated(manifest: Object, target: BodyTarget) -> Object:
@@ -222,12 +227,9 @@ def _translated(manifest: Object, target: BodyTarget) -> Object:
     result = translate(manifest, target.info.namespaced, context)
     if isinstance(result, Refusal):
         name = str(dig(manifest, "metadata", "name"))
-        refused = refusals.refused_object(
-            result, target.view.name, target.info, target.namespace, name
-        )
-        raise PlanError(refused)
+        raise refusals.refused_object(result, target.view.name, target.info, target.namespace, name)
     if not isinstance(result, HostObject):
-        raise PlanError(refusals.forbidden_resource(target.info, "", "it cannot be written here"))
+        raise refusals.forbidden_resource(target.info, "", "it cannot be written here")
     obj = result.obj
     if target.info.namespaced:
         obj["metadata"]["namespace"] = target.host_namespace
@@ -278,14 +280,13 @@ def part(body: Object, target: BodyTarget) -> Object:
 
 def _refuse_parts_of_destinations(body: Object, target: BodyTarget) -> None:
     """Refuse to move a destination whose namespace was not mapped, as it was another cluster's."""
-    references = target.view.context().settings.namespace_references
-    for row in reference_table.rows_for(target.gvk.group_kind, references):
+    for row in target.reference_rows():
         if row.treatment is not Treatment.DESTINATION:
             continue
-        found = dig(body, *row.path.split("."))
-        if isinstance(found, dict) and found and "namespace" not in found:
+        destination = dig(body, *row.path.split("."))
+        if isinstance(destination, dict) and destination and "namespace" not in destination:
             detail = "must have the namespace, too: what it means depends on the cluster"
-            raise PlanError(refusals.invalid(target.info, target.name, row.path, detail))
+            raise refusals.invalid(target.info, target.name, row.path, detail)
 
 
 def _keep_touched(spec: Object, had: frozenset[str]) -> None:
@@ -339,26 +340,26 @@ def _stays(key: str) -> bool:
 def _refuse_directives(obj: Object, target: BodyTarget) -> None:
     """Refuse directives of a strategic merge patch that would drop what was added (G-32)."""
     required = target.view.context().vc.required_selector
-    for where, found in _maps(obj):
-        removes = found.get(_DIRECTIVE) == _DELETE or _RETAIN in found
-        if removes and any(domain.is_ours(key) or key in required for key in found):
+    for where, pairs in _maps(obj):
+        removes = pairs.get(_DIRECTIVE) == _DELETE or _RETAIN in pairs
+        if removes and any(domain.is_ours(key) or key in required for key in pairs):
             detail = "must not be deleted or restricted by a patch"
-            raise PlanError(refusals.invalid(target.info, target.name, _path(where), detail))
+            raise refusals.invalid(target.info, target.name, _path(where), detail)
 
 
 _Place = tuple[Any, ...]
-"""(the place of what it lies in, its key or index); () = the whole."""
+"""(the place of what it is in, its key or index); () = the whole."""
 
 
 def _maps(value: Object) -> Iterator[tuple[_Place, Object]]:
     """Yield the maps in a value with their places, which say no more than they must."""
     left: list[tuple[_Place, Any]] = [((), value)]
     while left:
-        where, found = left.pop()
-        is_map = isinstance(found, dict)
+        where, value = left.pop()
+        is_map = isinstance(value, dict)
         if is_map:
-            yield where, found
-        for at, inner in found.items() if is_map else enumerate(found):
+            yield where, value
+        for at, inner in value.items() if is_map else enumerate(value):
             if inner and isinstance(inner, (dict, list)):
                 left.append(((where, at), inner))
 
@@ -378,11 +379,8 @@ def _map(obj: Object, key: str) -> Object:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise PlanError(refusals.bad_request(f"{key} is not a map"))
+        raise refusals.bad_request(f"{key} is not a map")
     return value
-
-
-Write = Callable[[Object, BodyTarget], Object]
 
 
 def in_namespace_only(body: Object, target: BodyTarget) -> Object:

@@ -16,7 +16,7 @@ KEY_BYTES = 64
 
 
 class PagePosition(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list goes on.
+    """Where a list continues.
 
     token: of the host for the page; "" = the first page. resource_version: of the first page,
     which is read again at exactly this version. skip: entries of the page that were given already.

@@ -2,11 +2,11 @@
 
 from karmada_vc_agent.features.gateway.mapping import refusals, scopes
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Refused, ResponseKind, View
-from karmada_vc_agent.features.gateway.mapping.responses import Opaque, is_status
+from karmada_vc_agent.features.gateway.mapping.responses import Response, is_status
 from karmada_vc_agent.model.objects import Object, dig, maps_at, parse_api_version, text_at
 
 
-class DiscoveryPlan(Opaque):
+class DiscoveryPlan(Response):
     """The answer to a request for discovery, in any of its forms."""
 
     kind = ResponseKind.DISCOVERY
@@ -32,13 +32,13 @@ class DiscoveryPlan(Opaque):
 
     def not_found(self) -> Refused:
         """Return the 404 for a group that is not shown."""
-        return refusals.unknown_resource()
+        return refusals.unknown_resource().refused
 
 
 def is_group_shown(group: str, view: View) -> bool:
-    """Whether any resource of a group is shown, or none is known."""
-    found = list(view.resources(group))
-    return not found or any(scopes.is_shown(info, view) for info in found)
+    """Whether any resource of a group is shown, or none is served."""
+    served = list(view.resources(group))
+    return not served or any(scopes.is_shown(info, view) for info in served)
 
 
 def _filter_resources(decoded: Object, view: View) -> None:
@@ -98,7 +98,7 @@ def _aggregated(group: Object, view: View) -> Object:
                 resource["subresources"] = subresources
             shown.append(resource)
         version["resources"] = shown
-    # A version that could not be read has no resources, and is told of as stale.
+    # A version that could not be read has no resources, and is reported as stale.
     group["versions"] = [
         version
         for version in maps_at(group, "versions")

@@ -1,7 +1,4 @@
-"""What mapping and server hand to each other: requests, plans, responses, the view.
-
-plan() in plan.py makes a Plan of a VirtualRequest; the server carries it out. Nothing here waits.
-"""
+"""What the rules of the gateway read: a request, and the view of one virtual cluster."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -10,13 +7,12 @@ from typing import Protocol
 import msgspec
 
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.context import TranslationContext
 
 
 class VirtualRequest(msgspec.Struct, frozen=True):
-    """What one client asked.
+    """What one client parsed.
 
     path: after `/virtualclusters/<vc>`, begins with `/`; it and query as received, still
     percent-encoded. body: complete, b"" on upgrades. accept: "" if there was none.
@@ -52,7 +48,7 @@ class Unknown(msgspec.Struct, frozen=True):
     """Host namespaces that the view has to read before the answer can be mapped (G-41).
 
     Nothing was changed: read them, and call again with the same value. A namespace that does not
-    exist is of nobody then: virtual_namespace() returns None.
+    exist belongs to no one then: virtual_namespace() returns None.
     """
 
     host_namespaces: frozenset[str]
@@ -71,7 +67,7 @@ class ResponseKind(StrEnum):
 class Refused(msgspec.Struct, frozen=True):
     """A failure answered without the host: a Status with these fields.
 
-    authorize: ask first; who may not is told that instead.
+    authorize: checked first; its 403 is the answer then.
     """
 
     code: int
@@ -95,117 +91,6 @@ class Refused(msgspec.Struct, frozen=True):
         return {**status, "code": self.code}
 
 
-class PlanAnswer(msgspec.Struct, frozen=True):
-    """A success answered without the host."""
-
-    code: int
-    content_type: str
-    body: bytes
-
-
-class Response(Protocol):
-    """How to map what comes back; made for one request, may keep state of it.
-
-    kind: of an answer below 300. OPAQUE: bytes pass untouched. OBJECT, DISCOVERY: map_object().
-    LIST: map_list(). WATCH: map_event() for each line. Answers from 300 on, whatever the kind:
-    map_status() if the body is a JSON Status, else bytes pass. All functions change what they are
-    given, and return it; lists and events may come from sieve(), which decodes what they look at.
-    """
-
-    @property
-    def kind(self) -> ResponseKind:
-        """Return how to treat the body."""
-
-    def sieve(self, view: "View") -> Sieve:
-        """Return what decodes lists and events, and encodes what they become."""
-
-    def map_object(self, decoded: Object, view: "View") -> Object | Unknown | None:
-        """Map one object, Table or Status; None: not of this virtual cluster, not_found()."""
-
-    def map_list(self, decoded: Object, view: "View") -> Object | Unknown:
-        """Map a list or a Table, without what is not of this virtual cluster."""
-
-    def map_event(self, decoded: Object, view: "View") -> Object | Unknown | None:
-        """Map `{"type", "object"}` of a watch; None: drop it."""
-
-    def map_status(self, decoded: Object, view: "View") -> Object:
-        """Map a Status (G-48)."""
-
-    def map_warning(self, text: str, view: "View") -> str:
-        """Map the value of a header `Warning`, or any other text of the host (G-48)."""
-
-    def not_found(self) -> Refused:
-        """Return the 404 of the host for the object that was asked for."""
-
-
-class Pages(Protocol):
-    """Joins pages of the host to one answer (G-40); made for one request, keeps its state."""
-
-    def add(self, decoded: Object, view: "View") -> str | Unknown | None:
-        """Take one page; return the query of the next one, None: it is complete."""
-
-    def ahead(self, decoded: Object) -> str | None:
-        """Return what add() will return of a page, if that is certain before."""
-
-    def smaller(self) -> str | None:
-        """Return the query of a page that was too large, with fewer entries; None: it has one."""
-
-    def answer(self) -> Object:
-        """Return the joined list or Table, mapped; after the first page at any time.
-
-        Of its entries, those that were not taken().
-        """
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all there is was asked for: then it is sent page by page."""
-
-    @property
-    def field(self) -> str:
-        """Name of what the list, or the Table, is long of."""
-
-    def opening(self) -> Object:
-        """Return the list or Table without its entries, mapped; after the first page."""
-
-    def taken(self) -> list[Object]:
-        """Return the entries since the last call, mapped."""
-
-
-class Forward(msgspec.Struct, frozen=True):
-    """One request to the host.
-
-    path, query: encoded. accept: "" = none. as_gateway: with the gateway's own identity, instead of
-    impersonating the client's (G-30, G-40). authorize: ask first; 403 if it is denied. is_long: no
-    time limit. pages: with a LIST whose host pages are joined: send it, give the page to
-    pages.add(), send it again with the query that this returns, up to PAGES_MAX times or
-    PAGES_MAX_S; pages.answer() is the body. A page that fails: pages.answer() if there was
-    one before, else the mapped Status. If pages.is_whole, all pages are sent, one by one.
-    otherwise: what to send if the host answers 404. sets_up: a host namespace that the agent sets
-    up once this made it; the answer waits for that, but not long. warnings: texts for the client.
-    """
-
-    method: str
-    path: str
-    response: Response
-    query: str = ""
-    accept: str = ""
-    content_type: str = ""
-    body: bytes = b""
-    as_gateway: bool = False
-    authorize: Attributes | None = None
-    is_long: bool = False
-    pages: Pages | None = None
-    otherwise: "Forward | None" = None
-    sets_up: str = ""
-    warnings: tuple[str, ...] = ()
-
-
-PAGES_MAX = 10
-PAGES_MAX_S = 5.0
-
-Plan = Forward | PlanAnswer | Refused
-
-
 class KindInfo(msgspec.Struct, frozen=True):
     """A resource that the host serves. subresources: without `<plural>/`."""
 
@@ -217,17 +102,10 @@ class KindInfo(msgspec.Struct, frozen=True):
     verbs: frozenset[str] = frozenset()
     subresources: frozenset[str] = frozenset()
 
-
-class CallerIdentity(Protocol):
-    """Who asks, by the names that the client sent (G-12, G-20): never those of the host."""
-
     @property
-    def user(self) -> str:
-        """Return the user, such as `alice`."""
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Return the groups that the client sent."""
+    def gvk(self) -> GroupVersionKind:
+        """Return group, version and kind."""
+        return GroupVersionKind(self.group, self.version, self.kind)
 
 
 class View(Protocol):
@@ -248,7 +126,7 @@ class View(Protocol):
         """Return the host namespace that is claimed for a virtual one; None: not claimed."""
 
     def virtual_namespace(self, host: str) -> str | Unknown | None:
-        """Return the virtual name of a claimed host namespace; None: of others, or gone."""
+        """Return the virtual name of a claimed host namespace; None: of others, or deleted."""
 
     def is_foreign(self, host: str) -> bool:
         """Whether a host namespace exists and is not of this virtual cluster."""
@@ -268,8 +146,8 @@ class View(Protocol):
     def node_selector(self) -> str:
         """Return the label selector of the nodes, as in a query before encoding."""
 
-    def has_node(self, labels: dict[str, str], name: str) -> bool:
-        """Whether a node with these labels and this name is of the virtual cluster."""
+    def has_node(self, labels: dict[str, str]) -> bool:
+        """Whether a node with these labels is of the virtual cluster."""
 
     def owns_node(self, name: str) -> bool:
         """Whether a node, by its name, is of the virtual cluster now."""

@@ -1,4 +1,4 @@
-"""JSON patches: each value is translated in the place where it goes (G-32).
+"""JSON patches: each value is translated in its place (G-32).
 
 A value is put alone into an object of the kind, translate() maps or refuses that, and the value is
 read back from its place. What such a view of one value cannot judge is answered 422.
@@ -13,7 +13,7 @@ from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain, kinds
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.translation import pod_templates, reference_table
+from karmada_vc_agent.translation import pod_templates
 from karmada_vc_agent.translation.reference_table import Treatment
 
 _PLACEMENT = ("nodeSelector", "affinity", "nodeName")
@@ -42,10 +42,10 @@ Steps = tuple[str, ...]
 def json_patch(operations: Any, target: BodyTarget) -> list[Object]:
     """Return the patch for the host. Raises PlanError: 400, 403, 422."""
     if not isinstance(operations, list):
-        raise PlanError(refusals.bad_request("a JSON patch is a list of operations"))
+        raise refusals.bad_request("a JSON patch is a list of operations")
     if len(operations) > OPERATIONS_MAX:
         text = f"a JSON patch has at most {OPERATIONS_MAX} operations here; use a merge patch"
-        raise PlanError(refusals.bad_request(text))
+        raise refusals.bad_request(text)
     return [_operation(operation, target) for operation in operations]
 
 
@@ -53,9 +53,9 @@ def _operation(operation: Any, target: BodyTarget) -> Object:
     kind = operation.get("op") if isinstance(operation, dict) else None
     path = operation.get("path") if isinstance(operation, dict) else None
     if not isinstance(kind, str) or not isinstance(path, str) or (path and path[0] != "/"):
-        raise PlanError(refusals.bad_request("the body is not a list of JSON patch operations"))
+        raise refusals.bad_request("the body is not a list of JSON patch operations")
     if path.count("/") > DEPTH_MAX:
-        raise PlanError(refusals.bad_request(f"a path has more than {DEPTH_MAX} steps"))
+        raise refusals.bad_request(f"a path has more than {DEPTH_MAX} steps")
     steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])
     if kind == "remove":
         _refuse_protected(steps, path, target)
@@ -66,7 +66,7 @@ def _operation(operation: Any, target: BodyTarget) -> Object:
     if kind not in _WITH_VALUE:
         raise _invalid(target, path, f'operation "{kind}" is not supported; use add and remove')
     if "value" not in operation:
-        raise PlanError(refusals.bad_request(f"{kind} {path} has no value"))
+        raise refusals.bad_request(f"{kind} {path} has no value")
     if steps == ("metadata", "namespace") and kind == "test":
         is_same = operation["value"] == target.namespace
         value = target.host_namespace if is_same else operation["value"]
@@ -83,8 +83,7 @@ def _refuse_protected(steps: Steps, path: str, target: BodyTarget) -> None:
             raise _invalid(target, path, "is set for the virtual cluster; use a merge patch")
     if any(domain.is_ours(step) or step == domain.NODE_SELECTOR_ANNOTATION for step in steps):
         raise _invalid(target, path, "is set for the virtual cluster")
-    references = target.view.context().settings.namespace_references
-    for row in reference_table.rows_for(target.gvk.group_kind, references):
+    for row in target.reference_rows():
         pattern = _steps_of(row.path)
         if row.treatment in _AS_A_WHOLE and len(steps) > len(pattern) and _meets(steps, pattern):
             raise _invalid(target, path, "must be replaced as a whole")
@@ -112,8 +111,7 @@ def _templates(target: BodyTarget) -> Iterator[str]:
 
 def _refuse_partial_removal(steps: Steps, path: str, target: BodyTarget) -> None:
     """Refuse to remove parts of a selector: its rest may select others."""
-    references = target.view.context().settings.namespace_references
-    for row in reference_table.rows_for(target.gvk.group_kind, references):
+    for row in target.reference_rows():
         pattern = _steps_of(row.path)
         if row.treatment in _BY_PARTS and len(steps) > len(pattern) and _meets(steps, pattern):
             raise _invalid(target, path, "is part of a selector; replace the whole selector")
@@ -151,10 +149,10 @@ def _value(steps: Steps, value: Any, path: str, target: BodyTarget) -> Any:
     if not isinstance(alone, dict):
         raise _invalid(target, path, "is not a map")
     obj = bodies.translated_part(alone, target)
-    found, is_alone = _read(obj, steps, where)
-    if found is _ABSENT or (found != value and not is_alone):
+    mapped, is_alone = _read(obj, steps, where)
+    if mapped is _ABSENT or (mapped != value and not is_alone):
         raise _invalid(target, path, "cannot be set here; use a merge patch")
-    return found
+    return mapped
 
 
 def _is_index(steps: Steps, at: int, path: str, target: BodyTarget) -> bool:
@@ -177,8 +175,7 @@ def _is_index(steps: Steps, at: int, path: str, target: BodyTarget) -> bool:
 
 
 def _patterns(target: BodyTarget) -> Iterator[Steps]:
-    settings = target.view.context().settings
-    for row in reference_table.rows_for(target.gvk.group_kind, settings.namespace_references):
+    for row in target.reference_rows():
         yield _steps_of(row.path)
     for template in _templates(target):
         yield _steps_of(template)
@@ -201,4 +198,4 @@ def _read(obj: Any, steps: Steps, where: list[bool]) -> tuple[Any, bool]:
 
 
 def _invalid(target: BodyTarget, path: str, detail: str) -> PlanError:
-    return PlanError(refusals.invalid(target.info, target.name, path, detail))
+    return refusals.invalid(target.info, target.name, path, detail)

@@ -1,7 +1,6 @@
-"""What clients accept and send, and what the host is asked for (G-43)."""
+"""What clients accept and send, and what is requested of the host (G-43)."""
 
 from collections.abc import Iterator
-from enum import StrEnum
 
 from msgspec import Struct
 
@@ -9,13 +8,15 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ANY = frozenset({"*/*", "application/*", ""})
+_METADATA = ("PartialObjectMetadata", "PartialObjectMetadataList")
 _KEPT = ("as", "v", "g", "profile")
-"""Parameters of a media type that the host is asked for."""
-_OTHERS_THAT_ARE_JSON = frozenset({YAML, "text/yaml", "application/x-yaml", "text/plain"})
+"""Parameters of a media type that go to the host."""
+YAMLS = frozenset({YAML, "text/yaml", "application/x-yaml"})
+_OTHERS_THAT_ARE_JSON = YAMLS | {"text/plain"}
 """Types that an answer in JSON serves as well: JSON is YAML, and legible."""
 
 
-class MediaType(Struct, frozen=True):
+class _MediaType(Struct, frozen=True):
     """A media type and its parameters."""
 
     name: str
@@ -30,21 +31,12 @@ class MediaType(Struct, frozen=True):
         return ";".join((self.name, *(f"{key}={value}" for key, value in self.parameters)))
 
 
-class MediaView(StrEnum):
-    """The form of objects that a client asks for."""
-
-    OBJECT = ""
-    TABLE = "Table"
-    METADATA = "PartialObjectMetadata"
-    METADATA_LIST = "PartialObjectMetadataList"
-
-
-def parse(header: str) -> Iterator[MediaType]:
+def parse(header: str) -> Iterator[_MediaType]:
     """Yield the media types of Accept or Content-Type, without weights."""
     for part in header.split(","):
         name, *rest = (piece.strip() for piece in part.split(";"))
         pairs = (piece.partition("=") for piece in rest)
-        yield MediaType(
+        yield _MediaType(
             name.lower(),
             tuple((key.strip().lower(), value.strip()) for key, _, value in pairs),
         )
@@ -52,25 +44,24 @@ def parse(header: str) -> Iterator[MediaType]:
 
 def upstream_accept(accept: str) -> str | None:
     """Return the Accept for the host, JSON only; None: the client takes nothing of that (406)."""
-    wanted: list[str] = []
+    types: list[str] = []
     for media_type in parse(accept):
         if media_type.name in _ANY or media_type.name in _OTHERS_THAT_ARE_JSON:
-            wanted.append(JSON)
+            types.append(JSON)
         elif media_type.name == JSON:
             kept = tuple(pair for pair in media_type.parameters if pair[0] in _KEPT and pair[1])
-            wanted.append(str(MediaType(JSON, kept)))
-    return ",".join(dict.fromkeys(wanted)) or None
+            types.append(str(_MediaType(JSON, kept)))
+    return ",".join(dict.fromkeys(types)) or None
 
 
 def is_for_metadata(accept: str) -> bool:
     """Whether an upstream Accept prefers PartialObjectMetadata or its list."""
-    first = next(parse(accept)).parameter("as")
-    return first in (MediaView.METADATA, MediaView.METADATA_LIST)
+    return next(parse(accept)).parameter("as") in _METADATA
 
 
 def is_for_table(accept: str) -> bool:
     """Whether an upstream Accept prefers a Table."""
-    return next(parse(accept)).parameter("as") == MediaView.TABLE
+    return next(parse(accept)).parameter("as") == "Table"
 
 
 def without_views(accept: str) -> str:
@@ -78,22 +69,11 @@ def without_views(accept: str) -> str:
     kept = [
         str(media_type)
         for media_type in parse(accept)
-        if media_type.parameter("as") not in (MediaView.METADATA, MediaView.METADATA_LIST)
+        if media_type.parameter("as") not in _METADATA
     ]
     return ",".join(kept) or JSON
 
 
-def is_json(content_type: str) -> bool:
-    """Whether a body is JSON; a missing type means it."""
-    name = next(parse(content_type)).name
-    return name in (JSON, "")
-
-
-def is_yaml(content_type: str) -> bool:
-    """Whether a body is YAML."""
-    return next(parse(content_type)).name in (YAML, "text/yaml", "application/x-yaml")
-
-
-def is_protobuf(content_type: str) -> bool:
-    """Whether a body is in the protobuf of Kubernetes."""
-    return next(parse(content_type)).name == PROTOBUF
+def name_of(content_type: str) -> str:
+    """Return the name of the media type of a body, "" if it has none."""
+    return next(parse(content_type)).name

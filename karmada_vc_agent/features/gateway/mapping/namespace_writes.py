@@ -1,6 +1,6 @@
 """Writes of Namespaces: creation is a claim, changes keep it (5.3).
 
-The host lets tenants write no Namespace, since for RBAC a Namespace lies in itself: who may patch
+The host lets tenants write no Namespace, since for RBAC a Namespace is in itself: who may patch
 it *in* a namespace may move its claim. So the gateway writes, and asks for a right on a resource
 that only it knows: `namespaces` of our own API group, in the anchor. What tenants may change of a
 Namespace is in translation/tenant_metadata.py; all else stays as it is. The policy
@@ -57,7 +57,7 @@ def right(verb: str, name: str) -> Attributes:
 
 
 def name_of(body: Object, target: BodyTarget) -> str:
-    """Return the virtual name of a Namespace that is created; one that is wanted by chance is made.
+    """Return the virtual name of a Namespace that is created; a generated one is made.
 
     Raises PlanError.
     """
@@ -73,14 +73,14 @@ def name_of(body: Object, target: BodyTarget) -> str:
         suffix = target.view.suffix()
         return _label(prefix[: _NAME_MAX_LENGTH - len(suffix)] + suffix, target)
     detail = "name or generateName is required"
-    raise PlanError(refusals.required(target.info, "metadata.name", detail))
+    raise refusals.required(target.info, "metadata.name", detail)
 
 
 def _label(name: str, target: BodyTarget) -> str:
     """Return a name that Kubernetes takes for a namespace. Raises PlanError: 422."""
     if not DNS_LABEL.fullmatch(name):
         detail = "must be a DNS label: a-z, 0-9 and -, up to 63 characters"
-        raise PlanError(refusals.invalid_value(target.info, name, "metadata.name", name, detail))
+        raise refusals.invalid_value(target.info, name, "metadata.name", name, detail)
     return name
 
 
@@ -89,10 +89,10 @@ def created(body: Object, target: BodyTarget) -> NamespaceBody:
     context = target.view.context()
     if target.name in context.vc.adopt_namespaces:
         why = "an administrator of the host lets the virtual cluster adopt it"
-        raise PlanError(refusals.forbidden_resource(target.info, target.name, why))
+        raise refusals.forbidden_resource(target.info, target.name, why)
     if 0 < context.vc.bounds.works <= len(context.claims):
         why = f"the virtual cluster may have {context.vc.bounds.works} namespaces (bounds.works)"
-        raise PlanError(refusals.forbidden_resource(target.info, target.name, why))
+        raise refusals.forbidden_resource(target.info, target.name, why)
     _refuse_its_end(body, {}, target)
     named = {**body, "metadata": {**(dig(body, "metadata") or {}), "name": target.name}}
     obj = bodies.whole(named, target)
@@ -121,8 +121,8 @@ def replaced(body: Object, live: Object, target: BodyTarget) -> NamespaceBody:
         if pairs:
             metadata[each] = pairs
     for each in _OF_ITS_END:
-        if found := dig(live, "metadata", each):
-            metadata[each] = found
+        if live_value := dig(live, "metadata", each):
+            metadata[each] = live_value
     return written
 
 
@@ -170,14 +170,14 @@ def json_patched(operations: Any, target: BodyTarget) -> NamespaceBody:
         steps = [each.replace("~1", "/").replace("~0", "~") for each in path.split("/")[1:]]
         if operation["op"] != "test" and not _may_patch(steps, target):
             detail = "is not for tenants"
-            raise PlanError(refusals.invalid(target.info, target.name, path, detail))
+            raise refusals.invalid(target.info, target.name, path, detail)
     return NamespaceBody(patch)
 
 
 def refuse_deletion(live: Object, target: BodyTarget) -> None:
     """Refuse to delete what is not for tenants to delete. Raises PlanError."""
     if why := _kept_because(live, target.name):
-        raise PlanError(refusals.forbidden_resource(target.info, target.name, why))
+        raise refusals.forbidden_resource(target.info, target.name, why)
 
 
 def _kept_because(live: Object, name: str) -> str:
@@ -213,7 +213,7 @@ def _is_tenants(key: str, target: BodyTarget) -> bool:
 def _tenants(
     body: Object, each: str, there: Object, target: BodyTarget, dropped: list[str]
 ) -> dict[str, Any]:
-    """Return what a client may change of a map of the body; note what else it wanted to change.
+    """Return what a client may change of a map of the body; note what else it tried to change.
 
     there: the same map of the live object.
     """
@@ -247,14 +247,14 @@ def _check_name(body: Object, target: BodyTarget) -> None:
 
 def _other_name(name: Any, target: BodyTarget) -> PlanError:
     text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
-    return PlanError(refusals.bad_request(text))
+    return refusals.bad_request(text)
 
 
 def _refuse_its_end(body: Object, live: Object, target: BodyTarget) -> None:
     """Refuse finalizers and owners: who deletes a namespace must see it go."""
     for place in _ends(body, live):
         why = f"{place} of a namespace is not for tenants"
-        raise PlanError(refusals.forbidden_resource(target.info, target.name, why))
+        raise refusals.forbidden_resource(target.info, target.name, why)
 
 
 def _ends(body: Object, live: Object) -> Iterator[str]:
@@ -269,24 +269,24 @@ def _ends(body: Object, live: Object) -> Iterator[str]:
 
 def _without_ends(obj: Object) -> Object:
     """Take off what the host sets by itself, and keeps whatever a client sends."""
-    found = {key: value for key, value in obj.items() if key not in ("spec", "status")}
-    metadata = found.get("metadata")
+    kept = {key: value for key, value in obj.items() if key not in ("spec", "status")}
+    metadata = kept.get("metadata")
     if isinstance(metadata, dict):
-        found["metadata"] = {k: v for k, v in metadata.items() if k not in _KEPT}
-    return found
+        kept["metadata"] = {k: v for k, v in metadata.items() if k not in _KEPT}
+    return kept
 
 
 def _refuse_directives(body: Object, target: BodyTarget) -> None:
     """Refuse a patch that replaces, or removes, more than single keys."""
     metadata = body.get("metadata")
-    for where, found in (("", body), ("metadata", metadata)):
-        if isinstance(found, dict) and any(str(key).startswith(_DIRECTIVES) for key in found):
-            raise PlanError(refusals.invalid(target.info, target.name, where, _NO_DIRECTIVE))
+    for where, value in (("", body), ("metadata", metadata)):
+        if isinstance(value, dict) and any(str(key).startswith(_DIRECTIVES) for key in value):
+            raise refusals.invalid(target.info, target.name, where, _NO_DIRECTIVE)
     for each in _MAPS:
         where = f"metadata.{each}"
         pairs = dig(metadata, each)
         if isinstance(pairs, dict) and any(str(key).startswith(_DIRECTIVES) for key in pairs):
-            raise PlanError(refusals.invalid(target.info, target.name, where, _NO_DIRECTIVE))
+            raise refusals.invalid(target.info, target.name, where, _NO_DIRECTIVE)
         if isinstance(metadata, dict) and metadata.get(each, {}) is None:
             detail = "must not be removed"
-            raise PlanError(refusals.invalid(target.info, target.name, where, detail))
+            raise refusals.invalid(target.info, target.name, where, detail)

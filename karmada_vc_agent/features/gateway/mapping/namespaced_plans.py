@@ -4,38 +4,36 @@ from msgspec import structs
 
 from karmada_vc_agent.features.gateway.mapping import asked as asking
 from karmada_vc_agent.features.gateway.mapping import namespaces, refusals, scopes
-from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, ParsedRequest
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.exchange import Forward
-from karmada_vc_agent.features.gateway.mapping.membership import InNamespaces, ObjectMembership
+from karmada_vc_agent.features.gateway.mapping.membership import Membership, in_namespaces
 from karmada_vc_agent.features.gateway.mapping.namespaces import KUBE_SYSTEM, NOWHERE
 from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.features.gateway.mapping.responses import OfResource, Opaque
+from karmada_vc_agent.features.gateway.mapping.responses import OfResource, Response
 from karmada_vc_agent.features.gateway.mapping.writes import body_for
 
 _STREAMS = frozenset({("pods", each) for each in ("exec", "attach", "portforward", "log")})
 _PROXIES = frozenset({("pods", "proxy"), ("services", "proxy")})
 
 
-def plan_namespaced(asked: Requested) -> Forward:
+def plan_namespaced(parsed: ParsedRequest) -> Forward:
     """Return what becomes of a request for a namespaced resource. Raises PlanError."""
-    path = asked.path
+    path = parsed.path
     if (path.group, path.resource, path.subresource) in scopes.DENIED_SUBRESOURCES:
-        raise asked.refuse(refusals.HOSTS_CREDENTIALS)
+        raise parsed.refuse(refusals.HOSTS_CREDENTIALS)
     if path.rest and not is_proxy(path):
-        raise PlanError(refusals.unknown_resource())
+        raise refusals.unknown_resource()
     if not path.namespace:
-        return _all_namespaces(asked)
-    if path.namespace == KUBE_SYSTEM and (asked.is_write or is_connection(path)):
-        raise asked.refuse(f"namespace {KUBE_SYSTEM} is read only")
-    host = namespaces.claimed(asked.view, path.namespace)
+        return _all_namespaces(parsed)
+    if path.namespace == KUBE_SYSTEM and (parsed.is_write or is_connection(path)):
+        raise parsed.refuse(f"namespace {KUBE_SYSTEM} is read only")
+    host = namespaces.claimed(parsed.view, path.namespace)
     if host is None:
-        return _unclaimed(asked)
+        return _unclaimed(parsed)
     if is_connection(path):
-        return _connection(asked, host)
-    return _in_one(asked, host, as_gateway=False)
+        return _connection(parsed, host)
+    return _in_one(parsed, host, as_gateway=False)
 
 
 def is_proxy(path: ResourcePath) -> bool:
@@ -49,80 +47,80 @@ def is_connection(path: ResourcePath) -> bool:
     return is_stream or is_proxy(path)
 
 
-def _connection(asked: Requested, host: str) -> Forward:
-    request, path = asked.request, structs.replace(asked.path, namespace=host)
+def _connection(parsed: ParsedRequest, host: str) -> Forward:
+    request, path = parsed.request, structs.replace(parsed.path, namespace=host)
     return Forward(
         request.method,
         path.encoded(),
-        Opaque(),
+        Response(),
         query=request.query,
         accept=request.accept,
         content_type=request.content_type,
         body=request.body,
-        is_long=path.subresource == "log" and asked.query.is_true("follow"),
+        is_long=path.subresource == "log" and parsed.query.is_true("follow"),
     )
 
 
-def _unclaimed(asked: Requested) -> Forward:
+def _unclaimed(parsed: ParsedRequest) -> Forward:
     """Read a namespace that does not exist yet as one that is empty (G-30)."""
-    path, view = asked.path, asked.view
-    creates = asked.verb == "create" and not path.name
-    if creates or asked.verb == "deletecollection":
-        raise PlanError(refusals.namespace_not_found(path.namespace))
-    if asked.is_write or is_connection(path):
-        raise PlanError(refusals.not_found(asked.info, path.name))
+    path, view = parsed.path, parsed.view
+    creates = parsed.verb == "create" and not path.name
+    if creates or parsed.verb == "deletecollection":
+        raise refusals.namespace_not_found(path.namespace)
+    if parsed.is_write or is_connection(path):
+        raise refusals.not_found(parsed.info, path.name)
     host = namespaces.host_name(view, path.namespace)
     if host == NOWHERE:
-        raise PlanError(refusals.namespace_not_found(path.namespace))
+        raise refusals.namespace_not_found(path.namespace)
     if view.is_foreign(host):
-        raise asked.refuse(f'namespace "{path.namespace}" is not available in this cluster')
-    return _in_one(asked, host, as_gateway=True)
+        raise parsed.refuse(f'namespace "{path.namespace}" is not available in this cluster')
+    return _in_one(parsed, host, as_gateway=True)
 
 
-def _in_one(asked: Requested, host: str, *, as_gateway: bool) -> Forward:
-    virtual = asked.path.namespace
-    path = structs.replace(asked.path, namespace=host)
+def _in_one(parsed: ParsedRequest, host: str, *, as_gateway: bool) -> Forward:
+    virtual = parsed.path.namespace
+    path = structs.replace(parsed.path, namespace=host)
     body, content_type = b"", ""
-    if asked.is_write:
-        target = BodyTarget(asked.info, virtual, host, asked.path.name, asked.view)
-        body, content_type = body_for(asked, target)
-    asked = asking.with_host_token(asked, virtual) if asked.verb == "list" else asked
-    asked = asked.with_query(asking.map_selectors(asked.query, asked.view))
+    if parsed.is_write:
+        target = BodyTarget(parsed.info, virtual, host, parsed.path.name, parsed.view)
+        body, content_type = body_for(parsed, target)
+    parsed = asking.with_host_token(parsed, virtual) if parsed.verb == "list" else parsed
+    parsed = parsed.with_query(asking.map_selectors(parsed.query, parsed.view))
     return asking.forward(
-        asked,
+        parsed,
         path,
-        asking.response_to(asked, InNamespaces(virtual), namespace=virtual),
+        asking.response_to(parsed, in_namespaces(virtual), namespace=virtual),
         body=body,
         content_type=content_type,
         as_gateway=as_gateway,
-        authorize=asked.attributes if as_gateway else None,
+        authorize=parsed.attributes if as_gateway else None,
     )
 
 
-def _all_namespaces(asked: Requested) -> Forward:
+def _all_namespaces(parsed: ParsedRequest) -> Forward:
     """List or watch the whole host, and drop what is of others (G-40)."""
-    if asked.path.name or not asked.is_list:
-        raise PlanError(refusals.method_not_allowed())
-    membership = InNamespaces()
-    asked = asked.with_query(asking.map_selectors(asked.query, asked.view))
-    response = asking.response_to(asked, membership, hides_count=True)
-    return filtered(asked, asked.path, response, membership)
+    if parsed.path.name or not parsed.is_list:
+        raise refusals.method_not_allowed()
+    membership = in_namespaces()
+    parsed = parsed.with_query(asking.map_selectors(parsed.query, parsed.view))
+    response = asking.response_to(parsed, membership, hides_count=True)
+    return filtered(parsed, parsed.path, response, membership)
 
 
 def filtered(
-    asked: Requested, path: ResourcePath, response: OfResource, membership: ObjectMembership
+    parsed: ParsedRequest, path: ResourcePath, response: OfResource, membership: Membership
 ) -> Forward:
-    """Return a request for what is filtered here: asked first, joined from pages (G-24, G-40).
+    """Return a request for what is filtered here: authorized first, joined from pages (G-24, G-40).
 
     Also a list of all: what the gateway holds of it at once is one page.
     """
-    query = asked.query
+    query = parsed.query
     token = query.first("continue")
-    planned = asking.forward(asked, path, response, as_gateway=True, authorize=asked.attributes)
-    if asked.verb != "list":
+    planned = asking.forward(parsed, path, response, as_gateway=True, authorize=parsed.attributes)
+    if parsed.verb != "list":
         return planned
     limit = asking.limit_of(query)
-    place = asking.place_of(asked)
+    place = asking.place_of(parsed)
     query = query.with_values(**{"limit": None, "continue": None})
     if query.first("resourceVersion") == "0" and not (limit or token):
         # Any version will do, so the newest will; an API server gives version 0 as a whole.

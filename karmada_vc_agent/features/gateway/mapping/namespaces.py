@@ -30,9 +30,9 @@ def host_names(view: View) -> Callable[[str], str]:
     anchor, names = view.anchor, view.context().names()
 
     def host(namespace: str) -> str:
-        found = claimed(view, namespace)
-        if found is not None:
-            return found
+        existing = claimed(view, namespace)
+        if existing is not None:
+            return existing
         try:
             computed = names.host_namespace(namespace)
         except RefusedError:

@@ -1,14 +1,14 @@
 """Joins pages of the host to the pages of all-namespaces lists (G-40).
 
 All pages of one chain have one resource version, so what is joined is what one list of the host
-would have shown of this virtual cluster. A page that yields more than the client asked for is read
+would have shown of this virtual cluster. A page that yields more than the client requested is read
 again from its beginning: its place is sealed with the number of entries that were given already.
 """
 
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import PagePosition
 from karmada_vc_agent.features.gateway.mapping.exchange import Unknown, View
 from karmada_vc_agent.features.gateway.mapping.membership import (
-    ObjectMembership,
+    Membership,
     unknown_namespaces,
 )
 from karmada_vc_agent.features.gateway.mapping.queries import Query
@@ -18,7 +18,7 @@ from karmada_vc_agent.features.gateway.mapping.tables import is_table
 from karmada_vc_agent.model.objects import Object, text_at
 
 PAGE_ENTRIES = 500
-"""Entries of a host page: most of them may be of others, and what comes is decoded at once."""
+"""Entries of a host page: most of them may be of others, and a page is decoded at once."""
 _SMALLER = {500: 50, 50: 5, 5: 1}
 """Where entries are so large that a page is."""
 
@@ -33,7 +33,7 @@ class JoinedPages:
     def __init__(
         self,
         response: OfResource,
-        membership: ObjectMembership,
+        membership: Membership,
         query: Query,
         limit: int | None,
         place: PagePosition,
@@ -52,19 +52,19 @@ class JoinedPages:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all there is was asked for."""
+        """Whether all there is was requested."""
         return self._limit is None
 
     @property
     def field(self) -> str:
-        """Name of what the list, or the Table, is long of; known after the first page."""
+        """Name of what the list, or the Table, is long of; from the first page on."""
         return "rows" if is_table(self._answer) else "items"
 
     def taken(self) -> list[Object]:
         """Return what was taken since the last call."""
-        found, self._entries = self._entries, []
-        self._given += len(found)
-        return found
+        entries, self._entries = self._entries, []
+        self._given += len(entries)
+        return entries
 
     def smaller(self) -> str | None:
         """Return the query of the page at the place with fewer entries; None: it has one."""
@@ -89,7 +89,7 @@ class JoinedPages:
         return query.with_values(**values).encoded()
 
     def ahead(self, decoded: Object) -> str | None:
-        """Return the query of the page behind one, before it is taken, where all are asked for."""
+        """Return the query of the page behind one, before it is taken, where all are requested."""
         token = text_at(decoded, "metadata", "continue")
         return self._query_of(PagePosition(token)) if self.is_whole and token else None
 
@@ -105,7 +105,7 @@ class JoinedPages:
         reader = ObjectReader(view, self._response.info)
         if not self._answer:
             head = {**decoded, field: []}
-            self._response.filter(head, reader)  # it may name the list anew
+            self._response.filter(head, reader)  # it may rename the list
             self._answer = head
         version = text_at(decoded, "metadata", "resourceVersion")
         token = text_at(decoded, "metadata", "continue")
@@ -114,7 +114,7 @@ class JoinedPages:
             start = PagePosition(self._place.token, version, taken)
             self._next = PagePosition(start.token, "" if start.token else version, taken)
             return None
-        # A page that was larger when its entries were counted goes on in the next one.
+        # A page that was larger when its entries were counted continues in the next one.
         skip = max(0, self._place.skip - len(entries))
         self._next = PagePosition(token, "", skip) if token else None
         if self._next is None or self._is_full():
@@ -122,7 +122,7 @@ class JoinedPages:
         self._place = self._next
         return self.query()
 
-    def opening(self) -> Object:
+    def head(self) -> Object:
         """Return the list or Table without its entries, of all there is."""
         metadata = self._answer.get("metadata")
         if isinstance(metadata, dict):
@@ -144,7 +144,7 @@ class JoinedPages:
         return self._limit is not None and self._left() <= 0
 
     def _left(self) -> int:
-        """Return how many entries are wanted still."""
+        """Return how many entries are missing still."""
         return (self._limit or 0) - self._given - len(self._entries)
 
     def _take(

@@ -44,7 +44,7 @@ class ResourcePath(Struct, frozen=True):
 
 
 class OtherPath(Struct, frozen=True):
-    """A path that leads to no resource: discovery, version, health, OpenAPI, or nothing known."""
+    """A path that leads to no resource: discovery, version, health, OpenAPI, or not served."""
 
     segments: tuple[str, ...]
     has_slash_at_end: bool = False

@@ -1,7 +1,7 @@
 """Bodies in protobuf: read by the field numbers of Kubernetes, into what JSON would have said.
 
 A client of Go sends them for kinds that Kubernetes itself has. All rules read JSON, so nothing is
-passed on: what cannot be said in JSON, down to one field that is not known, is refused.
+passed on: what cannot be said in JSON, down to one field that is not listed, is refused.
 
 protobuf_fields.json, written by hack/update-protobuf: kinds has `apiVersion/kind` -> message,
 messages has message -> number -> [name in JSON, type, "drop-zero" if JSON leaves out its zero].
@@ -30,7 +30,7 @@ _DEPTH_MAX = 64
 _SIGN, _RANGE = 1 << 63, 1 << 64
 
 Wire = Mapping[int, list[tuple[int, Any]]]
-"""number -> what stands there: type on the wire, and an integer or bytes."""
+"""number -> what it has: type on the wire, and an integer or bytes."""
 
 
 class ProtobufError(ValueError):
@@ -38,7 +38,7 @@ class ProtobufError(ValueError):
 
 
 class UnknownFormError(ValueError):
-    """The body has a kind or a field that is not known here; in JSON it would pass."""
+    """The body has a kind or a field that is not listed here; in JSON it would pass."""
 
 
 class _Fields(msgspec.Struct):
@@ -66,9 +66,9 @@ def decode(body: bytes) -> Object:
     key = kind if kind == _OPTIONS else f"{api_version}/{kind}"
     message = _fields().kinds.get(key)
     if message is None:
-        raise UnknownFormError(f"{kind} in {api_version} is not known in protobuf")
-    found = _message(_bytes(unknown, 2), message, 0)
-    return {"apiVersion": api_version, "kind": kind, **found}
+        raise UnknownFormError(f"{kind} in {api_version} is not listed in protobuf")
+    fields = _message(_bytes(unknown, 2), message, 0)
+    return {"apiVersion": api_version, "kind": kind, **fields}
 
 
 # --- messages -----------------------------------------------------------------------------
@@ -78,18 +78,18 @@ def _message(data: bytes, name: str, depth: int) -> Object:
     """Return a message as JSON. depth: how many messages are around it."""
     if depth > _DEPTH_MAX:
         raise ProtobufError("it is nested too deeply")
-    known = _fields().messages[name]
-    found: Object = {}
+    fields = _fields().messages[name]
+    obj: Object = {}
     for number, values in _wire(data).items():
-        if number not in known:
-            raise UnknownFormError(f"field {number} of {name.rpartition('.')[2]} is not known")
-        field, code, *flags = known[number]
+        if number not in fields:
+            raise UnknownFormError(f"field {number} of {name.rpartition('.')[2]} is not listed")
+        field, code, *flags = fields[number]
         value = _field(values, code, depth)
         if not field:
-            found.update(value)
+            obj.update(value)
         elif value is not None and not (flags and not value):
-            found[field] = value
-    return found
+            obj[field] = value
+    return obj
 
 
 def _field(values: list[tuple[int, Any]], code: str, depth: int) -> Any:
@@ -99,7 +99,7 @@ def _field(values: list[tuple[int, Any]], code: str, depth: int) -> Any:
     if form == _MAP:
         return dict(_entry(*each, inner, depth) for each in values)
     if len(values) > 1:
-        raise ProtobufError("a field that is no list stands there twice")
+        raise ProtobufError("a field that is no list is there twice")
     return _value(*values[0], code, depth)
 
 
@@ -207,8 +207,8 @@ _TEXTS: Mapping[str, Callable[[bytes], Any]] = {
 
 
 def _wire(data: bytes) -> Wire:
-    """Return what stands under each number, in its order. Raises ProtobufError."""
-    found: dict[int, list[tuple[int, Any]]] = {}
+    """Return the values of each number, in its order. Raises ProtobufError."""
+    values: dict[int, list[tuple[int, Any]]] = {}
     at, end = 0, len(data)
     while at < end:
         key, at = _varint(data, at)
@@ -223,18 +223,18 @@ def _wire(data: bytes) -> Wire:
             content, at = data[at : at + size], at + size
         else:
             raise ProtobufError("it has a type that Kubernetes does not use")
-        found.setdefault(key >> 3, []).append((wire, content))
-    return found
+        values.setdefault(key >> 3, []).append((wire, content))
+    return values
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    found = 0
+    number = 0
     for place, byte in enumerate(data[at : at + _VARINT_BYTES]):
-        found |= (byte & ~_MORE) << (7 * place)
+        number |= (byte & ~_MORE) << (7 * place)
         if not byte & _MORE:
-            if found >= _RANGE:
+            if number >= _RANGE:
                 break
-            return found, at + place + 1
+            return number, at + place + 1
     raise ProtobufError("a number does not end")
 
 
@@ -249,14 +249,14 @@ def _bytes(wire: Wire, number: int) -> bytes:
     """Return the one text or message under a number, b"" if there is none."""
     values = wire.get(number, [(_BYTES, b"")])
     if len(values) > 1:
-        raise ProtobufError("a field that is no list stands there twice")
+        raise ProtobufError("a field that is no list is there twice")
     return _sized(*values[0])
 
 
 def _number(wire: Wire, number: int) -> int:
     values = wire.get(number, [(_VARINT, 0)])
     if len(values) > 1 or values[0][0] != _VARINT:
-        raise ProtobufError("a number stands there twice, or has another type")
+        raise ProtobufError("a number is there twice, or has another type")
     return _signed(values[0][1])
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Unknown, View
 from karmada_vc_agent.features.gateway.mapping.namespaces import virtual_name
 from karmada_vc_agent.features.gateway.mapping.texts import Texts, claims_with_anchor
-from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object
+from karmada_vc_agent.model.objects import GroupKind, Object
 from karmada_vc_agent.translation.reach import Reach, reach
 from karmada_vc_agent.translation.restore import Restorer
 
@@ -24,7 +24,7 @@ class ObjectReader:
         context = view.context()
         self.view = view
         self.info = info
-        self._gvk = _gvk_of(info)
+        self._gvk = info.gvk
         self._restorer = Restorer(replace(context, claims=claims_with_anchor(context, view.anchor)))
         self.names = self._restorer.names
         self._virtual: dict[str, str | Unknown | None] = {}
@@ -52,16 +52,11 @@ class ObjectReader:
 
 def reach_of(info: KindInfo, view: View) -> Reach | None:
     """Return what a Reader looks at in objects of a kind; None: all of it."""
-    gvk = _gvk_of(info)
-    return reach(gvk, view.context().settings, _TEXTS.get(gvk.group_kind, ()))
-
-
-def _gvk_of(info: KindInfo) -> GroupVersionKind:
-    return GroupVersionKind(info.group, info.version, info.kind)
+    return reach(info.gvk, view.context().settings, _TEXTS.get(info.gvk.group_kind, ()))
 
 
 def is_readable(obj: object) -> bool:
-    """Whether something has the frame of an object; what has not belongs to nobody."""
+    """Whether something has the frame of an object; others belong to no one."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     return (
         isinstance(metadata, dict)

@@ -9,59 +9,59 @@ HOSTS_CREDENTIALS = "its credentials would be those of the host"
 
 
 class PlanError(Exception):
-    """Carries a Refused from the rule that found it up to plan(), the only catcher."""
+    """A request that is refused; plan() catches it and returns the Refused."""
 
-    def __init__(self, refused: Refused) -> None:
-        super().__init__(refused.message)
-        self.refused = refused
+    def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
+        super().__init__(message)
+        self.refused = Refused(code, reason, message, details)
 
 
-def bad_request(message: str) -> Refused:
+def bad_request(message: str) -> PlanError:
     """Return a 400."""
-    return Refused(400, "BadRequest", message)
+    return PlanError(400, "BadRequest", message)
 
 
-def forbidden(message: str) -> Refused:
+def forbidden(message: str) -> PlanError:
     """Return a 403."""
-    return Refused(403, "Forbidden", message)
+    return PlanError(403, "Forbidden", message)
 
 
-def forbidden_resource(info: KindInfo, name: str, why: str) -> Refused:
+def forbidden_resource(info: KindInfo, name: str, why: str) -> PlanError:
     """Return a 403 about a resource or an object."""
     target = qualified(info) + (f' "{name}"' if name else "")
-    return Refused(403, "Forbidden", f"{target} is forbidden: {why}", _details(info, name))
+    return PlanError(403, "Forbidden", f"{target} is forbidden: {why}", _details(info, name))
 
 
-def not_found(info: KindInfo, name: str) -> Refused:
+def not_found(info: KindInfo, name: str) -> PlanError:
     """Return the 404 for an object."""
     message = f'{qualified(info)} "{name}" not found'
-    return Refused(404, "NotFound", message, _details(info, name))
+    return PlanError(404, "NotFound", message, _details(info, name))
 
 
-def namespace_not_found(namespace: str) -> Refused:
+def namespace_not_found(namespace: str) -> PlanError:
     """Return the 404 for a namespace."""
     details = {"name": namespace, "kind": "namespaces"}
-    return Refused(404, "NotFound", f'namespaces "{namespace}" not found', details)
+    return PlanError(404, "NotFound", f'namespaces "{namespace}" not found', details)
 
 
-def already_exists(info: KindInfo, name: str) -> Refused:
+def already_exists(info: KindInfo, name: str) -> PlanError:
     """Return the 409 for an object that is there."""
     message = f'{qualified(info)} "{name}" already exists'
-    return Refused(409, "AlreadyExists", message, _details(info, name))
+    return PlanError(409, "AlreadyExists", message, _details(info, name))
 
 
-def unknown_resource() -> Refused:
+def unknown_resource() -> PlanError:
     """Return the 404 for a resource that is not served."""
-    return Refused(404, "NotFound", "the server could not find the requested resource", {})
+    return PlanError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def method_not_allowed() -> Refused:
+def method_not_allowed() -> PlanError:
     """Return a 405."""
     message = "the server does not allow this method on the requested resource"
-    return Refused(405, "MethodNotAllowed", message, {})
+    return PlanError(405, "MethodNotAllowed", message, {})
 
 
-def not_upgraded() -> Refused:
+def not_upgraded() -> PlanError:
     """Return the 400 for an upgrade of what is mapped, byte by byte (G-60)."""
     return bad_request(
         "only exec, attach, portforward, log and proxied requests can be upgraded; send this "
@@ -69,60 +69,64 @@ def not_upgraded() -> Refused:
     )
 
 
-def not_acceptable() -> Refused:
+def not_acceptable() -> PlanError:
     """Return the 406 for a client that does not take JSON (G-43)."""
     message = f"only the following media types are accepted: {JSON}"
-    return Refused(406, "NotAcceptable", message)
+    return PlanError(406, "NotAcceptable", message)
 
 
-def unsupported_body(why: str = "") -> Refused:
+def unsupported_body(why: str = "") -> PlanError:
     """Return the 415 for a body that cannot be read (G-43). why: of one in protobuf."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         f"{JSON}, {YAML}, {PROTOBUF}"
     )
     message += f"; this one is not read: {why}; send it as {JSON}" if why else ""
-    return Refused(415, "UnsupportedMediaType", message)
+    return PlanError(415, "UnsupportedMediaType", message)
 
 
-def too_large(message: str) -> Refused:
+def too_large(message: str) -> PlanError:
     """Return a 413."""
-    return Refused(413, "RequestEntityTooLarge", message)
+    return PlanError(413, "RequestEntityTooLarge", message)
 
 
-def invalid(info: KindInfo, name: str, field: str, detail: str) -> Refused:
+def invalid(info: KindInfo, name: str, field: str, detail: str) -> PlanError:
     """Return a 422 about one field."""
     return _of_field(info, name, field, "FieldValueInvalid", detail)
 
 
-def invalid_value(info: KindInfo, name: str, field: str, value: str, detail: str) -> Refused:
+def invalid_value(info: KindInfo, name: str, field: str, value: str, detail: str) -> PlanError:
     """Return a 422 about a value, in the words of an API server."""
     return invalid(info, name, field, f'Invalid value: "{value}": {detail}')
 
 
-def required(info: KindInfo, field: str, detail: str) -> Refused:
+def required(info: KindInfo, field: str, detail: str) -> PlanError:
     """Return the 422 for an object without a name, or whatever else it must have."""
     return _of_field(info, "", field, "FieldValueRequired", f"Required value: {detail}")
 
 
-def _of_field(info: KindInfo, name: str, field: str, reason: str, detail: str) -> Refused:
+def _of_field(info: KindInfo, name: str, field: str, reason: str, detail: str) -> PlanError:
     group = f".{info.group}" if info.group else ""
     cause = {"reason": reason, "message": detail, "field": field}
     message = f'{info.kind}{group} "{name}" is invalid: {field}: {detail}'
-    details = _told({"name": name, "group": info.group, "kind": info.kind, "causes": [cause]})
-    return Refused(422, "Invalid", message, details)
+    details = _without_empty(
+        {"name": name, "group": info.group, "kind": info.kind, "causes": [cause]}
+    )
+    return PlanError(422, "Invalid", message, details)
 
 
 def refused_object(
     refusal: Refusal, cluster: str, info: KindInfo, namespace: str, name: str
-) -> Refused:
+) -> PlanError:
     """Return what a Refusal of translate() is for a client (G-31)."""
     message = refusal.text(cluster, info.kind, namespace, name)
     cause = {"reason": str(refusal.code), "message": refusal.detail, "field": refusal.path}
-    details = _told({"name": name, "group": info.group, "kind": info.plural, "causes": [cause]})
+    details = _without_empty(
+        {"name": name, "group": info.group, "kind": info.plural, "causes": [cause]}
+    )
     if refusal.code is Code.MANIFEST_INVALID:
-        return Refused(422, "Invalid", message, details)
-    return Refused(403, "Forbidden", message, details)
+        return PlanError(422, "Invalid", message, details)
+    return PlanError(403, "Forbidden", message, details)
 
 
 def qualified(info: KindInfo) -> str:
@@ -131,9 +135,9 @@ def qualified(info: KindInfo) -> str:
 
 
 def _details(info: KindInfo, name: str) -> Object:
-    return _told({"name": name, "group": info.group, "kind": info.plural})
+    return _without_empty({"name": name, "group": info.group, "kind": info.plural})
 
 
-def _told(details: Object) -> Object:
+def _without_empty(details: Object) -> Object:
     """Leave out what is empty, as API servers do."""
     return {key: value for key, value in details.items() if value}

@@ -1,5 +1,6 @@
-"""Responses: how what comes back from the host is mapped (G-43 to G-50)."""
+"""Responses: how answers of the host are mapped (G-43 to G-50)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from karmada_vc_agent.features.gateway.mapping import refusals
@@ -12,11 +13,11 @@ from karmada_vc_agent.features.gateway.mapping.exchange import (
     View,
 )
 from karmada_vc_agent.features.gateway.mapping.membership import (
-    ObjectMembership,
+    Membership,
     unknown_namespaces,
 )
 from karmada_vc_agent.features.gateway.mapping.reading import ObjectReader, is_readable, reach_of
-from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
+from karmada_vc_agent.features.gateway.mapping.sieves import PartialDecoder
 from karmada_vc_agent.features.gateway.mapping.tables import Tables, is_table, objects_of
 from karmada_vc_agent.features.gateway.mapping.texts import Texts, claims_with_anchor
 from karmada_vc_agent.model.objects import Object, maps_at, text_at
@@ -26,25 +27,31 @@ _BOOKMARK, _ERROR, _MODIFIED, _DELETED = "BOOKMARK", "ERROR", "MODIFIED", "DELET
 _IDENTITY = ("name", "uid", "resourceVersion", "creationTimestamp")
 
 
-class Opaque:
-    """An answer whose bytes pass; also the base of those that are mapped."""
+class Response:
+    """How to map an answer; the base is for those whose bytes pass. Made for one request.
+
+    kind: of an answer below 300. OPAQUE: bytes pass untouched. OBJECT, DISCOVERY: map_object().
+    LIST: map_list(). WATCH: map_event() for each line. Answers from 300 on, whatever the kind:
+    map_status() if the body is a JSON Status, else bytes pass. All functions change what they are
+    given, and return it; decoder() decodes the parts of lists and events that they read.
+    """
 
     kind = ResponseKind.OPAQUE
 
-    def sieve(self, _view: View) -> Sieve:
+    def decoder(self, _view: View) -> PartialDecoder:
         """Return what decodes all."""
-        return Sieve()
+        return PartialDecoder()
 
     def map_object(self, decoded: Object, _view: View) -> Object | Unknown | None:
-        """Return it as it is."""
+        """Map one object, Table or Status; None: not of this virtual cluster, not_found()."""
         return decoded
 
     def map_list(self, decoded: Object, _view: View) -> Object | Unknown:
-        """Return it as it is."""
+        """Map a list or a Table, without what is not of this virtual cluster."""
         return decoded
 
     def map_event(self, decoded: Object, _view: View) -> Object | Unknown | None:
-        """Return it as it is."""
+        """Map `{"type", "object"}` of a watch; None: drop it."""
         return decoded
 
     def map_status(self, decoded: Object, view: View) -> Object:
@@ -57,7 +64,7 @@ class Opaque:
 
     def not_found(self) -> Refused:
         """Return a 404."""
-        return refusals.unknown_resource()
+        return refusals.unknown_resource().refused
 
 
 def texts_of(view: View) -> Texts:
@@ -67,38 +74,39 @@ def texts_of(view: View) -> Texts:
     return Texts(view, replace(context, claims=claims).names())
 
 
-class OfResource(Opaque):
+class OfResource(Response):
     """The answer to a request for one resource.
 
-    scope: of its `continue` tokens; None: the kind has none. name: of the object asked for.
+    scope: of its `continue` tokens; None: the kind has none. name: of the requested object.
     hides_count: whether the number of what remains counts objects of others (G-40).
-    without_objects: the client asked for rows alone. is_for_metadata: for metadata alone.
+    without_objects: the client requested rows alone. renamed_lists: kind of a list on the host ->
+    its type for the client.
     """
 
     def __init__(
         self,
         info: KindInfo,
-        membership: ObjectMembership,
+        membership: Membership,
         kind: ResponseKind,
         *,
         name: str = "",
         scope: TokenScope | None = None,
         hides_count: bool = False,
         without_objects: bool = False,
-        is_for_metadata: bool = False,
+        renamed_lists: Mapping[str, Object] | None = None,
     ) -> None:
-        self.is_for_metadata = is_for_metadata
         self.kind = kind
         self.info = info
         self._membership = membership
         self._name = name
         self._scope = scope
         self._hides_count = hides_count
+        self._renamed_lists = renamed_lists or {}
         self.tables = Tables(info, without_objects=without_objects)
 
-    def sieve(self, view: View) -> Sieve:
+    def decoder(self, view: View) -> PartialDecoder:
         """Return what decodes what restoring objects of the kind looks at."""
-        return Sieve(reach_of(self.info, view))
+        return PartialDecoder(reach_of(self.info, view))
 
     def map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
         """Map an object, a Table of one, a Status, or the list that a deletion returns."""
@@ -136,8 +144,8 @@ class OfResource(Opaque):
         return self._take(obj, decoded, view)
 
     def not_found(self) -> Refused:
-        """Return the 404 for the object that was asked for."""
-        return refusals.not_found(self.info, self._name)
+        """Return the 404 for the requested object."""
+        return refusals.not_found(self.info, self._name).refused
 
     def filter(self, decoded: Object, reader: ObjectReader) -> None:
         """Keep, in place, what is of the virtual cluster, mapped."""
@@ -151,6 +159,7 @@ class OfResource(Opaque):
                 for item in decoded["items"]
                 if is_readable(item) and membership.take(item, reader)
             ]
+            decoded.update(self._renamed_lists.get(text_at(decoded, "kind"), {}))
 
     def seal(self, place: PagePosition, view: View) -> str:
         """Return a `continue` token for clients (G-40a)."""
@@ -193,13 +202,13 @@ class OfResource(Opaque):
 class OfNamespaceWrite(OfResource):
     """A Namespace that is written.
 
-    Its host name is known, whether it is claimed by now or not; host, virtual: "" = unknown.
+    host, virtual: its names, whether it is claimed by now or not; "" = not given.
     """
 
     host = virtual = ""
 
     def map_status(self, decoded: Object, view: View) -> Object:
-        """Map a Status, also one about a name that nobody has told of yet."""
+        """Map a Status, also one about a name that no watch reported yet."""
         mapped = super().map_status(decoded, view)
         details = mapped.get("details")
         if self.host and isinstance(details, dict) and details.get("name") == self.host:
@@ -228,28 +237,6 @@ class OfShared(OfResource):
         metadata = {key: obj["metadata"][key] for key in _IDENTITY if key in obj["metadata"]}
         head = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
         return {"type": _DELETED, "object": {**head, "metadata": metadata}}
-
-
-class OfVolumes(OfResource):
-    """PersistentVolumes, read whole whatever the client asked for."""
-
-    def filter(self, decoded: Object, reader: ObjectReader) -> None:
-        """Name the list after what was made of its items."""
-        super().filter(decoded, reader)
-        items = decoded.get("items")
-        if self.is_for_metadata and isinstance(items, list):
-            decoded["kind"] = "PartialObjectMetadataList"
-            decoded["apiVersion"] = "meta.k8s.io/v1"
-
-
-class OfBindings(OfResource):
-    """ClusterRoleBindings, read as RoleBindings of the anchor."""
-
-    def filter(self, decoded: Object, reader: ObjectReader) -> None:
-        """Name the list after what its items are."""
-        super().filter(decoded, reader)
-        if decoded.get("kind") == "RoleBindingList":
-            decoded["kind"] = "ClusterRoleBindingList"
 
 
 def is_status(obj: Object) -> bool:

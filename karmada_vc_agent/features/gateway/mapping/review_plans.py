@@ -10,16 +10,10 @@ from karmada_vc_agent.features.gateway.mapping import (
     refusals,
     reviews,
 )
-from karmada_vc_agent.features.gateway.mapping.asked import Requested
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, ParsedRequest, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Forward,
-    PlanAnswer,
-    ResponseKind,
-    View,
-)
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.features.gateway.mapping.responses import Opaque, is_status, texts_of
+from karmada_vc_agent.features.gateway.mapping.exchange import ResponseKind, View
+from karmada_vc_agent.features.gateway.mapping.responses import Response, is_status, texts_of
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.translation.rbac_rules import restore_written
 
@@ -27,8 +21,8 @@ _BY_THE_GATEWAY = "SubjectAccessReview"
 """Asks about others, which needs a right that tenants have in their cluster only."""
 
 
-class OfReview(Opaque):
-    """The answer to a review; sent: what the client asked."""
+class _OfReview(Response):
+    """The answer to a review; sent: what the client parsed."""
 
     kind = ResponseKind.OBJECT
 
@@ -54,35 +48,35 @@ class OfReview(Opaque):
         return reviews.review_for_client(decoded, self._sent)
 
 
-def plan_review(asked: Requested) -> Forward:
+def plan_review(parsed: ParsedRequest) -> Forward:
     """Return what becomes of a question about rights. Raises PlanError."""
-    if asked.verb != "create" or asked.path.name:
-        raise PlanError(refusals.method_not_allowed())
-    request, view, virtual = asked.request, asked.view, asked.path.namespace
+    if parsed.verb != "create" or parsed.path.name:
+        raise refusals.method_not_allowed()
+    request, view, virtual = parsed.request, parsed.view, parsed.path.namespace
     host = ""
-    if asked.info.namespaced:
+    if parsed.info.namespaced:
         claimed = namespaces.claimed(view, virtual)
         if claimed is None:
-            raise PlanError(refusals.namespace_not_found(virtual))
+            raise refusals.namespace_not_found(virtual)
         host = claimed
     sent = bodies.as_object(bodies.decode(request.body, request.content_type))
-    target = BodyTarget(asked.info, virtual, host, "", view)
+    target = BodyTarget(parsed.info, virtual, host, "", view)
     mapped = reviews.review_for_host(sent, target)
-    is_gateways = asked.info.kind == _BY_THE_GATEWAY
+    is_gateways = parsed.info.kind == _BY_THE_GATEWAY
     return asking.forward(
-        asked,
-        structs.replace(asked.path, namespace=host),
-        OfReview(sent),
+        parsed,
+        structs.replace(parsed.path, namespace=host),
+        _OfReview(sent),
         body=bodies.encode(mapped),
         content_type=media_types.JSON,
         as_gateway=is_gateways,
-        authorize=asked.attributes if is_gateways else None,
+        authorize=parsed.attributes if is_gateways else None,
     )
 
 
-def plan_self_review(asked: Requested) -> PlanAnswer:
+def plan_self_review(parsed: ParsedRequest) -> PlanAnswer:
     """Answer who the client is. Raises PlanError."""
-    if asked.verb != "create":
-        raise PlanError(refusals.method_not_allowed())
-    body = bodies.encode(reviews.self_review(asked.info, asked.identity))
+    if parsed.verb != "create":
+        raise refusals.method_not_allowed()
+    body = bodies.encode(reviews.self_review(parsed.info, parsed.identity))
     return PlanAnswer(201, media_types.JSON, body)

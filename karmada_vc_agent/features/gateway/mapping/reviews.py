@@ -1,13 +1,13 @@
-"""Questions about rights: asked on the host in its names, answered in those of the client (5.3)."""
+"""Questions about rights: sent to the host in its names, answered in those of the client (5.3)."""
 
 from typing import Any
 
+from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping import bodies, namespaces, refusals
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.exchange import CallerIdentity, KindInfo, View
+from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
 from karmada_vc_agent.features.gateway.mapping.namespace_writes import right
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
+from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.translation.identities import Callers
 from karmada_vc_agent.translation.refusal import RefusedError
 
@@ -21,7 +21,7 @@ def review_for_host(body: Object, target: BodyTarget) -> Object:
     """Return a review with names of the host. Raises PlanError: 400, 403."""
     sent = dig(body, "spec")
     if not isinstance(sent, dict):
-        raise PlanError(refusals.bad_request("spec is not a map"))
+        raise refusals.bad_request("spec is not a map")
     view, spec = target.view, dict(sent)
     if target.info.kind == _RULES:
         spec["namespace"] = _host_namespace(spec.get("namespace"), view)
@@ -34,7 +34,7 @@ def review_for_host(body: Object, target: BodyTarget) -> Object:
 
 
 def review_for_client(obj: Object, sent: Object) -> Object:
-    """Restore, in place, what was asked; texts are mapped by the caller."""
+    """Restore, in place, the question; texts are mapped by the caller."""
     obj["spec"] = dig(sent, "spec")
     metadata = obj.get("metadata")
     if isinstance(metadata, dict) and "namespace" in metadata:
@@ -42,13 +42,12 @@ def review_for_client(obj: Object, sent: Object) -> Object:
     return obj
 
 
-def self_review(info: KindInfo, identity: CallerIdentity) -> Object:
+def self_review(info: KindInfo, identity: Caller) -> Object:
     """Return who the client is, by its own names."""
-    gvk = GroupVersionKind(info.group, info.version, info.kind)
     user: Object = {"username": identity.user, "groups": list(identity.groups)}
     return {
-        "kind": gvk.kind,
-        "apiVersion": gvk.api_version,
+        "kind": info.kind,
+        "apiVersion": info.gvk.api_version,
         "metadata": {"creationTimestamp": None},
         "status": {"userInfo": user},
     }
@@ -68,8 +67,8 @@ def _attributes(sent: Object, view: View) -> Object:
 
 def _of_a_namespace(attributes: Object, verb: str, view: View) -> Object:
     if verb in _WRITES:
-        wanted = right(verb, "")
-        attributes |= {"group": wanted.group, "version": "*", "namespace": view.anchor}
+        required = right(verb, "")
+        attributes |= {"group": required.group, "version": "*", "namespace": view.anchor}
         attributes.pop("name", None)
     else:
         namespace = attributes.get("namespace")
@@ -81,10 +80,10 @@ def _of_a_namespace(attributes: Object, verb: str, view: View) -> Object:
 
 
 def _is_namespaced(attributes: Object, view: View) -> bool:
-    """Whether a resource lies in namespaces; one that the host does not serve is taken to."""
+    """Whether a resource is in namespaces; one that the host does not serve is taken to."""
     group, resource = str(attributes.get("group") or ""), attributes.get("resource")
-    found = [info for info in view.resources(group) if info.plural == resource]
-    return all(info.namespaced for info in found)
+    served = [info for info in view.resources(group) if info.plural == resource]
+    return all(info.namespaced for info in served)
 
 
 def _host_namespace(namespace: Any, view: View) -> str:
@@ -103,5 +102,5 @@ def _map_callers(spec: Object, view: View) -> None:
             for group in (groups if isinstance(groups, list) else ())
         ]
     except RefusedError as error:
-        raise PlanError(refusals.forbidden(error.refusal.detail)) from error
+        raise refusals.forbidden(error.refusal.detail) from error
     spec["groups"] = list(dict.fromkeys((*mapped, callers.everyone)))

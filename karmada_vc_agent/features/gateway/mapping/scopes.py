@@ -1,6 +1,6 @@
 """Table: kind -> how a virtual cluster sees its objects; what it never sees (G-31, 5.3, 5.5).
 
-What is in no row goes by the policy for Works: so what Karmada is told that may be sent, and what
+The policy for Works decides about kinds in no row: what Karmada is allowed to send, and what
 discovery shows, rest on one list (translation/kind_policy.py).
 """
 
@@ -9,14 +9,14 @@ from enum import Enum
 
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
 from karmada_vc_agent.model import kinds
-from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
+from karmada_vc_agent.model.objects import GroupKind
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 
 
 class KindScope(Enum):
     """How objects of a kind belong to a virtual cluster."""
 
-    NAMESPACED = "by the namespace that they lie in"
+    NAMESPACED = "by the namespace that they are in"
     NAMESPACES = "by the claim"
     NODES = "by the node selector; read only"
     RENAMED = "by the label of the virtual cluster, under other names; read only"
@@ -68,7 +68,7 @@ VERBS: Mapping[KindScope, frozenset[str]] = {
     KindScope.SELF_REVIEW: _CREATING,
     KindScope.DENIED: frozenset(),
 }
-"""What may be asked for; of NAMESPACED, host RBAC decides."""
+"""Verbs that are allowed; of NAMESPACED, host RBAC decides."""
 
 DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
 """(group, plural, subresource) in namespaces: what they return would bypass the gateway (G-35)."""
@@ -76,12 +76,11 @@ DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
 
 def scope_of(info: KindInfo, view: View) -> KindScope:
     """Return how a resource is seen."""
-    gvk = GroupVersionKind(info.group, info.version, info.kind)
-    special = OF_KIND.get(gvk.group_kind)
+    special = OF_KIND.get(info.gvk.group_kind)
     if special is not None:
         return special
     configured = view.context().settings.cluster_scoped_kinds
-    policy = policy_for(gvk, namespaced=info.namespaced, configured=configured)
+    policy = policy_for(info.gvk, namespaced=info.namespaced, configured=configured)
     return _OF_POLICY.get(policy, KindScope.DENIED)
 
 
@@ -91,7 +90,7 @@ def is_shown(info: KindInfo, view: View) -> bool:
 
 
 def allows(scope: KindScope, verb: str) -> bool:
-    """Whether a verb may be asked for at all."""
+    """Whether a verb is allowed at all."""
     return scope is KindScope.NAMESPACED or verb in VERBS[scope]
 
 

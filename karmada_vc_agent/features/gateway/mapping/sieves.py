@@ -1,7 +1,7 @@
-"""Decodes of an answer what mapping looks at, and no more: the rest passes as the bytes it came in.
+"""Decodes the parts of an answer that mapping reads; the rest passes as the bytes of the host.
 
-Values that nobody looks at are msgspec.Raw, which encoded() puts back as they are. To find where
-one ends takes a twentieth of the time that decoding it would.
+Other values are msgspec.Raw, which encoded() puts back as they are. To find where one ends takes a
+twentieth of the time that decoding it would.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _OF_TABLES = b'"meta.k8s.io/'
 """How the apiVersion of Tables begins: there may be other kinds of this name."""
 
 LEVELS = 200
-"""What lies deeper is not read. Kinds of Kubernetes have less than 60, decoders read 900."""
+"""What is deeper is not read. Kinds of Kubernetes have less than 60, decoders read 900."""
 
 Content = bytes | Raw
 _In = TypeVar("_In")
@@ -39,7 +39,7 @@ class TooDeepError(ValueError):
     """What nests deeper than can be read, or than may be shown."""
 
 
-class Sieve:
+class PartialDecoder:
     """Decodes answers about one kind, and encodes what mapping made of them; made for one request.
 
     reach: what is looked at in its objects; None: all of it. Raises ValueError for what is no JSON,
@@ -64,10 +64,10 @@ class Sieve:
 
     def some(self, entries: Iterable[Content], field: str) -> list[Object]:
         """Decode some entries of a list or of a Table."""
-        found = [_read(_MAP.decode, entry) for entry in entries]
-        for entry in found:
+        decoded = [_read(_MAP.decode, entry) for entry in entries]
+        for entry in decoded:
             _read(self._row if field == "rows" else self._object, entry)
-        return found
+        return decoded
 
     def encoded(self, mapped: Any) -> bytes:
         """Return the JSON of what was decoded, or of a part of it.
@@ -86,30 +86,30 @@ class Sieve:
         return shallow_parts(content, LEVELS, self._mark)
 
     def _event(self, line: Content) -> Object:
-        found: Object = _MAP.decode(line)
-        is_error = found.get("type") == _ERROR
-        for key, raw in found.items():
-            is_sieved = key == _OBJECT and not is_error and _is_map(raw)
-            found[key] = self._told(_MAP.decode(raw)) if is_sieved else _ANY.decode(raw)
-        return found
+        obj: Object = _MAP.decode(line)
+        is_error = obj.get("type") == _ERROR
+        for key, raw in obj.items():
+            is_partial = key == _OBJECT and not is_error and _is_map(raw)
+            obj[key] = self._event_object(_MAP.decode(raw)) if is_partial else _ANY.decode(raw)
+        return obj
 
-    def _told(self, found: Object) -> Object:
+    def _event_object(self, obj: Object) -> Object:
         """Decode the object of an event: fields of tenants may be called rows, or items, too."""
-        return self._listed(found) if _is_table(found) else self._object(found)
+        return self._listed(obj) if _is_table(obj) else self._object(obj)
 
     def _answer(self, content: Content) -> Object:
-        found: Object = _MAP.decode(content)
-        if not any(key in found for key in _LONG):
-            return self._object(found)
-        return self._listed(found)
+        obj: Object = _MAP.decode(content)
+        if not any(key in obj for key in _LONG):
+            return self._object(obj)
+        return self._listed(obj)
 
-    def _listed(self, found: Object) -> Object:
-        for key, raw in found.items():
+    def _listed(self, obj: Object) -> Object:
+        for key, raw in obj.items():
             if key in _LONG:
-                found[key] = self._entries(key, raw)
+                obj[key] = self._entries(key, raw)
             else:
-                found[key] = _ANY.decode(raw)
-        return found
+                obj[key] = _ANY.decode(raw)
+        return obj
 
     def _entries(self, field: str, raw: Raw) -> Any:
         entries = _MAPS.decode(raw)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo
-from karmada_vc_agent.features.gateway.mapping.membership import ObjectMembership
+from karmada_vc_agent.features.gateway.mapping.membership import Membership
 from karmada_vc_agent.features.gateway.mapping.reading import ObjectReader, is_readable
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind, Object, dig
@@ -57,7 +57,7 @@ CELLS: Mapping[GroupKind, Mapping[str, Cell]] = {
 class Tables:
     """Maps the Tables of one answer; keeps columns for the events of a watch.
 
-    without_objects: the client asked for rows without objects.
+    without_objects: the client requested rows without objects.
     """
 
     def __init__(self, info: KindInfo, *, without_objects: bool = False) -> None:
@@ -67,7 +67,7 @@ class Tables:
         self._names: list[str] = []
         self._are_shown = False
 
-    def map(self, table: Object, membership: ObjectMembership, reader: ObjectReader) -> None:
+    def map(self, table: Object, membership: Membership, reader: ObjectReader) -> None:
         """Keep, in place, the rows of the virtual cluster, mapped."""
         self._learn(table)
         table["rows"] = [row for row in rows_of(table) if self._take(row, membership, reader)]
@@ -91,15 +91,15 @@ class Tables:
             self._columns = columns
             self._names = [str(dig(column, "name")) for column in columns]
 
-    def _take(self, row: Object, membership: ObjectMembership, reader: ObjectReader) -> bool:
+    def _take(self, row: Object, membership: Membership, reader: ObjectReader) -> bool:
         obj = row.get("object")
         if not isinstance(obj, dict) or not is_readable(obj):
             return False
         if not membership.take(obj, reader):
             return False
         if self._cells:
-            found = row.get("cells")
-            cells: list[Any] = found if isinstance(found, list) else []
+            raw = row.get("cells")
+            cells: list[Any] = raw if isinstance(raw, list) else []
             for index, name in enumerate(self._names[: len(cells)]):
                 change = self._cells.get(name)
                 if change is not None:
@@ -120,5 +120,5 @@ def rows_of(table: Object) -> list[Object]:
 
 def objects_of(table: Object) -> list[Object]:
     """Return the objects of the rows."""
-    found = (row.get("object") for row in rows_of(table))
-    return [obj for obj in found if isinstance(obj, dict)]
+    objects = (row.get("object") for row in rows_of(table))
+    return [obj for obj in objects if isinstance(obj, dict)]

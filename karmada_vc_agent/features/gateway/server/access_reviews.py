@@ -40,7 +40,7 @@ class AccessReviews:
         try:
             answer = verdict(await self._ask(ACCESS_REVIEWS_PATH, _review(who, what, anchor)))
         except KubeError as error:
-            text = "the API server of the cluster cannot be asked for rights"
+            text = "the API server of the cluster cannot review access"
             raise RefusalError(503, text, counted="host-away") from error
         if answer.get("allowed") is True:
             self._allowed[question] = None

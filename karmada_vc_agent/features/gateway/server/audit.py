@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import msgspec
@@ -12,7 +11,7 @@ from karmada_vc_agent.features.gateway.identity import Caller
 
 
 class Record(msgspec.Struct):
-    """One request while it is answered, and what is told of it at its end."""
+    """One request while it is answered, and what is reported of it at its end."""
 
     method: str = ""
     cluster: str = ""
@@ -32,44 +31,29 @@ class Record(msgspec.Struct):
         return time.monotonic() - self.started
 
 
-def line_of(record: Record, now: datetime) -> bytes:
-    """Return the line of a request."""
+def line_of(record: Record) -> bytes:
+    """Return the line of a request that has ended, with its end."""
     who = record.who
-    return orjson.dumps(
-        {
-            "time": now.isoformat(timespec="milliseconds"),
-            "audit": True,
-            "vc": record.cluster,
-            "kind": who.kind if who is not None else "",
-            "user": who.user if who is not None else "",
-            **({"account": who.account} if who is not None and who.account else {}),
-            "groups": who.groups if who is not None else (),
-            "verb": record.verb or record.method.lower(),
-            "path": record.path,
-            "hostPath": record.host_path,
-            "code": record.code,
-            "bytes": record.bytes_out,
-            "ms": round(record.took_s * 1000, 1),
-            **({"rejected": record.rejected} if record.rejected else {}),
-        }
-    )
+    line = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "audit": True,
+        "vc": record.cluster,
+        "kind": who.kind if who is not None else "",
+        "user": who.user if who is not None else "",
+        **({"account": who.account} if who is not None and who.account else {}),
+        "groups": who.groups if who is not None else (),
+        "verb": record.verb or record.method.lower(),
+        "path": record.path,
+        "hostPath": record.host_path,
+        "code": record.code,
+        "bytes": record.bytes_out,
+        "ms": round(record.took_s * 1000, 1),
+        **({"rejected": record.rejected} if record.rejected else {}),
+    }
+    return orjson.dumps(line) + b"\n"
 
 
-class Audit:
-    """Writes the lines. write: takes a line with its end; None = to standard output."""
-
-    def __init__(self, write: Callable[[bytes], object] | None = None) -> None:
-        self._write = write or _to_stdout
-
-    def tell(self, record: Record) -> None:
-        """Write the line of a request that has ended."""
-        self._write(line_of(record, datetime.now(UTC)) + b"\n")
-
-
-def _to_stdout(line: bytes) -> None:
+def to_stdout(line: bytes) -> None:
+    """Write a line to standard output."""
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
-
-
-def nowhere(_: bytes) -> None:
-    """Write no lines."""

@@ -38,15 +38,15 @@ from karmada_vc_agent.translation.identities import (
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
 from karmada_vc_agent.translation.refusal import RefusedError
 
-KNOWN_FOR_S, UNKNOWN_FOR_S = 10.0, 5.0
+VALID_FOR_S, INVALID_FOR_S = 10.0, 5.0
 KEPT = 1024
 VOUCHED_FOR_S = 600.0
-"""How long a token that was known does not wait behind guessed ones."""
+"""How long a token that was valid does not wait behind guessed ones."""
 REVIEWS_AT_ONCE, REVIEWS_WAITING = 8, 64
 """Of one virtual cluster: guessed tokens must not take the host from the others."""
 REVIEW_S = 10.0
 LOOK_AGAIN_S = 30.0
-"""How often it is asked again who has a watch or a tunnel open, and whether it may."""
+"""How often callers with an open watch or tunnel are checked again."""
 _JWT_DOTS = 2
 _REFUSED = frozenset({401, 403})
 
@@ -66,10 +66,10 @@ class Authentication:
         self._reviews: dict[str, _Reviews] = {}
         self._ask_for = ask_for
         self._clock = clock
-        state.went.subscribe(lambda cluster: self._reviews.pop(cluster, None))
+        state.unserved.subscribe(lambda cluster: self._reviews.pop(cluster, None))
 
     async def identify(self, head: Head) -> Caller:
-        """Return who asks. Raises RefusalError: 401 for whoever is not known, 403."""
+        """Return the caller. Raises RefusalError: 401, 403."""
         kind, account = self._kind_of(head), ""
         if not kind:
             account = await self._operator(head)
@@ -108,13 +108,13 @@ class Authentication:
 
     def _kind_of(self, head: Head) -> str:
         """Return the kind of a token by its sum, "" if there is none such (G-10)."""
-        found = matching(self._state.sums_of(head.cluster), head.token)
-        return found.kind if found is not None and head.token else ""
+        match = matching(self._state.sums_of(head.cluster), head.token)
+        return match.kind if match is not None and head.token else ""
 
     async def _operator(self, head: Head) -> str:
         """Return the name of the host ServiceAccount whose token this is.
 
-        It lies in the anchor of the virtual cluster, and the token is for the gateway alone.
+        It is in the anchor of the virtual cluster, and the token is for the gateway alone.
         """
         vc = self._state.virtual_clusters.get(head.cluster)
         if vc is None or head.token.count(".") != _JWT_DOTS:
@@ -134,7 +134,7 @@ class Authentication:
 
 
 async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
-    """Return once a check refuses who was let in; who cannot be asked about stays (G-15)."""
+    """Return once a check refuses the caller; without an answer of the host it stays (G-15)."""
     while True:
         await asyncio.sleep(LOOK_AGAIN_S)
         try:
@@ -144,8 +144,8 @@ async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
                 return
 
 
-class _Line:
-    """Those who wait for a review, and the few that are under way."""
+class _ReviewQueue:
+    """Bounds the reviews that wait, and those in progress."""
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
@@ -167,32 +167,32 @@ class _Line:
 class _Reviews:
     """TokenReviews for one virtual cluster, remembered for some seconds.
 
-    Tokens that were known lately have a line of their own: whoever guesses fills the other one.
+    Tokens that were valid lately have a queue of their own: guessed ones fill the other one.
     """
 
     def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
         self._ask = ask
-        self._known: TTLCache[str, str] = TTLCache(KEPT, KNOWN_FOR_S, timer=clock)
-        self._unknown: TTLCache[str, None] = TTLCache(KEPT, UNKNOWN_FOR_S, timer=clock)
+        self._valid: TTLCache[str, str] = TTLCache(KEPT, VALID_FOR_S, timer=clock)
+        self._invalid: TTLCache[str, None] = TTLCache(KEPT, INVALID_FOR_S, timer=clock)
         self._vouched: TTLCache[str, None] = TTLCache(KEPT, VOUCHED_FOR_S, timer=clock)
-        self._of_vouched, self._of_others = _Line(), _Line()
+        self._of_vouched, self._of_others = _ReviewQueue(), _ReviewQueue()
 
     async def account_of(self, token: str) -> str:
         """Return `<namespace>:<name>` of an account, "" for no valid token of one."""
         key = digest(token)
-        if key in self._unknown:
+        if key in self._invalid:
             return ""
-        if (known := self._known.get(key)) is not None:
-            return known
+        if (account := self._valid.get(key)) is not None:
+            return account
         line = self._of_vouched if key in self._vouched else self._of_others
         async with line.place():
-            found = await self._review(token)
-        if found:
-            self._known[key], self._vouched[key] = found, None
+            account = await self._review(token)
+        if account:
+            self._valid[key], self._vouched[key] = account, None
         else:
-            self._unknown[key] = None
+            self._invalid[key] = None
             self._vouched.pop(key, None)
-        return found
+        return account
 
     async def _review(self, token: str) -> str:
         review = {

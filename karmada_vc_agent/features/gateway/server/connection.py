@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from email.utils import formatdate
 
 import h11
@@ -12,7 +12,7 @@ from karmada_vc_agent.features.gateway.server.heads import Head, head_of
 from karmada_vc_agent.features.gateway.server.http_messages import MessageStream
 from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES
 from karmada_vc_agent.features.gateway.server.statuses import RefusalError, headers_of, status_body
-from karmada_vc_agent.features.gateway.server.turns import Turns
+from karmada_vc_agent.features.gateway.server.turns import TimeSlice
 
 IDLE_S = 90.0
 """How long a connection may wait for its next request."""
@@ -62,26 +62,26 @@ class Exchange:
 
         Raises RefusalError: 400, 413; ClientGoneError.
         """
-        stream, turns = self.stream, Turns()
-        found, parts = bytearray(), 0
+        stream, time_slice = self.stream, TimeSlice()
+        content, parts = bytearray(), 0
         try:
             await self._let_go_on()
             body = stream.body()
             while True:
                 async with asyncio.timeout(BODY_S):
                     part = await anext(body)
-                was_large = len(found) > LARGE_BYTES
-                found += part
+                was_large = len(content) > LARGE_BYTES
+                content += part
                 parts += 1
-                if len(found) > BODY_BYTES:
+                if len(content) > BODY_BYTES:
                     raise _too_large()
-                if parts > PARTS + len(found) // PART_BYTES:
-                    raise RefusalError(400, "the request body comes in too many small chunks")
-                if not was_large and len(found) > LARGE_BYTES:
+                if parts > PARTS + len(content) // PART_BYTES:
+                    raise RefusalError(400, "the request body has too many small chunks")
+                if not was_large and len(content) > LARGE_BYTES:
                     await on_large()
-                await turns.rest()
+                await time_slice.rest()
         except StopAsyncIteration:
-            return bytes(found)
+            return bytes(content)
         except TimeoutError as error:
             raise ClientGoneError from error
         except h11.RemoteProtocolError as error:
@@ -121,18 +121,13 @@ class Exchange:
         ]
         if self.stream.state.their_state is not h11.DONE:
             wire.append((b"Connection", b"close"))  # the rest of the request is never read
-        with _gone_is_told():
+        with _broken_is_gone():
             self.stream.write(h11.Response(status_code=code, headers=wire))
-
-    async def flush(self) -> None:
-        """Send the head without waiting for a body."""
-        with _gone_is_told():
-            await self.stream.writer.drain()
 
     async def send(self, part: bytes) -> None:
         """Send a part of the body, and wait while the client reads slowly."""
         self.bytes_out += len(part)
-        with _gone_is_told():
+        with _broken_is_gone():
             if self.head.method == "HEAD":
                 return
             async with asyncio.timeout(None if self._is_long else WRITE_S):
@@ -140,10 +135,10 @@ class Exchange:
 
     async def end(self) -> None:
         """End the answer."""
-        with _gone_is_told():
+        with _broken_is_gone():
             await self.stream.send(h11.EndOfMessage())
 
-    async def gone(self) -> None:
+    async def disconnected(self) -> None:
         """Return once the client closes its connection, or says what it must not say now."""
         reader = self.stream.reader
         with suppress(*_GONE):
@@ -154,22 +149,19 @@ def _too_large() -> RefusalError:
     return RefusalError(413, f"the request body is larger than {BODY_BYTES >> 20} MiB")
 
 
-class _gone_is_told:  # noqa: N801 - reads like a function
-    """Turns what a broken connection raises into ClientGoneError."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, (*_GONE, TimeoutError)):
-            raise ClientGoneError from error
+@contextmanager
+def _broken_is_gone() -> Iterator[None]:
+    try:
+        yield
+    except (*_GONE, TimeoutError) as error:
+        raise ClientGoneError from error
 
 
 Handle = Callable[[Exchange], Awaitable[None]]
 
 
 class Connection:
-    """Serves the requests of one client until it goes. handle: answers one request.
+    """Serves the requests of one client until it disconnects. handle: answers one request.
 
     is_waiting: whether no request is being answered, so that it may be closed.
     """
@@ -181,7 +173,7 @@ class Connection:
         self.is_waiting = True
 
     async def run(self) -> None:
-        """Serve until the client goes, or is told to."""
+        """Serve until the client disconnects, or end() is called."""
         try:
             wait_s = HEAD_S
             while not self._is_ending and await self._serve_one(wait_s):

@@ -4,11 +4,10 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
-    asynccontextmanager,
     suppress,
 )
 from functools import partial
@@ -19,18 +18,12 @@ import orjson
 from karmada_vc_agent.features.gateway.cluster_view import ClusterView, ServedResources
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.identity import Caller
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Forward,
-    Plan,
-    PlanAnswer,
-    Refused,
-    ResponseKind,
-    VirtualRequest,
-)
+from karmada_vc_agent.features.gateway.mapping.exchange import Refused, ResponseKind, VirtualRequest
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.server.access_reviews import AccessReviews
-from karmada_vc_agent.features.gateway.server.audit import Audit, Record
+from karmada_vc_agent.features.gateway.server.audit import Record, line_of
 from karmada_vc_agent.features.gateway.server.authentication import (
     Ask,
     Authentication,
@@ -53,11 +46,11 @@ from karmada_vc_agent.features.gateway.server.mapped_answers import (
     refusal_of,
 )
 from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
-from karmada_vc_agent.features.gateway.server.new_namespaces import NewNamespaces
-from karmada_vc_agent.features.gateway.server.offline_nodes import OfflineNodes
-from karmada_vc_agent.features.gateway.server.room import Room, RoomPlace, held_bytes
+from karmada_vc_agent.features.gateway.server.new_namespaces import wait_until_set_up
+from karmada_vc_agent.features.gateway.server.offline_nodes import refuse_offline
+from karmada_vc_agent.features.gateway.server.room import MemoryBudget, Reservation, held_bytes
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError, unauthorized
-from karmada_vc_agent.features.gateway.server.turns import FairTurns, Turns
+from karmada_vc_agent.features.gateway.server.turns import FairScheduler, TimeSlice
 from karmada_vc_agent.features.gateway.server.upgrade import tunnel
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.answers import decoded
@@ -76,8 +69,8 @@ ALIVE_S = 30.0
 """The host is alive if it answered within this time (5.1)."""
 _CREATED = 201
 CLIENT_GONE = 499
-"""What the log has as the code of a request whose client went before its answer."""
-_MAIN, _CLIENT_WENT, _, _REFUSED, _NAMESPACES_MOVED = range(5)
+"""What the log has as the code of a request whose client disconnected before its answer."""
+_MAIN, _DISCONNECTED, _, _REFUSED, _CLAIMS_CHANGED = range(5)
 """What may end a long request."""
 
 
@@ -85,7 +78,7 @@ Planner = Callable[[VirtualRequest, Caller, ClusterView], Plan]
 
 
 class Gateway:
-    """Answers the requests of all virtual clusters."""
+    """Answers the requests of all virtual clusters. audit: takes lines of the audit log."""
 
     def __init__(
         self,
@@ -93,7 +86,7 @@ class Gateway:
         host: HostRequests,
         sealer: Callable[[], Sealer],
         limits: Limits,
-        audit: Audit,
+        audit: Callable[[bytes], object] | None,
         meter: GatewayMeter,
         planner: Planner = plan,
     ) -> None:
@@ -107,18 +100,16 @@ class Gateway:
         self._resources = ServedResources()
         self._reviews: dict[str, AccessReviews] = {}
         self._authentication = Authentication(state, self._ask_for)
-        self._new_namespaces = NewNamespaces(self._ask)
         self._ending = asyncio.Event()
         self._moved: dict[str, asyncio.Event] = {}
         self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._turns = FairTurns(limits.asking)
-        meter.used = self._turns.used
-        self._offline_nodes = OfflineNodes(state, self._answer_to)
-        self._bodies, self._answers = Room(BODIES_AT_ONCE), Room()
-        self._events = Room()
-        self._planning, self._heavy = Room(LONG_PLANS_AT_ONCE), Room(1)
-        state.claims_moved.subscribe(self._claims_moved)
-        state.went.subscribe(self._forget)
+        self._scheduler = FairScheduler(limits.active)
+        meter.used = self._scheduler.used
+        self._bodies, self._answers = MemoryBudget(BODIES_AT_ONCE), MemoryBudget()
+        self._events = MemoryBudget()
+        self._planning, self._heavy = MemoryBudget(LONG_PLANS_AT_ONCE), MemoryBudget(1)
+        state.claims_changed.subscribe(self._claims_changed)
+        state.unserved.subscribe(self._forget)
 
     def end_long(self) -> None:
         """End all watches in good order: their clients open them elsewhere."""
@@ -146,11 +137,12 @@ class Gateway:
         finally:
             record.code = record.code or exchange.code
             record.bytes_out = record.bytes_out or exchange.bytes_out
-            self._audit.tell(record)
+            if self._audit is not None:
+                self._audit(line_of(record))
             is_served = head.cluster in self._state.virtual_clusters
             self._meter.answered(record, head.cluster if is_served else "")
             if not self._state.sums_of(head.cluster):  # a watch ends after its virtual cluster
-                self._turns.forget(head.cluster)
+                self._scheduler.forget(head.cluster)
 
     async def _refuse(self, exchange: Exchange, record: Record, refusal: RefusalError) -> None:
         record.code, record.rejected = refusal.code, refusal.counted
@@ -163,7 +155,7 @@ class Gateway:
         cluster = exchange.head.cluster
         if not cluster or not self._state.sums_of(cluster):
             raise unauthorized()
-        await self._turns.measured(cluster, self._answer_known(exchange, record))
+        await self._scheduler.measured(cluster, self._answer_known(exchange, record))
 
     async def _answer_known(self, exchange: Exchange, record: Record) -> None:
         head = exchange.head
@@ -171,7 +163,7 @@ class Gateway:
         async with AsyncExitStack() as held:
             held.enter_context(self._limits.slot(head.cluster, is_long=False))
             body = await exchange.body(partial(_take, held, self._bodies, head.cluster))
-            await self._turns.turn(head.cluster)
+            await self._scheduler.wait(head.cluster)
             if head.is_upgrade and (body or not head.value(b"upgrade")):
                 raise RefusalError(400, "an upgrade names a protocol and has no body")
             view = self._view(head.cluster)
@@ -187,7 +179,7 @@ class Gateway:
             if not isinstance(planned, Forward):
                 await self._answer_at_once(exchange, planned)
                 return
-            await self._offline_nodes.check(head.cluster, planned.path, who)
+            await refuse_offline(self._state, self._host.send, head.cluster, planned.path, who)
             if not planned.is_long and not head.is_upgrade:
                 await self._forward(exchange, planned, who, view)
                 return
@@ -199,7 +191,7 @@ class Gateway:
             await self._reviews_of(view.name).check(who, planned.authorize, view.anchor)
 
     async def _check(self, head: Head, forward: Forward, view: ClusterView) -> None:
-        """Check a long request as it was when it came. Raises RefusalError."""
+        """Check a long request as at its start. Raises RefusalError."""
         await self._authorize(await self._authentication.identify(head), forward, view)
 
     def _view(self, cluster: str) -> ClusterView:
@@ -237,14 +229,14 @@ class Gateway:
             most = HELD_BYTES >> 20
             text = f"the request body has too many parts: read, it is larger than {most} MiB"
             raise RefusalError(413, text)
-        await self._turns.turn(view.name)  # nobody has a place of all while it is held back
-        async with AsyncExitStack() as room:
+        await self._scheduler.wait(view.name)  # a held back cluster must not occupy a place of all
+        async with AsyncExitStack() as reserved:
             if held > HEAVY_BYTES:
-                await _take(room, self._heavy, view.name)
-            await _take(room, self._planning, view.name)
+                await _take(reserved, self._heavy, view.name)
+            await _take(reserved, self._planning, view.name)
             with view.pinned():
                 planned, used = await _to_its_end(self._planner, request, who, view)
-        self._turns.spend(view.name, used)
+        self._scheduler.spend(view.name, used)
         return planned
 
     async def _answer_at_once(self, exchange: Exchange, planned: PlanAnswer | Refused) -> None:
@@ -275,21 +267,21 @@ class Gateway:
         """Wait until a namespace that was created can be used, as by the next request."""
         with suppress(KubeError):
             await self._state.read_namespace(host_namespace)
-        await self._new_namespaces.wait(cluster, host_namespace)
+        await wait_until_set_up(self._ask_for(cluster), host_namespace)
 
     def _mapped(
         self, exchange: Exchange, forward: Forward, view: ClusterView, large: AsyncExitStack
     ) -> MappedAnswer:
-        """Return what sends an answer. large: has the room that it may need, until it is sent."""
+        """Return what sends an answer. large: holds the memory that it needs, until it is sent."""
         cluster = exchange.head.cluster
         return MappedAnswer(
             exchange,
             forward,
             view,
             self._state.read_namespace,
-            Turns(partial(self._turns.turn, cluster)),
+            TimeSlice(partial(self._scheduler.wait, cluster)),
             partial(_take, large, self._answers, cluster),
-            partial(self._events.taken, cluster),
+            partial(self._events.reserved, cluster),
         )
 
     async def _forward_long(
@@ -309,13 +301,13 @@ class Gateway:
             if _MAIN not in await first_of(upgrade, refused):
                 raise unauthorized("revoked")
             return
-        others: list[Awaitable[Any]] = [exchange.gone(), self._ending.wait(), refused]
+        others: list[Awaitable[Any]] = [exchange.disconnected(), self._ending.wait(), refused]
         is_watch = forward.response.kind is ResponseKind.WATCH
         if is_watch and forward.as_gateway:
             others.append(self._moved_of(cluster).wait())
-        forwarded = self._turns.measured(cluster, self._forward(exchange, forward, who, view))
+        forwarded = self._scheduler.measured(cluster, self._forward(exchange, forward, who, view))
         ended = await first_of(forwarded, *others)
-        if _CLIENT_WENT in ended:
+        if _DISCONNECTED in ended:
             raise ClientGoneError
         if _MAIN in ended:
             return
@@ -325,7 +317,7 @@ class Gateway:
             if _REFUSED in ended:
                 raise unauthorized("revoked")
             raise RefusalError(503, "the gateway ends; try again", counted="ending")
-        if _NAMESPACES_MOVED in ended:
+        if _CLAIMS_CHANGED in ended:
             await exchange.send(EXPIRED)
         await exchange.end()
 
@@ -364,12 +356,7 @@ class Gateway:
             is_long=forward.is_long,
             is_upgrade=head.is_upgrade,
         )
-        return self._answer_to(request)
-
-    @asynccontextmanager
-    async def _answer_to(self, request: HostRequest) -> AsyncIterator[HostAnswer]:
-        async with await self._host.send(request) as answer:
-            yield answer
+        return self._host.send(request)
 
     def _ask_for(self, cluster: str) -> Ask:
         return partial(self._ask, cluster)
@@ -382,7 +369,7 @@ class Gateway:
         headers = [(b"accept", JSON.encode()), (b"content-type", JSON.encode())]
         request = HostRequest(cluster, "POST", path, headers, orjson.dumps(obj))
         try:
-            async with self._answer_to(request) as answer:
+            async with self._host.send(request) as answer:
                 content = await answer.read()
         except RefusalError as refusal:
             raise UnreachableError(str(refusal)) from refusal
@@ -398,17 +385,17 @@ class Gateway:
     def _moved_of(self, cluster: str) -> asyncio.Event:
         return self._moved.setdefault(cluster, asyncio.Event())
 
-    def _claims_moved(self, cluster: str) -> None:
+    def _claims_changed(self, cluster: str) -> None:
         if (event := self._moved.pop(cluster, None)) is not None:
             event.set()
 
     def _forget(self, cluster: str) -> None:
         """Let go of a virtual cluster that is no longer served; its watches end."""
-        self._claims_moved(cluster)
+        self._claims_changed(cluster)
         self._reviews.pop(cluster, None)
         self._creations.pop(cluster, None)
         self._host.forget(cluster)
-        self._turns.forget(cluster)
+        self._scheduler.forget(cluster)
         self._meter.forget(cluster)
 
 
@@ -418,12 +405,12 @@ def _is_near_bound(view: ClusterView) -> bool:
     return 0 < context.vc.bounds.works <= len(context.claims) + SHORT
 
 
-async def _to_its_end(planner: Planner, *asked: Any) -> tuple[Plan, float]:
-    """Plan in a thread, which nobody can stop: it has its room until it ends.
+async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:
+    """Plan in a thread, which cannot be stopped: it holds its memory until it ends.
 
     Returns the seconds that it computed, too.
     """
-    task = asyncio.create_task(asyncio.to_thread(_timed, planner, *asked))
+    task = asyncio.create_task(asyncio.to_thread(_timed, planner, *request))
     try:
         return await asyncio.shield(task)
     finally:
@@ -432,18 +419,18 @@ async def _to_its_end(planner: Planner, *asked: Any) -> tuple[Plan, float]:
                 await asyncio.wait([task])
 
 
-def _timed(planner: Planner, *asked: Any) -> tuple[Plan, float]:
+def _timed(planner: Planner, *request: Any) -> tuple[Plan, float]:
     began = time.thread_time()
-    planned = planner(*asked)
+    planned = planner(*request)
     return planned, time.thread_time() - began
 
 
-async def _take(stack: AsyncExitStack, room: Room, cluster: str) -> RoomPlace:
-    return await stack.enter_async_context(room.taken(cluster))
+async def _take(stack: AsyncExitStack, budget: MemoryBudget, cluster: str) -> Reservation:
+    return await stack.enter_async_context(budget.reserved(cluster))
 
 
 def _note(record: Record, forward: Forward, *, is_upgrade: bool) -> None:
-    """Note what the log tells of a request to the host."""
+    """Note what the audit has of a request to the host."""
     kind = forward.response.kind
     record.host_path = forward.path
     if is_upgrade:

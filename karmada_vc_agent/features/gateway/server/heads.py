@@ -19,7 +19,7 @@ Headers = list[tuple[bytes, bytes]]
 """Lower-case name -> value, in the order of the message."""
 
 PREFIX = "/virtualclusters/"
-"""What each path begins with; then comes the name of a virtual cluster, and a slash."""
+"""What each path begins with; then follows the name of a virtual cluster, and a slash."""
 _CLUSTER = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _TARGET = re.compile(rb"/[\x21\x22\x24-\x7e]*")
 """A path with its query: no scheme, no host, no fragment, nothing that is no visible ASCII."""
@@ -40,7 +40,7 @@ UPGRADE_HEADERS = frozenset(
         b"sec-websocket-protocol",
     }
 )
-"""Headers that go on with an upgrade (G-61), each as often as it came."""
+"""Headers that are passed on with an upgrade (G-61), repeated ones too."""
 
 
 class Head(msgspec.Struct, frozen=True):

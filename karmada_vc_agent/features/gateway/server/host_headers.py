@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from karmada_vc_agent.features.gateway.identity import Caller
-from karmada_vc_agent.features.gateway.mapping.exchange import Forward, ResponseKind
+from karmada_vc_agent.features.gateway.mapping.asked import Forward
+from karmada_vc_agent.features.gateway.mapping.exchange import ResponseKind
 from karmada_vc_agent.features.gateway.server.heads import PASSED_ON, UPGRADE_HEADERS, Head, Headers
 from karmada_vc_agent.features.gateway.server.statuses import JSON
 
@@ -58,7 +59,7 @@ def impersonating(who: Caller) -> Headers:
 
 def to_client(headers: Headers, map_text: MapText, *, is_mapped: bool) -> list[tuple[str, str]]:
     """Return the headers of an answer. map_text: maps names of the host in texts (G-48)."""
-    found = []
+    passed = []
     for name, raw in headers:
         if name in _OF_THE_CONNECTION or name in _OF_THE_HOST or name.startswith(_FLOW_CONTROL):
             continue
@@ -67,10 +68,5 @@ def to_client(headers: Headers, map_text: MapText, *, is_mapped: bool) -> list[t
             value = map_text(value)
         elif is_mapped and name not in _OF_MAPPED:
             continue
-        found.append((name.decode().title(), value))
-    return found
-
-
-def length_of(headers: Headers) -> str:
-    """Return the Content-Length of an answer, "" if it has none."""
-    return next((value.decode() for name, value in headers if name == b"content-length"), "")
+        passed.append((name.decode().title(), value))
+    return passed

@@ -9,9 +9,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
-from types import TracebackType
-from typing import Self
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 import h11
@@ -72,41 +70,25 @@ class _Kept(msgspec.Struct):
 
 
 class HostAnswer:
-    """The answer to one request; an async context manager that gives the connection back."""
+    """The answer to one request."""
 
     def __init__(
         self,
         head: h11.Response | h11.InformationalResponse,
         stream: MessageStream,
-        give_back: Callable[[MessageStream], None],
         silence_s: float | None,
     ) -> None:
         self.status = head.status_code
         self.headers: Headers = list(head.headers)
         self.stream = stream
-        self._give_back = give_back
         self._silence_s = silence_s
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None and self.stream.is_done and not self.stream.has_more:
-            self._give_back(self.stream)
-        else:
-            self.stream.abort()
 
     def value(self, name: bytes) -> str:
         """Return the first header of a name, or ""."""
         return next((v.decode("latin-1") for key, v in self.headers if key == name), "")
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes. Raises RefusalError where the host falls silent."""
+        """Yield the body as it arrives. Raises RefusalError where the host falls silent."""
         body = self.stream.large_parts()
         while True:
             try:
@@ -125,15 +107,15 @@ class HostAnswer:
 
         Raises RefusalError, also TooLargeError.
         """
-        found = bytearray()
+        content = bytearray()
         async for part in self.parts():
-            was_large = len(found) > LARGE_BYTES
-            found += part
-            if len(found) > limit:
+            was_large = len(content) > LARGE_BYTES
+            content += part
+            if len(content) > limit:
                 raise AnswerTooLargeError
-            if on_large is not None and not was_large and len(found) > LARGE_BYTES:
+            if on_large is not None and not was_large and len(content) > LARGE_BYTES:
                 await on_large()
-        return bytes(found)
+        return bytes(content)
 
 
 class HostRequests:
@@ -160,7 +142,7 @@ class HostRequests:
         self.answered_at = time.monotonic()
 
     def use(self, credentials: Credentials) -> None:
-        """Be known to the host by other credentials, from the next request on."""
+        """Use other credentials from the next request on."""
         self._credentials = credentials
         self.close()
 
@@ -175,7 +157,7 @@ class HostRequests:
             kept.stream.close()
 
     def close_idle(self) -> None:
-        """Close what nobody has used for a while."""
+        """Close connections that are idle for a while."""
         before = time.monotonic() - KEPT_S
         for cluster, all_kept in list(self._kept.items()):
             for kept in all_kept:
@@ -185,11 +167,26 @@ class HostRequests:
             if not all_kept:
                 del self._kept[cluster]
 
-    async def send(self, request: HostRequest) -> HostAnswer:
-        """Send a request and return the head of its answer.
+    @asynccontextmanager
+    async def send(self, request: HostRequest) -> AsyncIterator[HostAnswer]:
+        """Send a request; have its answer, and keep the connection if all of that was read.
 
         Raises RefusalError: 503 where the host is not there, 504 where it takes too long.
         """
+        credentials = self._credentials
+        answer = await self._answer_to(request)
+        try:
+            yield answer
+        except BaseException:
+            answer.stream.abort()
+            raise
+        if not answer.stream.is_done or answer.stream.has_more:
+            answer.stream.abort()
+            return
+        is_kept = not (request.is_long or request.is_upgrade) and credentials is self._credentials
+        self._give_back(request.cluster, answer.stream, is_kept=is_kept)
+
+    async def _answer_to(self, request: HostRequest) -> HostAnswer:
         kept = None if request.is_long or request.is_upgrade else self._take(request.cluster)
         if kept is not None:
             try:
@@ -247,8 +244,7 @@ class HostRequests:
         self.was_answered()
         if head.status_code == 401:
             self._suspect()
-        give_back = self._give_back_of(request)
-        return HostAnswer(head, stream, give_back, silence_s)
+        return HostAnswer(head, stream, silence_s)
 
     def _head(self, request: HostRequest) -> h11.Request:
         server = urlsplit(self._credentials.server)
@@ -263,20 +259,13 @@ class HostRequests:
         target = server.path.rstrip("/") + request.target
         return h11.Request(method=request.method, target=target, headers=headers)
 
-    def _give_back_of(self, request: HostRequest) -> Callable[[MessageStream], None]:
-        credentials = self._credentials
-
-        def give_back(stream: MessageStream) -> None:
-            is_current = credentials is self._credentials
-            all_kept = self._kept[request.cluster] if is_current else []
-            if request.is_long or request.is_upgrade or not is_current or len(all_kept) >= KEPT:
-                stream.close()
-                return
-            with suppress(h11.ProtocolError):
-                stream.state.start_next_cycle()
-                all_kept.append(_Kept(stream, time.monotonic()))
-
-        return give_back
+    def _give_back(self, cluster: str, stream: MessageStream, *, is_kept: bool) -> None:
+        if not is_kept or len(self._kept[cluster]) >= KEPT:
+            stream.close()
+            return
+        with suppress(h11.ProtocolError):
+            stream.state.start_next_cycle()
+            self._kept[cluster].append(_Kept(stream, time.monotonic()))
 
 
 async def _answer_head(stream: MessageStream) -> h11.Response | h11.InformationalResponse:

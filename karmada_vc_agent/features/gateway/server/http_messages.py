@@ -64,15 +64,15 @@ class MessageStream:
             yield bytes(event.data)
 
     async def large_parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as body() does, but at once what came at once, however it was chunked."""
+        """Yield the body as body() does, but joins chunks that arrive together."""
         while True:
             event: _Next = await self.next_event()
-            found = []
+            chunks = []
             while isinstance(event, h11.Data):
-                found.append(event.data)
+                chunks.append(event.data)
                 event = self.state.next_event()
-            if found:
-                yield b"".join(found)
+            if chunks:
+                yield b"".join(chunks)
             if isinstance(event, h11.EndOfMessage):
                 return
             if event is not h11.NEED_DATA:
@@ -85,7 +85,7 @@ class MessageStream:
 
     @property
     def has_more(self) -> bool:
-        """Whether more came than belongs to the message."""
+        """Whether more was received than belongs to the message."""
         return bool(self.state.trailing_data[0])
 
     def close(self) -> None:

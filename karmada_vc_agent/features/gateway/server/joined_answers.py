@@ -1,6 +1,6 @@
 """Lists over all namespaces, joined from pages of the host (G-40).
 
-One page is held at a time. Where they are small, the next one is asked for meanwhile.
+One page is held at a time. Where they are small, the next one is requested meanwhile.
 """
 
 import asyncio
@@ -10,7 +10,8 @@ from contextlib import AbstractAsyncContextManager
 
 from msgspec import Raw
 
-from karmada_vc_agent.features.gateway.mapping.exchange import PAGES_MAX, PAGES_MAX_S, Pages
+from karmada_vc_agent.features.gateway.mapping.asked import PAGES_MAX, PAGES_MAX_S
+from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
 from karmada_vc_agent.features.gateway.server.host_requests import AnswerTooLargeError, HostAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
@@ -31,7 +32,7 @@ class _FailedError(Exception):
 class JoinedAnswer:
     """Sends one joined list. sent: sends the request for a page, by its query."""
 
-    def __init__(self, pages: Pages, sent: Sent, mapped: MappedAnswer) -> None:
+    def __init__(self, pages: JoinedPages, sent: Sent, mapped: MappedAnswer) -> None:
         self._pages = pages
         self._sent = sent
         self._mapped = mapped
@@ -57,8 +58,8 @@ class JoinedAnswer:
             await self._mapped.send_parts(200, headers, self._parts(following))
             return
         entries = await self._some(following)
-        found = {**self._pages.answer(), self._pages.field: Raw(b"[" + entries + b"]")}
-        await self._mapped.send_object(200, found, self._content_type)
+        joined = {**self._pages.answer(), self._pages.field: Raw(b"[" + entries + b"]")}
+        await self._mapped.send_object(200, joined, self._content_type)
 
     async def _some(self, query: str | None) -> bytes:
         """Take further pages until there are enough; the rest is left to further requests.
@@ -66,17 +67,17 @@ class JoinedAnswer:
         Returns the entries, in JSON: those that are decoded hold the bytes of their page.
         """
         until = time.monotonic() + PAGES_MAX_S
-        found = [self._taken()]
+        parts = [self._taken()]
         for _ in range(PAGES_MAX - 1):
-            self._held = sum(map(len, found))
+            self._held = sum(map(len, parts))
             if query is None or time.monotonic() > until or self._held > PAGE_BYTES:
                 break
             try:
                 query = await self._take(query)
             except _FailedError:
                 break  # what there is so far says where to go on
-            found.append(self._taken())
-        return b",".join(filter(None, found))
+            parts.append(self._taken())
+        return b",".join(filter(None, parts))
 
     def _taken(self) -> bytes:
         """Return the JSON of the entries of the last page, without brackets."""
@@ -85,8 +86,8 @@ class JoinedAnswer:
 
     async def _parts(self, query: str | None) -> AsyncIterator[bytes]:
         """Yield the JSON of the whole list, page by page."""
-        opening = self._mapped.encoded(self._pages.opening())[:-1]
-        begun = opening + (b"," if len(opening) > 1 else b"")
+        head = self._mapped.encoded(self._pages.head())[:-1]
+        begun = head + (b"," if len(head) > 1 else b"")
         yield begun + b'"' + self._pages.field.encode() + b'":['
         comma = b""
         while True:
@@ -112,19 +113,19 @@ class JoinedAnswer:
                     raise
                 query = fewer
                 continue
-            page = await self._mapped.decoded(self._mapped.sieve.answer, content)
+            page = await self._mapped.decoded(self._mapped.decoder.answer, content)
             await self._look_ahead(page, len(content))
             following: str | None = await self._mapped.mapped(self._pages.add, page)
             return following
 
     async def _look_ahead(self, page: Object, size: int) -> None:
-        """Ask for the next page, if all there is was asked for, and there is room for it."""
+        """Request the next page, if all there is was requested, and memory is reserved."""
         query = self._pages.ahead(page)
-        if query is None or size > AHEAD_BYTES or not self._mapped.has_room:
+        if query is None or size > AHEAD_BYTES or not self._mapped.has_reservation:
             return
         self._ahead = query, asyncio.create_task(self._read(query, is_first=False))
         await asyncio.sleep(0)  # for it to be sent
-        await self._mapped.turns.begin()
+        await self._mapped.time_slice.begin()
 
     async def _forget_ahead(self) -> None:
         if self._ahead is not None:
@@ -134,7 +135,7 @@ class JoinedAnswer:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _content(self, query: str, *, is_first: bool) -> bytes:
-        """Return the next page, which may have been asked for, once it is the turn to compute."""
+        """Return the next page, which may be requested already, once a slot to compute is free."""
         if self._ahead is not None and self._ahead[0] == query:
             try:
                 content = await self._ahead[1]
@@ -144,7 +145,7 @@ class JoinedAnswer:
             await self._forget_ahead()
             content = await self._read(query, is_first=is_first)
         self._mapped.holds(self._held + len(content))
-        await self._mapped.turns.begin()
+        await self._mapped.time_slice.begin()
         return content
 
     async def _read(self, query: str, *, is_first: bool) -> bytes:
@@ -154,4 +155,4 @@ class JoinedAnswer:
                     await self._mapped.send(answer)
                 raise _FailedError
             self._content_type = answer.value(b"content-type") or JSON
-            return await answer.read(PAGE_BYTES, self._mapped.make_room)
+            return await answer.read(PAGE_BYTES, self._mapped.reserve)

@@ -51,7 +51,7 @@ class Limits:
             if not self._in_progress[key]:
                 del self._in_progress[key]
 
-    def asking(self) -> Iterator[str]:
+    def active(self) -> Iterator[str]:
         """Yield the virtual clusters that wait for an answer: watches wait for none."""
         return (cluster for cluster, is_long in self._in_progress if not is_long)
 

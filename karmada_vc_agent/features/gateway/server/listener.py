@@ -37,8 +37,8 @@ class Listener:
         self._server = await loop.create_server(
             lambda: Door(self._enter), host, port, backlog=BACKLOG
         )
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
 
     async def stop(self, grace_s: float, end_long: Callable[[], None]) -> None:
         """Accept nothing more; let what is being answered end, then cut the rest.
@@ -66,12 +66,12 @@ class Listener:
         return len(self._connections) + len(self._handshakes)
 
     def _enter(self, transport: asyncio.Transport) -> None:
-        self._make_room()
+        self._end_oldest_waiting()
         transport.pause_reading()
         task = asyncio.get_running_loop().create_task(self._shake_hands(transport))
         self._handshakes[transport] = task
 
-    def _make_room(self) -> None:
+    def _end_oldest_waiting(self) -> None:
         """End the oldest connection that waits, if there are too many of them."""
         waiting = [each for each in self._connections if each.is_waiting]
         if len(waiting) + len(self._handshakes) < self._most_waiting:

@@ -8,23 +8,19 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 import orjson
+from msgspec import Raw
 
 from karmada_vc_agent.features.gateway.cluster_view import ClusterView
-from karmada_vc_agent.features.gateway.mapping.exchange import (
-    Forward,
-    Refused,
-    ResponseKind,
-    Unknown,
-)
-from karmada_vc_agent.features.gateway.mapping.sieves import Sieve, TooDeepError
+from karmada_vc_agent.features.gateway.mapping.asked import Forward
+from karmada_vc_agent.features.gateway.mapping.exchange import Refused, ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.sieves import PartialDecoder, TooDeepError
 from karmada_vc_agent.features.gateway.server.connection import Exchange
 from karmada_vc_agent.features.gateway.server.heads import Head
-from karmada_vc_agent.features.gateway.server.host_headers import length_of, to_client
+from karmada_vc_agent.features.gateway.server.host_headers import to_client
 from karmada_vc_agent.features.gateway.server.host_requests import BODY_BYTES, HostAnswer
-from karmada_vc_agent.features.gateway.server.large_lists import mapped_in_parts
-from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES, RoomPlace
+from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES, Reservation
 from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
-from karmada_vc_agent.features.gateway.server.turns import Turns
+from karmada_vc_agent.features.gateway.server.turns import TimeSlice
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, dig
 
@@ -32,14 +28,15 @@ _log = logging.getLogger(__name__)
 
 STATUS_BYTES = 2**20
 LARGE_LINE_BYTES = 32 * 1024
-"""A larger event of a watch needs room from here on until its client took it."""
+"""A larger event of a watch needs memory from here on until its client read it."""
 PART_BYTES = 256 * 1024
+PART_ITEMS = 50
 LINE_BYTES = 16 * 2**20
 """The largest event of a watch."""
 _PLAIN = frozenset(chr(code) for code in range(32, 127)) - {'"', "\\"}
 _WARNING_LENGTH = 256
 READS = 4
-"""How often a value may name namespaces that nobody has told of yet."""
+"""How often a value may name namespaces that no watch reported yet."""
 _EXPIRED = {
     "type": "ERROR",
     "object": {
@@ -58,15 +55,15 @@ EXPIRED = orjson.dumps(_EXPIRED) + b"\n"
 ReadNamespace = Callable[[str], Awaitable[bool]]
 Map = Callable[[Object, ClusterView], Any]
 Out = TypeVar("Out")
-TakePlace = Callable[[], Awaitable[RoomPlace]]
-EventPlace = Callable[[], AbstractAsyncContextManager[RoomPlace]]
+TakePlace = Callable[[], Awaitable[Reservation]]
+EventPlace = Callable[[], AbstractAsyncContextManager[Reservation]]
 
 
 class MappedAnswer:
     """Sends one answer of the host on.
 
-    read_namespace: reads one, and returns whether it exists. turns: of the request. on_large:
-    waits for room for a large answer; on_large_event: for one large event of a watch.
+    read_namespace: reads one, and returns whether it exists. on_large: reserves memory for a large
+    answer; on_large_event: for one large event of a watch.
     """
 
     def __init__(
@@ -75,7 +72,7 @@ class MappedAnswer:
         forward: Forward,
         view: ClusterView,
         read_namespace: ReadNamespace,
-        turns: Turns,
+        time_slice: TimeSlice,
         on_large: TakePlace,
         on_large_event: EventPlace,
     ) -> None:
@@ -83,11 +80,11 @@ class MappedAnswer:
         self._forward = forward
         self._view = view
         self._read_namespace = read_namespace
-        self.turns = turns
+        self.time_slice = time_slice
         self._on_large = on_large
         self._on_large_event = on_large_event
-        self._place: RoomPlace | None = None
-        self.sieve: Sieve = forward.response.sieve(view)
+        self._place: Reservation | None = None
+        self.decoder: PartialDecoder = forward.response.decoder(view)
         """Decodes lists and events, and encodes what they became."""
 
     async def send(self, answer: HostAnswer) -> None:
@@ -105,30 +102,30 @@ class MappedAnswer:
             await self._send_object(answer, await self.read(answer))
 
     async def read(self, answer: HostAnswer, limit: int = BODY_BYTES) -> bytes:
-        """Return the body of an answer, with room for it, and a turn to compute."""
-        content = await answer.read(limit, self.make_room)
+        """Return the body of an answer, with memory for it, and a slot to compute."""
+        content = await answer.read(limit, self.reserve)
         self.holds(len(content))
-        await self.turns.begin()
+        await self.time_slice.begin()
         return content
 
     @property
-    def has_room(self) -> bool:
-        """Whether there is room for a large answer."""
+    def has_reservation(self) -> bool:
+        """Whether memory for a large answer is reserved."""
         return self._place is not None
 
     def holds(self, size: int) -> None:
         """Take note of how much is held while the client reads, in bytes."""
         if self._place is not None:
             self._place.size = size
-            self._place.goes_on()
+            self._place.extend()
 
-    async def make_room(self) -> None:
-        """Wait for room for a large answer, once."""
+    async def reserve(self) -> None:
+        """Reserve memory for a large answer, once."""
         if self._place is None:
             self._place = await self._on_large()
 
     async def decoded(self, decode: Callable[[bytes], Out], content: bytes) -> Out:
-        """Return what a function of the sieve makes of an answer. Raises RefusalError."""
+        """Return what a function of the decoder makes of an answer. Raises RefusalError."""
         try:
             return await self._decoded(decode, content)
         except ValueError as error:
@@ -139,15 +136,15 @@ class MappedAnswer:
             return decode(content)
         except TooDeepError:
             shallow = bytearray()
-            for part in self.sieve.shallow_parts(content):
+            for part in self.decoder.shallow_parts(content):
                 shallow += part
-                await self.turns.rest()
+                await self.time_slice.rest()
             return decode(bytes(shallow))
 
     def encoded(self, mapped: Any) -> bytes:
-        """Return the JSON of what the sieve decoded. Raises RefusalError."""
+        """Return the JSON of what the decoder returned. Raises RefusalError."""
         try:
-            return self.sieve.encoded(mapped)
+            return self.decoder.encoded(mapped)
         except TooDeepError as error:
             raise RefusalError(500, str(error), counted="unreadable") from error
 
@@ -171,14 +168,14 @@ class MappedAnswer:
                 await self._exchange.send(part)
 
     async def mapped(self, function: Map, value: Object) -> Any:
-        """Map a value, once all namespaces that it lies in are known (G-41)."""
+        """Map a value, once all namespaces that it is in are cached (G-41)."""
         self._view.absent.clear()
         for _ in range(READS):
-            found = function(value, self._view)
-            if not isinstance(found, Unknown):
-                return found
+            result = function(value, self._view)
+            if not isinstance(result, Unknown):
+                return result
             try:
-                for name in sorted(found.host_namespaces):
+                for name in sorted(result.host_namespaces):
                     if not await self._read_namespace(name):
                         self._view.absent.add(name)
             except KubeError as error:
@@ -188,10 +185,10 @@ class MappedAnswer:
 
     def _headers(self, answer: HostAnswer, *, is_mapped: bool) -> list[tuple[str, str]]:
         response, view = self._forward.response, self._view
-        found = to_client(
+        headers = to_client(
             answer.headers, lambda text: response.map_warning(text, view), is_mapped=is_mapped
         )
-        return [*found, *(("Warning", _warning(text)) for text in self._forward.warnings)]
+        return [*headers, *(("Warning", _warning(text)) for text in self._forward.warnings)]
 
     async def _send_failure(self, answer: HostAnswer) -> None:
         body = await answer.read(STATUS_BYTES)
@@ -215,30 +212,30 @@ class MappedAnswer:
         if not dig(status, "details", "name"):
             text = "the host does not serve this kind at the moment"
             return RefusalError(503, text, counted="host-away")
-        # In the words for what is there, and of others: nobody can tell them apart.
+        # As for an object of others: a client cannot tell them apart.
         return refusal_of(self._forward.response.not_found())
 
     async def _send_bytes(self, answer: HostAnswer) -> None:
         headers = self._headers(answer, is_mapped=False)
-        if length := length_of(answer.headers):
+        if length := answer.value(b"content-length"):
             headers.append(("Content-Length", length))
         await self._exchange.begin(answer.status, headers, is_long=self._forward.is_long)
         async for part in answer.parts():
             await self._exchange.send(part)
-            await self.turns.rest()
+            await self.time_slice.rest()
         await self._exchange.end()
 
     async def _send_object(self, answer: HostAnswer, content: bytes) -> None:
         response = self._forward.response
-        found = await self.mapped(response.map_object, _decoded(content))
-        if found is None:
+        obj = await self.mapped(response.map_object, _decoded(content))
+        if obj is None:
             raise refusal_of(response.not_found())
-        body = orjson.dumps(found)
+        body = orjson.dumps(obj)
         headers = self._headers(answer, is_mapped=True)
         if response.kind is ResponseKind.DISCOVERY:
             etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
             headers += [("Etag", etag), ("Vary", "Accept")]
-            if _is_known(self._exchange.head, etag):
+            if _is_cached_by_client(self._exchange.head, etag):
                 await self._exchange.begin(304, headers)
                 await self._exchange.end()
                 return
@@ -248,18 +245,38 @@ class MappedAnswer:
         map_list = self._forward.response.map_list
         headers = self._headers(answer, is_mapped=True)
         if len(content) < LARGE_BYTES:
-            found = await self.mapped(map_list, await self.decoded(self.sieve.answer, content))
-            await self._answer(answer.status, headers, self.encoded(found))
+            mapped = await self.mapped(map_list, await self.decoded(self.decoder.answer, content))
+            await self._answer(answer.status, headers, self.encoded(mapped))
             return
 
-        async def map_part(value: Object) -> Object:
-            mapped: Object = await self.mapped(map_list, value)
-            return mapped
-
-        split = await self.decoded(self.sieve.parts, content)
+        split = await self.decoded(self.decoder.parts, content)
         del content
-        parts = mapped_in_parts(self.sieve, split, map_part, self.turns)
-        await self.send_parts(answer.status, headers, parts)
+        await self.send_parts(answer.status, headers, self._parts(*split))
+
+    async def _parts(
+        self, envelope: Object, field: str, entries: list[Raw]
+    ) -> AsyncIterator[bytes]:
+        """Yield the JSON of a large list, mapped some items at a time: 5,000 pods are 20 MB."""
+        await self.time_slice.rest()
+        map_list = self._forward.response.map_list
+        head = await self.mapped(map_list, _copied(envelope))
+        head.pop(field, None)
+        # What is mapped with the items is of no item: names of the kind and of columns, versions.
+        buffer = bytearray(orjson.dumps(head)[:-1])
+        buffer += b"," if len(buffer) > 1 else b""
+        buffer += b'"' + field.encode() + b'":['
+        comma = b""
+        for start in range(0, len(entries), PART_ITEMS):
+            some = self.decoder.some(entries[start : start + PART_ITEMS], field)
+            mapped = await self.mapped(map_list, {**_copied(envelope), field: some})
+            if shown := mapped.get(field):
+                buffer += comma + self.decoder.encoded(shown)[1:-1]
+                comma = b","
+            if len(buffer) >= PART_BYTES:
+                yield bytes(buffer)
+                buffer.clear()
+            await self.time_slice.rest()
+        yield bytes(buffer) + b"]}"
 
     async def send_parts(
         self, status: int, headers: list[tuple[str, str]], parts: AsyncIterator[bytes]
@@ -278,7 +295,6 @@ class MappedAnswer:
     async def _send_watch(self, answer: HostAnswer) -> None:
         headers = self._headers(answer, is_mapped=True)
         await self._exchange.begin(answer.status, headers, is_long=True)
-        await self._exchange.flush()
         rest, parts = b"", answer.parts()
         async for part in parts:
             rest = await self._send_lines(rest + part)
@@ -287,34 +303,34 @@ class MappedAnswer:
         await self._exchange.end()
 
     async def _send_lines(self, content: bytes) -> bytes:
-        """Send the events in what came; return the beginning of the next one."""
-        turns, mapped = self.turns, bytearray()
-        await turns.begin()
+        """Send the received events; return the beginning of the next one."""
+        time_slice, mapped = self.time_slice, bytearray()
+        await time_slice.begin()
         *lines, rest = content.split(b"\n")
         for line in lines:
             mapped += await self._mapped_line(line)
-            if turns.is_over:
+            if time_slice.is_over:
                 await self._flush(mapped)
-                await turns.rest()
+                await time_slice.rest()
         await self._flush(mapped)
         return rest
 
     async def _send_large_line(self, begun: bytes, parts: AsyncIterator[bytes]) -> bytes:
-        """Read a large event to its end, and send it, once there is room.
+        """Read a large event to its end, and send it, once there is memory.
 
         Returns the beginning of the next one.
         """
         async with self._on_large_event() as place:
-            self._place, found = place, bytearray(begun)
+            self._place, line = place, bytearray(begun)
             try:
                 async for part in parts:
-                    found += part
-                    place.size = len(found)
-                    if len(found) > LINE_BYTES:
+                    line += part
+                    place.size = len(line)
+                    if len(line) > LINE_BYTES:
                         raise _unreadable()
                     if b"\n" in part:
                         break
-                return await self._send_lines(bytes(found))
+                return await self._send_lines(bytes(line))
             finally:
                 self._place = None
 
@@ -326,11 +342,17 @@ class MappedAnswer:
     async def _mapped_line(self, line: bytes) -> bytes:
         if not line.strip():
             return b""
-        event = await self.decoded(self.sieve.event, line)
-        # The namespace of what was deleted may be gone by now, and told of before it.
+        event = await self.decoded(self.decoder.event, line)
+        # The namespace of what was deleted may be deleted by now, and reported before it.
         self._view.has_past = event.get("type") == "DELETED"
-        found = await self.mapped(self._forward.response.map_event, event)
-        return b"" if found is None else self.encoded(found) + b"\n"
+        mapped = await self.mapped(self._forward.response.map_event, event)
+        return b"" if mapped is None else self.encoded(mapped) + b"\n"
+
+
+def _copied(envelope: Object) -> Object:
+    """Return a copy of what an envelope says, since mapping changes what it is given."""
+    copied: Object = orjson.loads(orjson.dumps(envelope))
+    return copied
 
 
 def _warning(text: str) -> str:
@@ -353,12 +375,12 @@ def refusal_of(refused: Refused) -> RefusalError:
 
 def _decoded(content: bytes) -> Object:
     try:
-        found = orjson.loads(content)
+        obj = orjson.loads(content)
     except ValueError as error:
         raise _unreadable() from error
-    if not isinstance(found, dict):
+    if not isinstance(obj, dict):
         raise _unreadable()
-    return found
+    return obj
 
 
 def _unreadable() -> RefusalError:
@@ -368,25 +390,25 @@ def _unreadable() -> RefusalError:
 def _status_in(body: bytes) -> Object | None:
     """Return the Status of a failure, None if its body is another."""
     try:
-        found = orjson.loads(body)
+        status = orjson.loads(body)
     except ValueError:
         return None
-    return found if isinstance(found, dict) and found.get("kind") == "Status" else None
+    return status if isinstance(status, dict) and status.get("kind") == "Status" else None
 
 
 def _refuse_own_fault(code: int, status: Object) -> None:
     """Raise RefusalError where the host refused the gateway, not its client."""
     if code == 401:
         _log.error("The host does not know the gateway", extra={"reason": status.get("message")})
-        raise RefusalError(503, "the gateway is not known to the cluster", counted="own-rights")
+        raise RefusalError(503, "the cluster does not recognize the gateway", counted="own-rights")
     if code == 403 and "cannot impersonate resource" in str(status.get("message")):
         _log.error("The gateway lacks a right", extra={"reason": status.get("message")})
         raise RefusalError(500, "the gateway lacks a right", counted="own-rights")
 
 
-def _is_known(head: Head, etag: str) -> bool:
-    known = head.value(b"if-none-match")
-    return any(each.strip().removeprefix("W/") == etag for each in known.split(","))
+def _is_cached_by_client(head: Head, etag: str) -> bool:
+    etags = head.value(b"if-none-match").split(",")
+    return any(each.strip().removeprefix("W/") == etag for each in etags)
 
 
 async def first_of(main: Awaitable[None], *others: Awaitable[Any]) -> set[int]:

@@ -20,32 +20,27 @@ _STREAM = re.compile(r"(/api/v1/namespaces/[^/]+/pods/([^/]+))/(?:attach|exec|lo
 Send = Callable[[HostRequest], AbstractAsyncContextManager[HostAnswer]]
 
 
-class OfflineNodes:
-    """Knows the nodes that report nothing. send: sends a request to the host."""
+async def refuse_offline(
+    state: HostState, send: Send, cluster: str, path: str, who: Caller
+) -> None:
+    """Raise RefusalError for a stream of a pod on an offline node (G-63).
 
-    def __init__(self, state: HostState, send: Send) -> None:
-        self._state = state
-        self._send = send
-
-    async def check(self, cluster: str, path: str, who: Caller) -> None:
-        """Raise RefusalError for a stream of a pod on an offline node (G-63).
-
-        path: on the host. The pod is read with the caller's rights, and only while a node of the
-        virtual cluster is offline; what the host refuses here it refuses again for the stream.
-        """
-        stream = _STREAM.fullmatch(path)
-        if stream is None or not any(map(_is_offline, self._state.membership.nodes_of(cluster))):
-            return
-        headers: Headers = [(b"accept", JSON.encode()), *impersonating(who)]
-        async with self._send(HostRequest(cluster, "GET", stream[1], headers)) as answer:
-            content = await answer.read()
-        if answer.status != 200:
-            return
-        name = text_at(orjson.loads(content), "spec", "nodeName")
-        node = self._state.nodes.get("", name)
-        if node is not None and _is_offline(node):
-            text = f'node "{name}" of pod "{stream[2]}" is offline: its condition Ready is Unknown'
-            raise RefusalError(500, text, counted="node-offline")
+    path: on the host. The pod is read with the caller's rights, and only while a node of the
+    virtual cluster is offline; what the host refuses here it refuses again for the stream.
+    """
+    stream = _STREAM.fullmatch(path)
+    if stream is None or not any(map(_is_offline, state.membership.nodes_of(cluster))):
+        return
+    headers: Headers = [(b"accept", JSON.encode()), *impersonating(who)]
+    async with send(HostRequest(cluster, "GET", stream[1], headers)) as answer:
+        content = await answer.read()
+    if answer.status != 200:
+        return
+    name = text_at(orjson.loads(content), "spec", "nodeName")
+    node = state.nodes.get("", name)
+    if node is not None and _is_offline(node):
+        text = f'node "{name}" of pod "{stream[2]}" is offline: its condition Ready is Unknown'
+        raise RefusalError(500, text, counted="node-offline")
 
 
 def _is_offline(node: Node) -> bool:

@@ -1,11 +1,11 @@
-"""Room in memory for what is large: one thing of each virtual cluster, and a few of all.
+"""Memory budget for what is large: one thing of each virtual cluster, and a few of all.
 
-A gateway has 512 MiB. What is below LARGE_BYTES needs no room: of it, a virtual cluster has as many
+A gateway has 512 MiB. What is below LARGE_BYTES needs none: of it, a virtual cluster has as many
 as it may have requests.
 
-Whoever waits for a client that reads slowly lends its place to others meanwhile, so that slow
-clients of some keep nobody else out. What is held by those who lent theirs is bounded, too: where
-it becomes too much, the one whose client took nothing for the longest time is cut.
+A reservation for a client that reads slowly is lent to others meanwhile, so that slow clients of
+some virtual clusters keep no others out. What lent reservations hold is bounded, too: where it is
+too much, the one whose client read nothing for the longest time is cut.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from karmada_vc_agent.features.gateway.server.statuses import RefusalError
 
 LARGE_BYTES = 256 * 1024
 LARGE_AT_ONCE = 3
-"""Of all virtual clusters. Each has one that waits at most, so they take turns."""
+"""Of all virtual clusters. Each has one that waits at most, so they alternate."""
 WAIT_S = 20.0
-"""How long to wait for room, then 429."""
+"""How long to wait for memory, then 429."""
 HELD_S = 60.0
-"""How long to have it without any progress: what goes to a client that reads nothing ends then."""
+"""How long to have it without any progress: an answer that a client does not read ends then."""
 SLOW_S = 1.0
 """How long a client may keep others waiting."""
 LENT_BYTES = 64 * 2**20
@@ -36,21 +36,21 @@ def held_bytes(body: bytes) -> int:
     return len(body) + _PART_BYTES * (len(body) - len(body.translate(None, _PARTS)))
 
 
-class RoomPlace:
-    """The room of one large thing. size: what it holds, in bytes.
+class Reservation:
+    """Memory for one large thing. size: what it holds, in bytes.
 
     bound: when it ends.
     """
 
-    def __init__(self, room: "Room", bound: asyncio.Timeout) -> None:
-        self._room = room
+    def __init__(self, budget: "MemoryBudget", bound: asyncio.Timeout) -> None:
+        self._budget = budget
         self._bound = bound
         self._is_lent = False
         self.size = LARGE_BYTES
 
-    def goes_on(self) -> None:
+    def extend(self) -> None:
         """Take note of progress: there is time for more."""
-        until = asyncio.get_running_loop().time() + self._room.held_s
+        until = asyncio.get_running_loop().time() + self._budget.held_s
         if self._bound.when() is not None and not self._bound.expired():
             self._bound.reschedule(until)
 
@@ -65,32 +65,32 @@ class RoomPlace:
 
         Raises RefusalError: 429 where it is not to be had again.
         """
-        timer = asyncio.get_running_loop().call_later(self._room.slow_s, self._lend)
+        timer = asyncio.get_running_loop().call_later(self._budget.slow_s, self._lend)
         try:
             yield
         finally:
             timer.cancel()
-        self.goes_on()
+        self.extend()
         if self._is_lent:
-            await self._room.take()
+            await self._budget.take()
             self._is_lent = False
-            self._room.lent.remove(self)
+            self._budget.lent.remove(self)
 
     def leave(self) -> None:
         """Give it back."""
         if self._is_lent:
-            self._room.lent.remove(self)
+            self._budget.lent.remove(self)
         else:
-            self._room.give()
+            self._budget.give()
 
     def _lend(self) -> None:
         self._is_lent = True
-        self._room.lent.append(self)
-        self._room.give()
-        self._room.bound_lent()
+        self._budget.lent.append(self)
+        self._budget.give()
+        self._budget.bound_lent()
 
 
-class Room:
+class MemoryBudget:
     """Lets large things in, one after the other. lent: places that are lent, the oldest first."""
 
     def __init__(
@@ -107,17 +107,17 @@ class Room:
         self._lent_bytes = lent_bytes
         self._of_all = asyncio.Semaphore(at_once)
         self._of_cluster: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.lent: list[RoomPlace] = []
+        self.lent: list[Reservation] = []
 
     @asynccontextmanager
-    async def taken(self, cluster: str) -> AsyncIterator[RoomPlace]:
-        """Have room for one large thing. Raises RefusalError: 429; 504 if it was had too long."""
+    async def reserved(self, cluster: str) -> AsyncIterator[Reservation]:
+        """Reserve memory for one large thing. Raises RefusalError: 429; 504 if held too long."""
         own = self._of_cluster.setdefault(cluster, asyncio.Lock())
         await _patient(own, self._wait_s)
         try:
             await self.take()
             bound = asyncio.timeout(self.held_s)
-            place = RoomPlace(self, bound)
+            place = Reservation(self, bound)
             try:
                 async with bound:
                     yield place

@@ -5,6 +5,8 @@ from typing import Any
 
 import orjson
 
+from karmada_vc_agent.features.gateway.mapping.exchange import Refused
+
 JSON = "application/json"
 REASONS: Mapping[int, str] = {
     400: "BadRequest",
@@ -45,27 +47,17 @@ class RefusalError(Exception):
 
 
 def unauthorized(counted: str = "unauthorized") -> RefusalError:
-    """Return the one answer to whoever is not known here, for whatever cause (G-11)."""
+    """Return the one answer to an unauthenticated caller, whatever the reason (G-11)."""
     return RefusalError(401, "Unauthorized", counted=counted)
 
 
 def status_body(refusal: RefusalError) -> bytes:
     """Return the Status of a refusal."""
-    status: dict[str, Any] = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": str(refusal),
-        "reason": refusal.reason,
-        "code": refusal.code,
-    }
     details = dict(refusal.details or {})
     if refusal.code in _RETRIED:
         details.setdefault("retryAfterSeconds", RETRY_AFTER_S)
-    if details:
-        status["details"] = details
-    return orjson.dumps(status)
+    refused = Refused(refusal.code, refusal.reason, str(refusal), details or None)
+    return orjson.dumps(refused.status())
 
 
 def headers_of(refusal: RefusalError) -> list[tuple[str, str]]:

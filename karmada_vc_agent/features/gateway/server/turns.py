@@ -1,9 +1,9 @@
-"""Lets others have their turn: what is long to compute is done in small parts.
+"""Fair queuing of the loop: what is long to compute is done in small parts.
 
 What a virtual cluster costs is measured: the time that its requests compute. Whoever used least
-lately is next, and whoever used more than its share waits while another one, that did not, has a
-request in progress that had a turn lately. Nobody waits where nobody else asks, nor for a request
-that waits for its client or for the host.
+lately is next, and one that used more than its share waits while another one, that did not, has a
+request in progress that had a slot lately. A virtual cluster alone never waits, nor does one for a
+request that waits for its client or for the host.
 """
 
 import asyncio
@@ -15,38 +15,38 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-TURN_S = 0.005
-"""How long one request may compute before others get their turn."""
+SLICE_S = 0.005
+"""How long one request may compute before others get a slot."""
 SHARE = 0.25
 """Of the loop's time: what a virtual cluster may use lately without waiting for others."""
 LATELY_S = 1.0
 """After this time, what was used counts as 1/e of it."""
 LEAST_S = 0.0001
-"""What a turn costs at least."""
+"""What a slot costs at least."""
 PAUSE_S = 0.005
 """How often it is looked whether those that used more than their share may go on."""
 
 Out = TypeVar("Out")
 
 
-class FairTurns:
-    """Deals turns, one in each round of the loop, by the time that virtual clusters used.
+class FairScheduler:
+    """Grants slots, one in each round of the loop, by the time that virtual clusters used.
 
-    asking: those with a request in progress. used: virtual cluster -> seconds, ever.
+    active: those with a request in progress. used: virtual cluster -> seconds, ever.
     """
 
     def __init__(
         self,
-        asking: Callable[[], Iterable[str]] = tuple,
+        active: Callable[[], Iterable[str]] = tuple,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._asking = asking
+        self._active = active
         self._clock = clock
-        self._last_turn: dict[str, float] = {}
+        self._last_slot: dict[str, float] = {}
         self.used: dict[str, float] = {}
         self._recent: dict[str, tuple[float, float]] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        self._is_dealing = False
+        self._is_granting = False
         self._again: asyncio.TimerHandle | None = None
 
     def spend(self, cluster: str, seconds: float) -> None:
@@ -58,7 +58,7 @@ class FairTurns:
         """Let go of a virtual cluster that is no longer served."""
         self.used.pop(cluster, None)
         self._recent.pop(cluster, None)
-        self._last_turn.pop(cluster, None)
+        self._last_slot.pop(cluster, None)
 
     @types.coroutine
     def measured(self, cluster: str, request: Coroutine[Any, Any, Out]) -> Generator[Any, Any, Out]:
@@ -69,8 +69,8 @@ class FairTurns:
             try:
                 waits_for = step()
             except StopIteration as ended:
-                found: Out = ended.value
-                return found
+                result: Out = ended.value
+                return result
             finally:
                 self.spend(cluster, self._clock() - began)
             try:
@@ -78,54 +78,54 @@ class FairTurns:
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is the request's
                 step = partial(request.throw, error)
 
-    async def turn(self, cluster: str) -> None:
-        """Wait for a turn; there is no waiting for the first one in a round."""
-        is_first = not (self._is_dealing or self._waiting or self._is_held_back(cluster))
-        self._deal_soon()
+    async def wait(self, cluster: str) -> None:
+        """Wait for a slot; the first one in a round is free at once."""
+        is_first = not (self._is_granting or self._waiting or self._is_held_back(cluster))
+        self._grant_soon()
         if not is_first:
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(cluster, deque()).append(waiter)
             await waiter
             self.spend(cluster, LEAST_S)
-        self._last_turn[cluster] = self._clock()
+        self._last_slot[cluster] = self._clock()
 
     def _lately(self, cluster: str) -> float:
         amount, at = self._recent.get(cluster) or (0, 0)
         return amount * math.exp((at - self._clock()) / LATELY_S)
 
     def _is_held_back(self, cluster: str) -> bool:
-        """Whether it used more than its share, and another one that did not asks and had a turn.
+        """Whether it used more than its share, and an active one that did not had a slot lately.
 
         Others that still wait for one, and used less, are next anyway.
         """
         share, since = SHARE * LATELY_S, self._clock() - LATELY_S
         return self._lately(cluster) > share and any(
-            self._lately(other) <= share and self._last_turn.get(other, -math.inf) > since
-            for other in self._asking()
+            self._lately(other) <= share and self._last_slot.get(other, -math.inf) > since
+            for other in self._active()
         )
 
-    def _deal_soon(self) -> None:
-        if not self._is_dealing:
-            self._is_dealing = True
-            asyncio.get_running_loop().call_soon(self._deal)
+    def _grant_soon(self) -> None:
+        if not self._is_granting:
+            self._is_granting = True
+            asyncio.get_running_loop().call_soon(self._grant)
 
-    def _deal(self) -> None:
-        self._is_dealing = False
+    def _grant(self) -> None:
+        self._is_granting = False
         for cluster in sorted(self._waiting, key=self._lately):
             if self._is_held_back(cluster):  # as are all who used more
                 self._look_again()
                 return
-            if self._give(cluster):
-                self._deal_soon()
+            if self._give_slot(cluster):
+                self._grant_soon()
                 return
 
-    def _give(self, cluster: str) -> bool:
-        """Give a turn to who has waited longest; return whether anybody of it still waits."""
+    def _give_slot(self, cluster: str) -> bool:
+        """Give a slot to the request that waited longest; return whether it was granted."""
         waiters = self._waiting[cluster]
         is_given = False
         while waiters and not is_given:
             waiter = waiters.popleft()
-            if not waiter.done():  # who waited may be gone
+            if not waiter.done():  # it may be cancelled
                 waiter.set_result(None)
                 is_given = True
         if not waiters:
@@ -138,7 +138,7 @@ class FairTurns:
 
     def _look(self) -> None:
         self._again = None
-        self._deal_soon()
+        self._grant_soon()
 
 
 async def next_round() -> None:
@@ -146,24 +146,24 @@ async def next_round() -> None:
     await asyncio.sleep(0)
 
 
-class Turns:
-    """The turns of one request. turn: waits for one."""
+class TimeSlice:
+    """The time that one request may compute at once. wait: waits for a slot."""
 
-    def __init__(self, turn: Callable[[], Awaitable[None]] = next_round) -> None:
-        self._turn = turn
+    def __init__(self, wait: Callable[[], Awaitable[None]] = next_round) -> None:
+        self._wait = wait
         self._since = time.monotonic()
 
     @property
     def is_over(self) -> bool:
-        """Whether it is the turn of others."""
-        return time.monotonic() - self._since > TURN_S
+        """Whether it is used up."""
+        return time.monotonic() - self._since > SLICE_S
 
     async def begin(self) -> None:
-        """Wait for a turn, after waiting for something else."""
-        await self._turn()
+        """Wait for a slot, after waiting for something else."""
+        await self._wait()
         self._since = time.monotonic()
 
     async def rest(self) -> None:
-        """Let others run, if it is their turn."""
+        """Let others run, if it is used up."""
         if self.is_over:
             await self.begin()

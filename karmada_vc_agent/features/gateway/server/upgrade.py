@@ -19,7 +19,7 @@ _BROKEN = (OSError, EOFError)
 async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], object]) -> None:
     """Send the head of a 101 on, then copy bytes both ways until both ends are done.
 
-    count: told of the bytes that go to the client. Raises ClientGoneError.
+    count: takes the number of bytes sent to the client. Raises ClientGoneError.
     """
     client, host = exchange.stream, answer.stream
     head = h11.InformationalResponse(
@@ -59,7 +59,7 @@ async def _copy(
     writer: asyncio.StreamWriter,
     count: Callable[[int], object],
 ) -> None:
-    """Copy until the end of what comes in, and tell the other side where it can be told."""
+    """Copy until the end of the input, and pass the end on where the transport can."""
     with suppress(*_BROKEN):
         while data := await reader.read(READ_BYTES):
             writer.write(data)

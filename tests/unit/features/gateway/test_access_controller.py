@@ -12,8 +12,8 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.features.gateway import access_controller as cluster_access
 from karmada_vc_agent.features.gateway.access_controller import PERIOD, SOON
+from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess
 from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint
-from karmada_vc_agent.features.gateway.parts import GatewayParts
 from karmada_vc_agent.features.gateway.secret import clusters_of, matching, sealing_key_of, sums_of
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
@@ -100,9 +100,9 @@ def _role(name: str, *users: str) -> Object:
 
 async def reconcile(world: World, gateway: Gateway | None = None) -> Requeue | None:
     """Reconcile once with what is known now; gateway: None = one that answers."""
-    world.parts.common.part(GatewayParts).access.ask = gateway or Gateway()
+    world.parts.common.part(ClusterAccess).ask = gateway or Gateway()
     world.look()
-    world.parts.common.part(GatewayParts).has_rules_of_karmada(world.vc())  # is listed from now on
+    world.parts.common.part(ClusterAccess).has_rules_of_karmada(world.vc())  # is listed from now on
     world.look()
     made: Requeue | None = await world.spec(cluster_access.setup).reconcile("branch-a")
     return made
@@ -230,7 +230,7 @@ async def test_secret_of_somebody_else_is_never_touched(world: World) -> None:
     world.hub.seed(theirs)
     cluster = await register(world)
     assert "impersonatorSecretRef" not in cluster["spec"], "registered all the same"
-    with pytest.raises(RetryError, match="belongs to somebody else"):
+    with pytest.raises(RetryError, match="belongs to another owner"):
         await reconcile(world)
     assert token_of(world, "branch-a") == "theirs"
 

@@ -21,7 +21,7 @@ class Interrupted(list[Object]):
     def __iter__(self) -> Iterator[Object]:
         if not self.seen:
             self.seen.append(-1)
-            self.seen.append(len(self.resources.of(self.served)))
+            self.seen.append(len(self.resources.of_group(self.served, "")))
         return super().__iter__()
 
 
@@ -29,6 +29,6 @@ def test_who_asks_while_another_one_looks_sees_all() -> None:
     """A large body of one virtual cluster is translated in a thread: its neighbour asks then."""
     resources = ServedResources()
     lists = Interrupted(resources)
-    assert len(resources.of(lists.served)) == 1
+    assert len(resources.of_group(lists.served, "")) == 1
     assert lists.seen == [-1, 1]
-    assert [each.plural for each in resources.of_group(lists.served, "")] == ["pods"]
+    assert [each.plural for each in resources.of_group(lists.served, "").values()] == ["pods"]

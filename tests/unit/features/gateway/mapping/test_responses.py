@@ -157,7 +157,7 @@ def test_an_error_of_a_watch_names_no_namespace_of_the_host(branch: FakeView) ->
     details = {"name": "edge-v-branch-a", "causes": [{"message": "in edge-v-branch-a"}]}
     text = "no conversion in edge-v-branch-a, shop-v-branch-b"
     status = {"kind": "Status", "apiVersion": "v1", "message": text, "details": details}
-    sieve = response.sieve(branch)
+    sieve = response.decoder(branch)
     decoded = sieve.event(orjson.dumps({"type": "ERROR", "object": {**status, "code": 500}}))
     assert b"-v-branch" not in sieve.encoded(response.map_event(decoded, branch))
 
@@ -460,7 +460,7 @@ def test_a_shared_object_that_leaves_is_deleted_in_a_watch_in_strict(
     }
     head = {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1"}
     sent = {"type": kind, "object": {**head, "metadata": {**metadata, **marks}, "parameters": {}}}
-    sieve = response.sieve(branch)
+    sieve = response.decoder(branch)
     mapped = response.map_event(sieve.event(orjson.dumps(sent)), branch)
     if not is_reported:
         assert mapped is None

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.sieves import LEVELS, Sieve, TooDeepError
+from karmada_vc_agent.features.gateway.mapping.sieves import LEVELS, PartialDecoder, TooDeepError
 from karmada_vc_agent.kube.salvage import STEP
 from karmada_vc_agent.model.objects import (
     GroupKind,
@@ -45,7 +45,7 @@ def restored_whole(obj: Object, gvk: GroupVersionKind, context: TranslationConte
 
 
 def restored_in_part(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> Any:
-    sieve = Sieve(reach(gvk, context.settings))
+    sieve = PartialDecoder(reach(gvk, context.settings))
     found = sieve.answer(orjson.dumps(obj))
     try:
         Restorer(context).restore(found, gvk)
@@ -152,8 +152,8 @@ def test_names_in_texts_are_restored_wherever_an_annotation_asks_for_it() -> Non
 # --- forms of answers ----------------------------------------------------------------------
 
 
-def _sieve() -> Sieve:
-    return Sieve(reach(GroupVersionKind("", "v1", "Pod"), given.context().settings))
+def _sieve() -> PartialDecoder:
+    return PartialDecoder(reach(GroupVersionKind("", "v1", "Pod"), given.context().settings))
 
 
 def test_what_nobody_looks_at_stays_byte_by_byte() -> None:

@@ -17,19 +17,19 @@ from karmada_vc_agent.features.gateway.server.gateway import (
     HELD_BYTES,
     LONG_PLAN_BYTES,
 )
-from karmada_vc_agent.features.gateway.server.room import Room, held_bytes
+from karmada_vc_agent.features.gateway.server.room import MemoryBudget, held_bytes
 from karmada_vc_agent.features.gateway.server.statuses import RefusalError
-from karmada_vc_agent.features.gateway.server.turns import FairTurns
+from karmada_vc_agent.features.gateway.server.turns import FairScheduler
 from tests.fakes.gateway_lab import TOKENS, Lab, agent_config, config_map, gateway_lab, read_chunk
 
 
 async def test_each_virtual_cluster_has_one_turn_in_a_round() -> None:
     """A hundred requests of one, and one of another that comes last."""
-    turns, had = FairTurns(), []
+    turns, had = FairScheduler(), []
 
     async def compute(cluster: str, times: int) -> None:
         for _ in range(times):
-            await turns.turn(cluster)
+            await turns.wait(cluster)
             had.append(cluster)
 
     await asyncio.gather(*(compute("a", 3) for _ in range(100)), compute("b", 3))
@@ -38,9 +38,9 @@ async def test_each_virtual_cluster_has_one_turn_in_a_round() -> None:
 
 
 async def test_a_turn_that_nobody_waits_for_any_more_is_given_to_the_next() -> None:
-    turns = FairTurns()
-    await turns.turn("a")
-    waiting = [asyncio.create_task(turns.turn("a")) for _ in range(3)]
+    turns = FairScheduler()
+    await turns.wait("a")
+    waiting = [asyncio.create_task(turns.wait("a")) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     async with asyncio.timeout(5):
@@ -60,11 +60,11 @@ class Clock:
 async def test_turns_go_by_the_time_that_was_used() -> None:
     """The steps of "a" cost ten times as much: "b", who comes last, has ten of its for one."""
     clock, had = Clock(), []
-    turns = FairTurns(clock=clock)
+    turns = FairScheduler(clock=clock)
 
     async def compute(cluster: str, times: int, cost_s: float) -> None:
         for _ in range(times):
-            await turns.turn(cluster)
+            await turns.wait(cluster)
             had.append(cluster)
             clock.now += cost_s
 
@@ -80,28 +80,28 @@ async def test_turns_go_by_the_time_that_was_used() -> None:
 
 async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> None:
     clock, asking = Clock(), ["a", "b"]
-    turns = FairTurns(lambda: asking, clock)
-    await turns.turn("b")
+    turns = FairScheduler(lambda: asking, clock)
+    await turns.wait("b")
     turns.spend("a", 1.0)
-    held_back = asyncio.create_task(turns.turn("a"))
+    held_back = asyncio.create_task(turns.wait("a"))
     for _ in range(3):
         await asyncio.sleep(0.01)
-        await turns.turn("b")
+        await turns.wait("b")
     assert not held_back.done()
     clock.now += 1.5  # what "a" used counts for less than its share by now
-    await turns.turn("b")
+    await turns.wait("b")
     async with asyncio.timeout(5):
         await held_back
 
 
 async def test_who_waits_for_its_host_or_client_holds_nobody_back() -> None:
     clock, asking = Clock(), ["a", "b"]
-    turns = FairTurns(lambda: asking, clock)
+    turns = FairScheduler(lambda: asking, clock)
     turns.spend("a", 100.0)
     async with asyncio.timeout(5):
-        await turns.turn("a")  # "b" has had none
-    await turns.turn("b")
-    held_back = asyncio.create_task(turns.turn("a"))
+        await turns.wait("a")  # "b" has had none
+    await turns.wait("b")
+    held_back = asyncio.create_task(turns.wait("a"))
     await asyncio.sleep(0.01)
     assert not held_back.done()
     clock.now += 1.1
@@ -111,11 +111,11 @@ async def test_who_waits_for_its_host_or_client_holds_nobody_back() -> None:
 
 async def test_who_used_more_than_its_share_goes_on_where_nobody_else_asks() -> None:
     clock, asking = Clock(), ["a", "b"]
-    turns = FairTurns(lambda: asking, clock)
-    await turns.turn("b")
+    turns = FairScheduler(lambda: asking, clock)
+    await turns.wait("b")
     for cluster in ("a", "c"):
         turns.spend(cluster, 1.0)
-    held_back = asyncio.create_task(turns.turn("a"))
+    held_back = asyncio.create_task(turns.wait("a"))
     await asyncio.sleep(0.01)
     assert not held_back.done()
     asking[:] = ["a", "c"]  # of which each used more than its share
@@ -124,7 +124,7 @@ async def test_who_used_more_than_its_share_goes_on_where_nobody_else_asks() -> 
 
 
 async def test_what_a_request_raises_or_is_told_passes_the_measure() -> None:
-    turns, told = FairTurns(), []
+    turns, told = FairScheduler(), []
 
     async def fails() -> None:
         try:
@@ -142,56 +142,56 @@ async def test_what_a_request_raises_or_is_told_passes_the_measure() -> None:
 
 
 async def test_large_things_of_one_virtual_cluster_come_one_after_the_other() -> None:
-    room, seen = Room(2, wait_s=0.05), []
-    async with room.taken("a"):
+    room, seen = MemoryBudget(2, wait_s=0.05), []
+    async with room.reserved("a"):
         with pytest.raises(RefusalError) as caught:
-            async with room.taken("a"):
+            async with room.reserved("a"):
                 seen.append("a second one")
         assert caught.value.code == 429
-        async with room.taken("b"):
+        async with room.reserved("b"):
             seen.append("b")
             with pytest.raises(RefusalError):
-                async with room.taken("c"):
+                async with room.reserved("c"):
                     seen.append("a third one of all")
-    async with room.taken("a"):
+    async with room.reserved("a"):
         seen.append("a")
     assert seen == ["b", "a"]
 
 
 async def test_room_is_not_had_for_ever() -> None:
-    room = Room(1, held_s=0.05)
+    room = MemoryBudget(1, held_s=0.05)
     with pytest.raises(RefusalError) as caught:
-        async with room.taken("a"):
+        async with room.reserved("a"):
             await asyncio.sleep(30)
     assert caught.value.code == 504
-    async with room.taken("b"):
+    async with room.reserved("b"):
         pass
 
 
-async def _reads_nothing(room: Room, cluster: str, size: int = 100) -> None:
-    async with room.taken(cluster) as place:
+async def _reads_nothing(room: MemoryBudget, cluster: str, size: int = 100) -> None:
+    async with room.reserved(cluster) as place:
         place.size = size
         async with place.lent_if_slow():
             await asyncio.sleep(30)
 
 
 async def test_who_waits_for_a_slow_client_keeps_no_place() -> None:
-    room = Room(2, wait_s=5, slow_s=0.01)
+    room = MemoryBudget(2, wait_s=5, slow_s=0.01)
     slow = [asyncio.create_task(_reads_nothing(room, f"slow-{number}")) for number in range(4)]
     for number in range(10):
-        async with room.taken(f"other-{number}"):
+        async with room.reserved(f"other-{number}"):
             pass
     assert not any(task.done() for task in slow)
     for task in slow:
         task.cancel()
     await asyncio.gather(*slow, return_exceptions=True)
     assert room.lent == []
-    async with room.taken("slow-0"), room.taken("slow-1"):
+    async with room.reserved("slow-0"), room.reserved("slow-1"):
         pass
 
 
 async def test_of_those_who_hold_too_much_the_one_that_waits_longest_is_cut() -> None:
-    room = Room(1, wait_s=5, slow_s=0.01, lent_bytes=250)
+    room = MemoryBudget(1, wait_s=5, slow_s=0.01, lent_bytes=250)
     slow = []
     for number in range(3):
         slow.append(asyncio.create_task(_reads_nothing(room, f"slow-{number}")))
@@ -207,11 +207,11 @@ async def test_of_those_who_hold_too_much_the_one_that_waits_longest_is_cut() ->
 
 
 async def test_progress_gives_more_time() -> None:
-    room = Room(1, held_s=0.3)
-    async with room.taken("a") as place:
+    room = MemoryBudget(1, held_s=0.3)
+    async with room.reserved("a") as place:
         for _ in range(10):
             await asyncio.sleep(0.1)
-            place.goes_on()
+            place.extend()
 
 
 # --- before a fake host --------------------------------------------------------------------
@@ -237,14 +237,14 @@ async def test_large_objects_of_others_do_not_break_a_list(lab: Lab) -> None:
 
 
 async def test_a_body_that_comes_slowly_holds_nobody_back(lab: Lab) -> None:
-    lab.gateway._turns._clock = Clock()
+    lab.gateway._scheduler._clock = Clock()
     path, length = "/api/v1/namespaces/edge/configmaps", ("Content-Length", "1000")
     token = TOKENS["b", "access"]
     _, writer = await lab.open(path, length, token=token, cluster="b", method="POST")
     async with asyncio.timeout(10):
         while not lab.limits.in_progress():  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0.01)
-        lab.gateway._turns.spend("a", 1.0)
+        lab.gateway._scheduler.spend("a", 1.0)
         assert (await lab.ask(path)).code == 200
     assert lab.limits.in_progress() == {("b", False): 1}
     writer.close()
@@ -252,12 +252,12 @@ async def test_a_body_that_comes_slowly_holds_nobody_back(lab: Lab) -> None:
 
 async def test_what_is_long_to_translate_stops_nobody(tmp_path: Path) -> None:
     """14,000 subjects, each with a namespace to map, wait for the others to be answered."""
-    began, goes_on, waited = threading.Event(), threading.Event(), []
+    began, extend, waited = threading.Event(), threading.Event(), []
 
     def slow(request: VirtualRequest, *known: Any) -> Any:
         if len(request.body) >= LONG_PLAN_BYTES:
             began.set()
-            waited.append(goes_on.wait(10.0))
+            waited.append(extend.wait(10.0))
         return plan(request, *known)
 
     subjects = [
@@ -274,7 +274,7 @@ async def test_what_is_long_to_translate_stops_nobody(tmp_path: Path) -> None:
         for _ in range(5):
             reply = await lab.ask(small, token=TOKENS["b", "access"], cluster="b")
             assert reply.code == 200
-        goes_on.set()
+        extend.set()
         assert (await long).code == 201
         assert waited == [True]
 
@@ -296,12 +296,12 @@ async def test_a_body_of_tiny_parts_is_refused(lab: Lab) -> None:
 async def test_bodies_that_are_heavy_once_they_are_read_come_one_after_the_other(
     tmp_path: Path,
 ) -> None:
-    began, goes_on = [], threading.Event()
+    began, extend = [], threading.Event()
 
     def slow(request: VirtualRequest, *known: Any) -> Any:
         if len(request.body) >= LONG_PLAN_BYTES:
             began.append(known[1].name)
-            goes_on.wait(10.0)
+            extend.wait(10.0)
         return plan(request, *known)
 
     heavy = orjson.dumps({**config_map("edge", "x"), "data": [{}] * 200_000})
@@ -319,13 +319,13 @@ async def test_bodies_that_are_heavy_once_they_are_read_come_one_after_the_other
                 await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         assert len(began) == 1
-        goes_on.set()
+        extend.set()
         await asyncio.gather(*asked)
         assert set(began) == {"a", "b"}
 
 
 async def test_who_is_held_back_has_no_place_that_others_wait_for(lab: Lab) -> None:
-    turns = lab.gateway._turns
+    turns = lab.gateway._scheduler
     turns._clock = Clock()
     body = orjson.dumps({**config_map("edge", "x"), "data": [{}] * 200_000})
     path = "/api/v1/namespaces/edge/configmaps"
@@ -338,7 +338,7 @@ async def test_who_is_held_back_has_no_place_that_others_wait_for(lab: Lab) -> N
         held_back = asyncio.create_task(lab.gateway._planned(request, who, lab.gateway._view("a")))
         await asyncio.sleep(0)
         async with asyncio.timeout(10):
-            async with lab.gateway._heavy.taken("b"), lab.gateway._planning.taken("b"):
+            async with lab.gateway._heavy.reserved("b"), lab.gateway._planning.reserved("b"):
                 assert not held_back.done()
     await held_back
 
@@ -379,7 +379,7 @@ async def test_a_large_list_does_not_keep_small_requests_waiting(lab: Lab) -> No
 
 async def test_clients_that_read_nothing_keep_no_other_out(lab: Lab) -> None:
     """One place of all: "a" has it and reads nothing, "b" gets its list nevertheless."""
-    answers = lab.gateway._answers = Room(1, slow_s=0.2)
+    answers = lab.gateway._answers = MemoryBudget(1, slow_s=0.2)
     pad = {"data": {"pad": "x" * 900_000}}
     for space in ("edge-v-a", "edge-v-b"):
         lab.host.seed(*({**config_map(space, f"x{n:02}"), **pad} for n in range(20)))
@@ -396,12 +396,12 @@ async def test_clients_that_read_nothing_keep_no_other_out(lab: Lab) -> None:
 
 
 async def test_a_thread_that_translates_keeps_its_room_until_it_ends(tmp_path: Path) -> None:
-    began, goes_on = threading.Event(), threading.Event()
+    began, extend = threading.Event(), threading.Event()
 
     def slow(request: VirtualRequest, *known: Any) -> Any:
         if len(request.body) >= LONG_PLAN_BYTES:
             began.set()
-            goes_on.wait(10.0)
+            extend.wait(10.0)
         return plan(request, *known)
 
     body = orjson.dumps({**config_map("edge", "long"), "data": {"pad": "x" * LONG_PLAN_BYTES}})
@@ -415,7 +415,7 @@ async def test_a_thread_that_translates_keeps_its_room_until_it_ends(tmp_path: P
         assert not task.done()
         planning = lab.gateway._planning._of_cluster["a"]
         assert planning.locked()
-        goes_on.set()
+        extend.set()
         async with asyncio.timeout(10):
             await asyncio.gather(task, return_exceptions=True)
         assert not planning.locked()
@@ -431,7 +431,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_a_watch_that_ends_after_its_virtual_cluster_leaves_nothing(lab: Lab) -> None:
-    turns = lab.gateway._turns
+    turns = lab.gateway._scheduler
     reader, writer = await lab.open("/api/v1/namespaces/edge/configmaps?watch=true")
     await reader.readuntil(b"\r\n\r\n")
     assert turns.used["a"]
@@ -440,7 +440,7 @@ async def test_a_watch_that_ends_after_its_virtual_cluster_leaves_nothing(lab: L
     async with asyncio.timeout(10):
         while not lab.audit:  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0.01)
-    assert (turns.used, turns._recent, turns._last_turn) == ({}, {}, {})
+    assert (turns.used, turns._recent, turns._last_slot) == ({}, {}, {})
     assert b'member_cluster="a"' not in lab.metrics.text()
 
 
@@ -448,7 +448,7 @@ async def test_a_large_event_of_a_watch_waits_for_room(lab: Lab) -> None:
     path = "/api/v1/namespaces/edge/configmaps?watch=true"
     reader, writer = await lab.open(path)
     await reader.readuntil(b"\r\n\r\n")
-    async with lab.gateway._events.taken("a"):
+    async with lab.gateway._events.reserved("a"):
         lab.host.seed({**config_map("edge-v-a", "large"), "data": {"pad": "x" * 900_000}})
         next_line = asyncio.create_task(_line(reader))
         await asyncio.wait([next_line], timeout=0.5)
@@ -460,7 +460,7 @@ async def test_a_large_event_of_a_watch_waits_for_room(lab: Lab) -> None:
 
 
 async def test_a_watch_whose_client_takes_nothing_of_a_large_event_is_cut(lab: Lab) -> None:
-    lab.gateway._events = Room(1, held_s=1.0, slow_s=0.1)
+    lab.gateway._events = MemoryBudget(1, held_s=1.0, slow_s=0.1)
     reader, writer = await lab.open("/api/v1/namespaces/edge/configmaps?watch=true")
     await reader.readuntil(b"\r\n\r\n")
     writer.transport.pause_reading()  # type: ignore[attr-defined]

@@ -13,18 +13,16 @@ import pytest
 
 from karmada_vc_agent.access.gateway_secrets import secret_name
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
+from karmada_vc_agent.features.gateway.mapping.asked import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.exchange import (
     Attributes,
-    Forward,
-    Plan,
-    PlanAnswer,
     Refused,
     ResponseKind,
     Unknown,
     View,
     VirtualRequest,
 )
-from karmada_vc_agent.features.gateway.mapping.sieves import Sieve
+from karmada_vc_agent.features.gateway.mapping.responses import Response
 from karmada_vc_agent.features.gateway.server import access_reviews, authentication
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.model.objects import Object
@@ -55,14 +53,11 @@ UNAUTHORIZED = {
 }
 
 
-class Passing:
+class Passing(Response):
     """A Response that shows what lies in claimed namespaces, by its virtual namespace."""
 
     def __init__(self, kind: ResponseKind) -> None:
         self.kind = kind
-
-    def sieve(self, _view: View) -> Sieve:
-        return Sieve()
 
     def map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
         metadata = decoded.get("metadata") or {}
@@ -98,9 +93,6 @@ class Passing:
 
     def map_warning(self, text: str, _view: View) -> str:
         return text.replace("-v-a", "")
-
-    def not_found(self) -> Refused:
-        return Refused(404, "NotFound", "not found")
 
 
 def passing_plan(request: VirtualRequest, _identity: object, view: View) -> Plan:
@@ -496,7 +488,7 @@ async def test_who_cannot_be_asked_about_keeps_the_watch(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
-    monkeypatch.setattr(authentication, "KNOWN_FOR_S", 0.0)
+    monkeypatch.setattr(authentication, "VALID_FOR_S", 0.0)
     lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)
     reader, writer = await lab.open(f"{CONFIG_MAPS}?watch=true", token=OPERATOR_TOKEN)
     await reader.readuntil(b"\r\n\r\n")
@@ -829,7 +821,7 @@ async def test_guessed_tokens_do_not_hold_up_one_that_was_known(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if they say all that one of an operator would."""
-    monkeypatch.setattr(authentication, "KNOWN_FOR_S", 0.0)
+    monkeypatch.setattr(authentication, "VALID_FOR_S", 0.0)
     monkeypatch.setattr(authentication, "REVIEWS_AT_ONCE", 1)
     monkeypatch.setattr(authentication, "REVIEWS_WAITING", 2)
     lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)

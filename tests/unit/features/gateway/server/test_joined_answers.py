@@ -12,8 +12,8 @@ import orjson
 from karmada_vc_agent.features.gateway.server.host_requests import AnswerTooLargeError
 from karmada_vc_agent.features.gateway.server.joined_answers import PAGE_BYTES, JoinedAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
-from karmada_vc_agent.features.gateway.server.room import Room, RoomPlace
-from karmada_vc_agent.features.gateway.server.turns import Turns
+from karmada_vc_agent.features.gateway.server.room import MemoryBudget, Reservation
+from karmada_vc_agent.features.gateway.server.turns import TimeSlice
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
 
 OBJECTS = 60
@@ -24,7 +24,7 @@ OBJECT_BYTES = 1_400_000
 class Client:
     """What goes to a client. place: of the answer; held: its size once the answer begins."""
 
-    place: RoomPlace | None = None
+    place: Reservation | None = None
     held: int = 0
     body: bytearray = field(default_factory=bytearray)
 
@@ -94,14 +94,14 @@ async def test_pages_are_joined_up_to_a_size_and_all_that_is_held_is_told() -> N
 
     async with AsyncExitStack() as stack:
 
-        async def on_large() -> RoomPlace:
-            client.place = await stack.enter_async_context(Room().taken("branch-a"))
-            found: RoomPlace = client.place
+        async def on_large() -> Reservation:
+            client.place = await stack.enter_async_context(MemoryBudget().reserved("branch-a"))
+            found: Reservation = client.place
             return found
 
         view: Any = branch
         unused: Any = None
-        mapped = MappedAnswer(client, forward, view, unused, Turns(), on_large, unused)
+        mapped = MappedAnswer(client, forward, view, unused, TimeSlice(), on_large, unused)
         async with asyncio.timeout(60):
             await JoinedAnswer(forward.pages, large_pages, mapped).send(forward.query)
     answer = orjson.loads(client.body)

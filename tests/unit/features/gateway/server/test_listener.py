@@ -54,7 +54,7 @@ class Server:
         if head.path == "/stream":
             await exchange.begin(200, [("Content-Type", "application/json")], is_long=True)
             await exchange.send(b"{}\n")
-            await exchange.gone()
+            await exchange.disconnected()
             return
         await exchange.answer(200, [("Content-Type", "text/plain")], body or b"ok")
 

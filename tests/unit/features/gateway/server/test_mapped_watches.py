@@ -7,7 +7,7 @@ import pytest
 
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
 from karmada_vc_agent.features.gateway.server.statuses import RefusalError
-from karmada_vc_agent.features.gateway.server.turns import Turns
+from karmada_vc_agent.features.gateway.server.turns import TimeSlice
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
 
 
@@ -18,8 +18,6 @@ class Client:
         self.body = b""
 
     async def begin(self, *_: object, is_long: bool) -> None: ...
-
-    async def flush(self) -> None: ...
 
     async def send(self, part: bytes) -> None:
         self.body += part
@@ -59,7 +57,7 @@ async def sent(namespace: bytes) -> bytes:
     pod = b'{"apiVersion":"v1","kind":"Pod","metadata":' + metadata + b',"spec":' + deep + b"}"
     client: Any = Client()
     unused: Any = None
-    mapped = MappedAnswer(client, forward, view, unused, Turns(), unused, unused)
+    mapped = MappedAnswer(client, forward, view, unused, TimeSlice(), unused, unused)
     events: Any = Events(b'{"type":"ADDED","object":' + pod + b"}")
     await mapped.send(events)
     body: bytes = client.body

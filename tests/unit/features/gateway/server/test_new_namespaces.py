@@ -1,4 +1,4 @@
-"""NewNamespaces: an answer waits until the agent has set a namespace up, but not for ever."""
+"""Namespaces that clients create: an answer waits until they are set up, not for ever."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.gateway.server import new_namespaces
-from karmada_vc_agent.features.gateway.server.new_namespaces import NewNamespaces
+from karmada_vc_agent.features.gateway.server.new_namespaces import wait_until_set_up
 from karmada_vc_agent.kube.access_review import REVIEWS_PATH
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.objects import Object
@@ -20,8 +20,8 @@ class Host:
         self.asked: list[Object] = []
         self.slept: list[float] = []
 
-    async def ask(self, cluster: str, path: str, obj: Any) -> Object:
-        assert (cluster, path) == ("branch-a", REVIEWS_PATH)
+    async def ask(self, path: str, obj: Any) -> Object:
+        assert path == REVIEWS_PATH
         self.asked.append(obj["spec"]["resourceAttributes"])
         return {"status": {"allowed": len(self.asked) == self.allows_at}}
 
@@ -30,7 +30,7 @@ class Host:
         await asyncio.sleep(0)
 
     async def wait(self) -> None:
-        await NewNamespaces(self.ask, self.sleep).wait("branch-a", "x-v-branch-a")
+        await wait_until_set_up(self.ask, "x-v-branch-a", self.sleep)
 
 
 async def test_it_ends_once_the_last_right_is_there() -> None:
@@ -58,4 +58,4 @@ async def test_a_host_that_does_not_answer_ends_it() -> None:
     async def fail(*_: Any) -> Object:
         raise UnreachableError("gone")
 
-    await NewNamespaces(fail).wait("branch-a", "x-v-branch-a")
+    await wait_until_set_up(fail, "x-v-branch-a")
