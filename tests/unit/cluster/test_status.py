@@ -19,7 +19,6 @@ from karmada_vc_agent.cluster.status import (
     StatusTimes,
 )
 from karmada_vc_agent.features.policies.placement_enforced import (
-    Enforcement,
     placement_enforced,
     rights_confined,
 )
@@ -519,7 +518,7 @@ async def test_overlap_is_a_condition_of_both_clusters_until_it_ends() -> None:
 async def test_what_holds_the_pods_is_a_condition_beside_the_others(setting: Setting) -> None:
     await setting.sync()
     assert setting.condition("PlacementEnforced") is None
-    enforced = placement_enforced(Enforcement(frozenset(("PodNodeSelector",))))
+    enforced = placement_enforced(frozenset(("PodNodeSelector",)))
     setting.world.parts.common.part(PlacementState).report(
         enforced, rights_confined((), is_confined=True)
     )

@@ -10,17 +10,17 @@ from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.access.probes import UNPLACED_LABEL
 from karmada_vc_agent.access.tenant_guards import holds
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.policies.placement_enforced import PolicyProblem
 from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
 from karmada_vc_agent.features.policies.policy_status import (
-    ASK_AGAIN_S,
     DISCOVERY_MAX_AGE_S,
     EVERYTHING,
     LOOK_AGAIN_S,
     NEEDED_RULE,
+    PROBE_AGAIN_S,
     PROBLEM_S,
     UNDECIDED_S,
-    PolicySettings,
     PolicyStatusController,
 )
 from karmada_vc_agent.kube.controller import RetryError
@@ -101,7 +101,12 @@ class Setting:
             Discovery(world.host_client, self.clock),
             world.claims,
             world.virtual_clusters,
-            PolicySettings(AGENT, HOME, install, tenancy),
+            AgentConfig(
+                agent_name=AGENT,
+                agent_namespace=HOME,
+                install_policies=install,
+                tenancy=tenancy,
+            ),
             self.state,
             is_needed=lambda: self.is_needed,
             watch=lambda resource: self.watched.add(resource.gvk.kind),
@@ -333,7 +338,7 @@ async def test_settings_that_want_no_policies_are_told_apart(idle: Setting) -> N
 async def test_policies_that_are_gone_are_not_told_to_hold(idle: Setting) -> None:
     """A server goes by a policy for a moment after it was deleted."""
     idle.is_slow = True
-    assert await idle.look() == ASK_AGAIN_S
+    assert await idle.look() == PROBE_AGAIN_S
     assert idle.state.placement is None
     idle.is_slow = False
     await idle.look()
@@ -349,7 +354,7 @@ async def test_an_agent_without_virtual_clusters_waits_for_nothing(setting: Sett
 
 async def test_claims_that_are_not_protected_are_reported(setting: Setting) -> None:
     setting.unheeded = {OWNER.claims_policy}
-    assert await setting.look() == ASK_AGAIN_S
+    assert await setting.look() == PROBE_AGAIN_S
     setting.clock.advance(IN_EFFECT_WITHIN_S)
     await setting.look()
     status, _, message = setting.found()
@@ -359,7 +364,7 @@ async def test_claims_that_are_not_protected_are_reported(setting: Setting) -> N
 
 async def test_a_new_policy_gets_time_to_take_effect(setting: Setting) -> None:
     setting.acts_on = set()
-    assert await setting.look() == ASK_AGAIN_S
+    assert await setting.look() == PROBE_AGAIN_S
     assert setting.state.placement is None
     setting.acts_on = {"Validating"}
     await setting.look()
