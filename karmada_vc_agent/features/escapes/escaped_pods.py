@@ -18,7 +18,7 @@ class Escape:
 
 
 class EscapedPods(dict[PodKey, Escape]):
-    """What was reported of each pod that is out still."""
+    """What was reported of each pod that still runs there."""
 
     def by_cluster(self) -> Mapping[str, int]:
         """Return how many pods of each virtual cluster are on foreign nodes now."""
