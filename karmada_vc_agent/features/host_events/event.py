@@ -46,7 +46,7 @@ class EventSeries(Struct, rename="camel", gc=False):
 
 
 class HostEvent(Struct, rename="camel"):
-    """An Event; whoever may create Events in its namespace may have written all of it."""
+    """An Event; any writer of Events in its namespace may have written all of it."""
 
     metadata: EventMeta
     involved_object: Involved = field(default_factory=Involved)
