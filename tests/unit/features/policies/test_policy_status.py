@@ -27,7 +27,7 @@ from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import SHARED, STRICT
+from karmada_vc_agent.model.tenancy import SHARED, STRICT, Tenancy
 from tests.fakes import objects
 from tests.fakes.pages import PAGES
 from tests.fakes.served import Served
@@ -73,7 +73,7 @@ class Setting:
         owner: PolicyOwner | None = None,
         *,
         install: bool = True,
-        tenancy: str = SHARED,
+        tenancy: Tenancy = SHARED,
     ) -> None:
         self.world = world
         self.clock = Clock()
