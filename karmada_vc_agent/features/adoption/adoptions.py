@@ -36,20 +36,20 @@ class Adoptions:
         self._codec = StructCodec(LabelledPod)
 
     async def settle(
-        self, resource: Resource, wanted: Object, live: Object, as_user: str
+        self, resource: Resource, desired: Object, live: Object, as_user: str
     ) -> tuple[Object, bool]:
         """Return what to write, and whether it keeps the live placement. Raises KubeError.
 
         desired: merged, retained, and with placement asserted.
         """
-        cluster, key = labels_of(wanted).get(CLUSTER_LABEL, ""), key_of(wanted)
+        cluster, key = labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired)
         kept = None
         if adopted_pods.may_keep(live):
-            kept = await self._keep(resource, wanted, live, as_user)
+            kept = await self._keep(resource, desired, live, as_user)
         if kept is None:
             self._kept.settled(cluster, key)
-            return adopted_pods.without_mark(wanted), False
-        virtual = labels_of(wanted).get(NAMESPACE_LABEL, "")
+            return adopted_pods.without_mark(desired), False
+        virtual = labels_of(desired).get(NAMESPACE_LABEL, "")
         self._kept.note(cluster, key, f"{key.gvk.kind} {virtual}/{key.name}")
         return kept, True
 
@@ -58,18 +58,18 @@ class Adoptions:
         self._kept.settled(labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired))
 
     async def _keep(
-        self, resource: Resource, wanted: Object, live: Object, as_user: str
+        self, resource: Resource, desired: Object, live: Object, as_user: str
     ) -> Object | None:
-        kept = adopted_pods.with_placement_of(live, wanted)
+        kept = adopted_pods.with_placement_of(live, desired)
         if kept is None:
             return None
-        key, cluster = key_of(wanted), labels_of(wanted).get(CLUSTER_LABEL, "")
+        key, cluster = key_of(desired), labels_of(desired).get(CLUSTER_LABEL, "")
         listed = await self._pods_in(key.namespace)
         if listed is None:
             return None
         pods = adopted_pods.pods_of(live, listed)
         owns = partial(self._owns_node, cluster)
-        if not adopted_pods.run_in_place(live, wanted, pods, owns):
+        if not adopted_pods.run_in_place(live, desired, pods, owns):
             return None
         # Only the host knows whether a manifest says the same as what it has, defaults included.
         path = resource.path(key.namespace, key.name)

@@ -84,7 +84,7 @@ class _Request:
 
 
 class CertificateController:
-    """Renews the credential that `credentials` came from; there is one key, its file.
+    """Renews the credential in the file of `credentials`; there is one key.
 
     stores: the file first, then where else it may be stored. interval_s: between two checks.
     threshold: the fraction of its lifetime at which a certificate is renewed. use: called with new
@@ -290,7 +290,7 @@ def _request_name(user: str) -> str:
 
 
 def setup(parts: Parts) -> ControllerSpec[str] | None:
-    """Declare the controller; None where the hub credential comes from no file to renew."""
+    """Declare the controller; None where the hub credential is from no file to renew."""
     common, config, clients = parts.common, parts.common.config, parts.common.clients
     kubeconfig = clients.hub.credentials.kubeconfig
     if kubeconfig is None:

@@ -31,8 +31,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     hub: uid of its namespace kube-system, "" where the agent may not read it. cluster, uid: name
     and uid of a Cluster. template: that of host namespaces. parts: into how many entries the Works
-    of the Cluster are split; part: which one of them this is. saved: the time of that state. sum: the
-    checksum.
+    of the Cluster are split; part: which one of them this is. saved: the time of that
+    state. sum: the checksum.
     """
 
     format: int

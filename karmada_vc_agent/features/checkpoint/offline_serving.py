@@ -1,7 +1,7 @@
 """Serves from the checkpoint what the hub does not list in time.
 
-What is saved is put into the stores that the reflectors feed, so all readers serve from it. The first
-complete list replaces it, store by store: until then a store is not synced, and deletions and
+What is saved is put into the stores that the reflectors feed, so all readers serve from it. The
+first complete list replaces it, store by store: until then a store is not synced, and deletions and
 writes to the hub wait for that.
 """
 

@@ -8,7 +8,7 @@ nothing that was deleted meanwhile returns, and nothing is set back to what it w
 from karmada_vc_agent.cluster.agent_state import AgentState
 
 EVERYTHING = "_all"
-"""Stands for all virtual clusters; no Cluster has such a name."""
+"""All virtual clusters; no Cluster has such a name."""
 _PREFIX = "checkpoint-outdated."
 
 

@@ -8,8 +8,8 @@
 
 The number of parts grows with the Works of a virtual cluster, and with their size. Its parts are in
 consecutive Secrets, beginning with that of its name, so that those of few Works are in one Secret.
-What does not fit below `LARGEST_SECRET` is left out, largest first: one virtual cluster's Works must
-not displace another one's.
+What does not fit below `LARGEST_SECRET` is left out, largest first: the Works of one virtual
+cluster must not displace those of another one.
 """
 
 import zlib

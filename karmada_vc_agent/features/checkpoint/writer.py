@@ -93,7 +93,7 @@ class CheckpointWriter:
         self._surprises = secrets.surprises
         self._contact_at: float | None = None
         self._has_rules = False
-        self._went_back = False
+        self._is_hub_restored = False
         self._failures = Failures()
 
     def problem_of(self, cluster: str) -> KubeError | None:
@@ -121,14 +121,14 @@ class CheckpointWriter:
         self._has_rules = False
         self._wake.set()
 
-    def host_went_back(self) -> None:
+    def host_restored(self) -> None:
         """Have the Secrets read again: they may be as they were before."""
         self._secrets.doubt_all()
         self._wake.set()
 
-    def hub_went_back(self) -> None:
+    def hub_restored(self) -> None:
         """Have everything saved again: current marks may be those of other content before."""
-        self._went_back = True
+        self._is_hub_restored = True
         self._wake.set()
 
     def has(self, cluster: str) -> bool:
@@ -202,8 +202,8 @@ class CheckpointWriter:
     async def _settle(self) -> None:
         """Forget the content of the Secrets where they may have changed. Raises KubeError."""
         await self._secrets.settle()
-        if self._went_back or self._surprises != self._secrets.surprises:
-            self._went_back = False
+        if self._is_hub_restored or self._surprises != self._secrets.surprises:
+            self._is_hub_restored = False
             self._surprises = self._secrets.surprises
             self._books.clear()
             self._has_rules = False

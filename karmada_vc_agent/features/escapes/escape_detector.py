@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from karmada_vc_agent.cluster.claims import Claim, claim_of
 from karmada_vc_agent.cluster.host_pods import PODS_BY_NODE
-from karmada_vc_agent.features.escapes.escaped_pods import Escape, EscapedPods, PodKey
-from karmada_vc_agent.features.escapes.left_pods import LeftPods
+from karmada_vc_agent.features.escapes.escaped_pods import Escape, EscapedPods
+from karmada_vc_agent.features.escapes.left_pods import LeftPods, PodKey
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.sources import Enqueues

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-PodKey = tuple[str, str]
-"""Host namespace and name of a pod."""
+from karmada_vc_agent.features.escapes.left_pods import PodKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.features.escapes.escaped_pods import PodKey
-from karmada_vc_agent.features.escapes.left_pods import LeftPods
+from karmada_vc_agent.features.escapes.left_pods import LeftPods, PodKey
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.discovery import Resource

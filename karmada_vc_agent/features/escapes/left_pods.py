@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.host_pods import PODS_BY_NODE
-from karmada_vc_agent.features.escapes.escaped_pods import PodKey
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.virtual_cluster import EVICT, VirtualCluster
+
+PodKey = tuple[str, str]
+"""Host namespace and name of a pod."""
 
 
 class LeftPods:

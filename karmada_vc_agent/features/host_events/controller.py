@@ -56,7 +56,7 @@ from karmada_vc_agent.work.owners import ObjectOrigin, Owners, Place, manifest_o
 from karmada_vc_agent.work.works import id_of_work
 
 SETTLES_S = 0.5
-"""What says the same of several pods comes in bursts."""
+"""Events of several pods arrive in bursts."""
 TAKEN_BURST, TAKEN_QPS = 1000, 20.0
 """Events of one virtual cluster that are decoded; the others are dropped."""
 LOOKUPS_BURST, LOOKUPS_QPS = 100, 1.0

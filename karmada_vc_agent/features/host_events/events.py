@@ -51,7 +51,7 @@ class PassingStore(Store[HostEvent]):
     def remove(self, obj: HostEvent) -> None:
         """Do nothing: what was recorded stays recorded."""
 
-    def doubt(self, found: Unreadable) -> None:
+    def doubt(self, unreadable: Unreadable) -> None:
         """Do nothing: an event that cannot be read reports nothing."""
 
     def replace_all(

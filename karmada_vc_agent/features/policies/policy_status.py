@@ -61,7 +61,7 @@ EVERYTHING = "placement"
 PROBE_AGAIN_S = 0.25
 UNDECIDED_S = 10.0
 """A new namespace may lack its ServiceAccount still, and then rejects every pod."""
-PROBLEM_S, LOOK_AGAIN_S = 10.0, 300.0
+PROBLEM_S, INTERVAL_S = 10.0, 300.0
 """Rights and flags of the host change without an event."""
 DISCOVERY_MAX_AGE_S = 30.0
 
@@ -153,39 +153,39 @@ class PolicyStatusController:
         versions = served_versions(served)
         if not self._is_needed():
             self._state.settle()
-            return Requeue(LOOK_AGAIN_S)
-        found = Findings()
+            return Requeue(INTERVAL_S)
+        findings = Findings()
         if VALIDATING not in versions:
             if not self._discovery.tells(_POLICY):
                 raise RetryError(f"the host does not say whether it serves {GROUP}")
-            found.everywhere.append(_NOT_SERVED)
+            findings.everywhere.append(_NOT_SERVED)
         else:
-            is_complete = await self._compare(served, versions, found)
+            is_complete = await self._compare(served, versions, findings)
             effect = await self._probes.effect(self._owner, versions)
             is_recent = self._clock() - self._changed_at < IN_EFFECT_WITHIN_S
             if is_recent and (effect.by_policy if is_complete else effect.layers):
                 return Requeue(PROBE_AGAIN_S)
-            found.layers, found.is_confined = effect.layers, effect.is_confined
+            findings.layers, findings.is_confined = effect.layers, effect.is_confined
             if is_complete:
-                found.by_policy += effect.by_policy
+                findings.by_policy += effect.by_policy
         is_plugin_on = await self._probes.is_plugin_on()
         if is_plugin_on is not None:
             self._is_plugin_on = is_plugin_on
         if self._is_plugin_on:
-            found.layers.add(POD_NODE_SELECTOR)
-        self._report(found)
-        return Requeue(self._pause_s(found))
+            findings.layers.add(POD_NODE_SELECTOR)
+        self._report(findings)
+        return Requeue(self._pause_s(findings))
 
-    def _pause_s(self, found: Findings) -> float:
+    def _pause_s(self, findings: Findings) -> float:
         if self.is_undecided() and self._probes.namespaces():
             return UNDECIDED_S
-        return PROBLEM_S if found.everywhere or found.by_policy else LOOK_AGAIN_S
+        return PROBLEM_S if findings.everywhere or findings.by_policy else INTERVAL_S
 
-    def _report(self, found: Findings) -> None:
-        about_placement = found.problems(about_placement=True)
-        about_rights = found.problems(about_placement=False)
-        placement = placement_enforced(found.layers, about_placement)
-        confinement = rights_confined(about_rights, is_confined=found.is_confined)
+    def _report(self, findings: Findings) -> None:
+        about_placement = findings.problems(about_placement=True)
+        about_rights = findings.problems(about_placement=False)
+        placement = placement_enforced(findings.layers, about_placement)
+        confinement = rights_confined(about_rights, is_confined=findings.is_confined)
         self._state.report(placement, confinement)
         problems = (*about_placement, *about_rights)
         new = [each for each in problems if each not in self._reported]
@@ -203,13 +203,13 @@ class PolicyStatusController:
     # --- policies ---------------------------------------------------------------------------
 
     async def _compare(
-        self, served: ServedApis, versions: Mapping[str, str], found: Findings
+        self, served: ServedApis, versions: Mapping[str, str], findings: Findings
     ) -> bool:
         """Compare the policies with those that join would create; return whether there are any."""
         try:
             live = await self._read(served, versions)
         except ForbiddenError:
-            found.everywhere.append(_FORBIDDEN)
+            findings.everywhere.append(_FORBIDDEN)
             return False
         seen = frozenset(
             f"{path} {obj['metadata']['resourceVersion']}" for path, obj in live.items()
@@ -221,15 +221,15 @@ class PolicyStatusController:
         )
         owner = owner_of(live.get(confines) or {})
         if not live and not self._config.install_policies:
-            found.everywhere.append(_DISABLED)
+            findings.everywhere.append(_DISABLED)
             return False
         for policy in wanted_policies(owner or self._owner, versions):
             name = policy["metadata"]["name"]
             problem = _difference(policy, live.get(resource_of(served, policy).path(name=name)))
             if problem is not None:
-                found.by_policy.append((name, problem))
+                findings.by_policy.append((name, problem))
         if owner is not None:
-            found.by_policy += await self._outdated(owner)
+            findings.by_policy += await self._outdated(owner)
         return bool(live)
 
     async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:

@@ -104,7 +104,7 @@ def next_hard(
 ) -> dict[str, dict[str, int]]:
     """Return what to write to each quota now, on the way to the targets.
 
-    Lowering comes first. A share is raised only by what no other one holds, and one that is lowered
+    Lowering is first. A share is raised only by what no other one holds, and one that is lowered
     holds its amount until it is written and the server enforces it: pods are admitted against that.
     So the sum of what is enforced never exceeds the total, also where a write fails.
     may_raise: False while a namespace has no quota. Nothing is raised either while the server has

@@ -127,7 +127,7 @@ async def test_a_host_that_went_back_is_read_again(scene: Scene) -> None:
     await scene.writer.strike("branch-a", "two")
     scene.host.change(_path_of("branch-a"), data=backup["data"])
     assert scene.names() == ["one", "two"]
-    scene.writer.host_went_back()
+    scene.writer.host_restored()
     await scene.write()
     assert scene.names() == ["one"]
 
@@ -137,7 +137,7 @@ async def test_a_hub_that_went_back_is_saved_anew(scene: Scene) -> None:
     scene.work("one", text="before", generation=2)
     await scene.write()
     scene.work("one", text="after", generation=2)
-    scene.writer.hub_went_back()
+    scene.writer.hub_restored()
     await scene.write()
     (work,) = scene.saved().works("branch-a")
     assert "after" in str(work["spec"])

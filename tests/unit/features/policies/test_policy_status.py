@@ -16,7 +16,7 @@ from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_
 from karmada_vc_agent.features.policies.policy_status import (
     DISCOVERY_MAX_AGE_S,
     EVERYTHING,
-    LOOK_AGAIN_S,
+    INTERVAL_S,
     NEEDED_RULE,
     PROBE_AGAIN_S,
     PROBLEM_S,
@@ -179,7 +179,7 @@ async def idle() -> AsyncIterator[Setting]:
 
 
 async def test_policies_are_read_watched_and_reported(setting: Setting) -> None:
-    assert await setting.look() == LOOK_AGAIN_S
+    assert await setting.look() == INTERVAL_S
     assert setting.written() == []
     assert setting.watched == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     assert setting.found() == ("True", "PodsKept", "enforced by ValidatingAdmissionPolicy")
@@ -272,7 +272,7 @@ async def test_policies_that_hold_tenants_to_other_settings_are_told(world: Worl
     ],
 )
 async def test_policies_made_for_strict_are_in_order_in_strict_only(
-    world: World, tenancy: str, told: str
+    world: World, tenancy: Tenancy, told: str
 ) -> None:
     world.host.seed(objects.namespace(HOME), objects.claimed())
     held = {each for vc in world.virtual_clusters.values() for each in holds(vc, STRICT)}
@@ -402,7 +402,7 @@ async def test_a_namespace_that_refuses_for_another_reason_decides_nothing(
     assert await setting.look() == UNDECIDED_S
     assert setting.guard.is_undecided()
     setting.has_plugin = True
-    assert await setting.look() == LOOK_AGAIN_S
+    assert await setting.look() == INTERVAL_S
     assert setting.found()[2] == "enforced by PodNodeSelector, ValidatingAdmissionPolicy"
     assert not setting.guard.is_undecided()
 
@@ -410,7 +410,7 @@ async def test_a_namespace_that_refuses_for_another_reason_decides_nothing(
 async def test_nobody_is_asked_about_the_plugin_before_there_is_a_namespace(world: World) -> None:
     world.host.seed(objects.namespace(HOME))
     setting = Setting(world, OWNER)
-    assert await setting.look() == LOOK_AGAIN_S
+    assert await setting.look() == INTERVAL_S
     assert setting.guard.is_undecided()
 
 
