@@ -4,7 +4,8 @@ API servers bound neither the texts of core/v1 Events nor the names in them, but
 stores: what waits is cut here, where it is read.
 """
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Struct
 
 TEXT_AT_MOST = 4096
 """Characters of a message that are kept."""
@@ -49,7 +50,7 @@ class HostEvent(Struct, rename="camel"):
     """An Event; any writer of Events in its namespace may have written all of it."""
 
     metadata: EventMeta
-    involved_object: Involved = field(default_factory=Involved)
+    involved_object: Involved = msgspec.field(default_factory=Involved)
     type: str = ""
     reason: str = ""
     message: str = ""
