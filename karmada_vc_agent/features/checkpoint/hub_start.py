@@ -107,5 +107,5 @@ class CheckpointStart(HubStart):
 
     @property
     def is_needed(self) -> bool:
-        """Whether nothing can be served before the hub was checked."""
+        """Return whether nothing can be served before the hub was checked."""
         return self._checkpoint is None or not self._checkpoint.is_usable

@@ -71,7 +71,7 @@ class OfflineServing:
 
     @property
     def is_fencing(self) -> bool:
-        """Whether nothing may be written to the hub: it has not listed its Clusters yet."""
+        """Return whether nothing may be written to the hub: it has not listed its Clusters yet."""
         return self.has_begun.is_set() and not self._clusters.is_synced
 
     @property

@@ -36,7 +36,7 @@ class Checkpoint:
 
     @property
     def is_usable(self) -> bool:
-        """Whether anything can be served from it."""
+        """Return whether anything can be served from it."""
         return bool(self.saved.clusters)
 
 

@@ -49,7 +49,7 @@ Changes = Mapping[str, bytes | None]
 
 
 class CheckpointSecrets:
-    """What the Secrets have, by number and key: identity and size of each entry."""
+    """The Secrets by number, and the identity and size of each entry by key."""
 
     def __init__(self, host: ApiClient, namespace: str, agent: str) -> None:
         self._host = host
@@ -111,7 +111,7 @@ class CheckpointSecrets:
 
     @property
     def exist(self) -> bool:
-        """Whether there is any of them."""
+        """Return whether there is any of them."""
         return bool(self._versions)
 
     @property

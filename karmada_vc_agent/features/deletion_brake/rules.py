@@ -35,7 +35,7 @@ class Deletion:
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What is held of a virtual cluster, as the host remembers it.
+    """The held deletions of a virtual cluster, as recorded on the host.
 
     removed: objects deleted within the window before. objects: those held. total: all objects,
     removed ones included. works: names of some held Works.
@@ -80,7 +80,7 @@ def count(deletions: Iterable[Deletion]) -> int:
 
 
 class Recent:
-    """How many objects were deleted within the window; times are monotonic seconds."""
+    """The number of objects deleted within the window; times are monotonic seconds."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s

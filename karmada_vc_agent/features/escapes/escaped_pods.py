@@ -9,7 +9,7 @@ from karmada_vc_agent.features.escapes.left_pods import PodKey
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """Which pod of which virtual cluster is on which node."""
+    """A pod of a virtual cluster on a foreign node."""
 
     cluster: str
     uid: str
@@ -17,7 +17,7 @@ class Escape:
 
 
 class EscapedPods(dict[PodKey, Escape]):
-    """What was reported of each pod that still runs there."""
+    """The reported escape of each pod that still runs there."""
 
     def by_cluster(self) -> Mapping[str, int]:
         """Return how many pods of each virtual cluster are on foreign nodes now."""

@@ -121,7 +121,7 @@ class NodeGroupDiscovery:
 
     @property
     def is_synced(self) -> bool:
-        """Whether all are listed."""
+        """Return whether all are listed."""
         return self._reflector.is_synced
 
     def names(self) -> Iterable[str]:

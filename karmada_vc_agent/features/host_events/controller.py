@@ -77,7 +77,7 @@ class EventKey(NamedTuple):
     name: str = ""
 
 
-class EventTarget(NamedTuple):
+class _Target(NamedTuple):
     """A Work and a manifest of it, on which the events of the host are recorded."""
 
     work: Object
@@ -85,7 +85,7 @@ class EventTarget(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What the names of its Events are derived from; a recreated template is another one."""
+        """The origin of the names of its Events; a recreated template is another one."""
         uid = annotations_of(self.manifest).get(TEMPLATE_UID_ANNOTATION)
         (group, _, kind), namespace, name = key_of(self.manifest)
         return id_of_work(self.work), group, kind, namespace, name, str(uid or "")
@@ -235,7 +235,7 @@ class HostEvents:
                 share.stalled.add(name)
 
     def _record(
-        self, cluster: str, target: EventTarget, reason: str, text: str, series: Series
+        self, cluster: str, target: _Target, reason: str, text: str, series: Series
     ) -> bool:
         text = f"cluster {cluster}: {text}"
         return self._events.seen_on_host(
@@ -255,14 +255,14 @@ class HostEvents:
         place = Place(cluster, event.metadata.namespace, claim.namespace)
         return await self._owners.origin(place, resource, involved.name, involved.uid)
 
-    def _target(self, cluster: str, origin: ObjectOrigin | None) -> EventTarget | None:
+    def _target(self, cluster: str, origin: ObjectOrigin | None) -> _Target | None:
         """Return the Work of an origin and the manifest that its root was made from, if any."""
         work = self._works.get(cluster, origin.work) if origin else None
         claim = self._claim_on(key_of(origin.root).namespace) if origin else None
         if origin is None or work is None or claim is None:
             return None
         manifest = manifest_of(work, origin.root, claim.namespace)
-        return EventTarget(work, manifest) if manifest is not None else None
+        return _Target(work, manifest) if manifest is not None else None
 
     def _around(self, vc: VirtualCluster, work: Object, root: Object) -> Surroundings:
         nodes = self._stores.membership.nodes_of(vc.name)

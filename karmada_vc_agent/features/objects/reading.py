@@ -44,7 +44,7 @@ class Definition:
 
     @property
     def is_preserved(self) -> bool:
-        """Whether the objects of its Works stay once it is deleted."""
+        """Return whether the objects of its Works stay once it is deleted."""
         return self.deletion_policy == PRESERVE
 
 

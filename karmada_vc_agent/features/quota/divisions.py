@@ -12,7 +12,7 @@ STALLED_AFTER_S = 10.0
 
 
 class Divisions:
-    """What each virtual cluster with a quota waits for; a long wait is a stall."""
+    """The state of each division: what it waits for; a long wait is a stall."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -38,7 +38,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What a division waits for.
+    """The reason why a division waits.
 
     reason: CamelCase, as in a condition. problem: a message that the namespaces complete.
     """
