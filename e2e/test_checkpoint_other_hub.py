@@ -90,7 +90,7 @@ def test_another_hub_at_the_same_address_is_not_served_what_the_first_one_said(
         within(BACKED_OFF_S, _has, lab, group, template, "1")
         uid = lab.on_host(template, group)["metadata"]["uid"]
         wire.restore()
-        within(BACKED_OFF_S, _says, moved, "The hub told its Clusters")
+        within(BACKED_OFF_S, _says, moved, "The hub listed its Clusters")
         own.wait_ready(group.name)
         assert lab.on_host(template, group)["metadata"]["uid"] == uid
         assert own.works(group) == []

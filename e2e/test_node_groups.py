@@ -125,7 +125,7 @@ def test_group_that_goes_while_nothing_runs_stays_registered(
     is_trusted(lab, group, "Unknown", "the group is a list of node names")
     (after,) = lab.pods(group.host_namespace(web["metadata"]["namespace"]))
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "nothing restarts"
-    assert "Keeping a virtual cluster whose source is gone" in agent.log()
+    assert "Keeping a virtual cluster whose source was deleted" in agent.log()
     node_groups.apply(name, nodes=group.nodes)
     within(THROUGH_HUB_S, is_found, lab, group)
 

@@ -71,7 +71,7 @@ def test_value_that_may_not_be_drained_stays_and_says_so(lab: Lab) -> None:
     relabel(lab, group, None)
     within(THROUGH_HUB_S, is_absent, lab, group, "because discover.drain is off; to remove it, run")
     assert lab.on_host(template, group)["metadata"]["uid"] == uid
-    assert "Keeping a virtual cluster whose source is gone" in agent.log()
+    assert "Keeping a virtual cluster whose source was deleted" in agent.log()
     within(THROUGH_HUB_S, has_no_nodes, lab, group)
 
 

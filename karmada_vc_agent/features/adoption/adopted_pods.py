@@ -1,4 +1,4 @@
-"""Which placement an adopted workload may keep, so that its pods are not made anew (ADR 35).
+"""Which placement an adopted workload may keep, so that its pods are not recreated (ADR 35).
 
 Pure rules over plain objects; features/adoption/adoptions.py asks the host.
 """
@@ -27,16 +27,16 @@ _FINISHED = ("Succeeded", "Failed")
 _POD = GroupKind("", "Pod")
 
 
-def _replicas(_live: Object, wanted: Object) -> int:
-    replicas = dig(wanted, "spec", "replicas")
+def _replicas(_live: Object, desired: Object) -> int:
+    replicas = dig(desired, "spec", "replicas")
     return replicas if isinstance(replicas, int) else 1
 
 
-def _scheduled(live: Object, _wanted: Object) -> int:
+def _scheduled(live: Object, _desired: Object) -> int:
     return int(dig(live, "status", "desiredNumberScheduled") or 0)
 
 
-def _none(_live: Object, _wanted: Object) -> int:
+def _none(_live: Object, _desired: Object) -> int:
     return 0
 
 
@@ -47,23 +47,21 @@ MAKE_PODS_ANEW: Mapping[GroupKind, Callable[[Object, Object], int]] = {
     GroupKind("apps", "DaemonSet"): _scheduled,
     GroupKind("batch", "Job"): _none,
 }
-"""Kinds whose pods go, or that the host refuses, when their pod spec changes -> how many pods
-(live, wanted) are to run. The pods of others, such as a CronJob, go on whatever changes."""
+"""Kinds whose pods are replaced, or that the host refuses, when their pod spec changes -> how many
+pods (live, desired) are to run. The pods of others, such as a CronJob, stay whatever changes."""
 
 
 def may_keep(live: Object) -> bool:
-    """Whether an object is being adopted, or was, and was not placed since."""
-    if gvk_of(live).group_kind not in MAKE_PODS_ANEW:
-        return False
-    return domain.CLUSTER_LABEL not in labels_of(
-        live
-    ) or domain.KEPT_PLACEMENT_ANNOTATION in annotations_of(live)
+    """Return whether an object is being adopted, or was, and was not placed since."""
+    is_ours = domain.CLUSTER_LABEL in labels_of(live)
+    is_kept = domain.KEPT_PLACEMENT_ANNOTATION in annotations_of(live)
+    return gvk_of(live).group_kind in MAKE_PODS_ANEW and (is_kept or not is_ours)
 
 
-def with_placement_of(live: Object, wanted: Object) -> Object | None:
-    """Return the wanted object with the live placement, marked so; None if they are the same."""
-    gvk = gvk_of(wanted)
-    kept: Object = copy_object(wanted)
+def with_placement_of(live: Object, desired: Object) -> Object | None:
+    """Return the desired object with the live placement, marked so; None if they are the same."""
+    gvk = gvk_of(desired)
+    kept: Object = copy_object(desired)
     differs = False
     for ours, theirs in zip(pod_specs(kept, gvk), pod_specs(live, gvk), strict=False):
         for field in _PLACEMENT:
@@ -77,17 +75,17 @@ def with_placement_of(live: Object, wanted: Object) -> Object | None:
     return kept
 
 
-def without_mark(wanted: Object) -> Object:
-    """Return an object that is placed as wanted, without the mark of one that is not."""
-    if domain.KEPT_PLACEMENT_ANNOTATION not in annotations_of(wanted):
-        return wanted
-    placed: Object = copy_object(wanted)
+def without_mark(desired: Object) -> Object:
+    """Return an object that is placed as desired, without the mark of one that is not."""
+    if domain.KEPT_PLACEMENT_ANNOTATION not in annotations_of(desired):
+        return desired
+    placed: Object = copy_object(desired)
     del placed["metadata"]["annotations"][domain.KEPT_PLACEMENT_ANNOTATION]
     return placed
 
 
 def same_pods(answer: Object, live: Object) -> bool:
-    """Whether the pods of two versions of an object are the same, defaults of the host included."""
+    """Return whether the pods of two versions are the same, defaults of the host included."""
     gvk = gvk_of(live)
     if gvk.group_kind == _POD:
         return bool(answer.get("spec") == live.get("spec"))
@@ -95,7 +93,7 @@ def same_pods(answer: Object, live: Object) -> bool:
 
 
 def says_the_same(answer: Object, live: Object) -> bool:
-    """Whether a write would change nothing but its version."""
+    """Return whether a write would change nothing but the version."""
     return bool(
         answer.get("spec") == live.get("spec")
         and labels_of(answer) == labels_of(live)
@@ -106,27 +104,27 @@ def says_the_same(answer: Object, live: Object) -> bool:
 def pods_of(live: Object, pods: Iterable[Object]) -> list[Object]:
     """Return the pods of a workload among those of its namespace that are to stay and run."""
     if gvk_of(live).group_kind == _POD:
-        found = [live]
+        own = [live]
     else:
         selector = _selector(dig(live, "spec", "selector"))
-        found = [pod for pod in pods if selector is not None and selector.matches(labels_of(pod))]
+        own = [pod for pod in pods if selector is not None and selector.matches(labels_of(pod))]
     return [
         pod
-        for pod in found
+        for pod in own
         if not dig(pod, "metadata", "deletionTimestamp")
         and dig(pod, "status", "phase") not in _FINISHED
     ]
 
 
 def run_in_place(
-    live: Object, wanted: Object, pods: list[Object], owns_node: Callable[[str], bool]
+    live: Object, desired: Object, pods: list[Object], owns_node: Callable[[str], bool]
 ) -> bool:
-    """Whether all pods that a workload is to have run, on nodes of the virtual cluster.
+    """Return whether all pods that a workload is to have run, on nodes of the virtual cluster.
 
-    Else it makes pods anew in any case, which must select these nodes.
+    Else it creates pods in any case, which must select these nodes.
     """
     nodes = [dig(pod, "spec", "nodeName") or "" for pod in pods]
-    enough = MAKE_PODS_ANEW[gvk_of(live).group_kind](live, wanted)
+    enough = MAKE_PODS_ANEW[gvk_of(live).group_kind](live, desired)
     return len(nodes) >= enough and all(map(owns_node, nodes))
 
 

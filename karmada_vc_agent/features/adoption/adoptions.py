@@ -1,6 +1,7 @@
 """Adopts workloads that run without restarting their pods, where that is possible (ADR 35)."""
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -17,11 +18,11 @@ from karmada_vc_agent.work.noted_objects import NotedObjects
 
 _DRY_RUN = {"dryRun": "All"}
 PODS_OF_PAGE, PAGES_AT_MOST = 20, 200
-"""A tenant may have thousands of pods of a megabyte: never all of it is in memory."""
+"""A tenant may have thousands of pods of a megabyte: never are all in memory."""
 
 
 class Adoptions:
-    """Decides which adopted workloads keep the placement of their pods; it is told to `kept`.
+    """Decides which adopted workloads keep the placement of their pods, and notes them in `kept`.
 
     owns_node: whether a node is one of a virtual cluster's: (virtual cluster, node).
     """
@@ -35,20 +36,20 @@ class Adoptions:
         self._codec = StructCodec(LabelledPod)
 
     async def settle(
-        self, resource: Resource, wanted: Object, live: Object, as_user: str
+        self, resource: Resource, desired: Object, live: Object, as_user: str
     ) -> tuple[Object, bool]:
         """Return what to write, and whether it keeps the live placement. Raises KubeError.
 
-        wanted: merged, retained, and with placement asserted.
+        desired: merged, retained, and with placement asserted.
         """
-        cluster, key = labels_of(wanted).get(CLUSTER_LABEL, ""), key_of(wanted)
+        cluster, key = labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired)
         kept = None
         if adopted_pods.may_keep(live):
-            kept = await self._keep(resource, wanted, live, as_user)
+            kept = await self._keep(resource, desired, live, as_user)
         if kept is None:
             self._kept.settled(cluster, key)
-            return adopted_pods.without_mark(wanted), False
-        virtual = labels_of(wanted).get(NAMESPACE_LABEL, "")
+            return adopted_pods.without_mark(desired), False
+        virtual = labels_of(desired).get(NAMESPACE_LABEL, "")
         self._kept.note(cluster, key, f"{key.gvk.kind} {virtual}/{key.name}")
         return kept, True
 
@@ -57,18 +58,18 @@ class Adoptions:
         self._kept.settled(labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired))
 
     async def _keep(
-        self, resource: Resource, wanted: Object, live: Object, as_user: str
+        self, resource: Resource, desired: Object, live: Object, as_user: str
     ) -> Object | None:
-        kept = adopted_pods.with_placement_of(live, wanted)
+        kept = adopted_pods.with_placement_of(live, desired)
         if kept is None:
             return None
-        key, cluster = key_of(wanted), labels_of(wanted).get(CLUSTER_LABEL, "")
-        found = await self._pods_in(key.namespace)
-        owns = self._owns_node
-        if found is None:
+        key, cluster = key_of(desired), labels_of(desired).get(CLUSTER_LABEL, "")
+        listed = await self._pods_in(key.namespace)
+        if listed is None:
             return None
-        pods = adopted_pods.pods_of(live, found)
-        if not adopted_pods.run_in_place(live, wanted, pods, lambda node: owns(cluster, node)):
+        pods = adopted_pods.pods_of(live, listed)
+        owns = partial(self._owns_node, cluster)
+        if not adopted_pods.run_in_place(live, desired, pods, owns):
             return None
         # Only the host knows whether a manifest says the same as what it has, defaults included.
         path = resource.path(key.namespace, key.name)
@@ -82,7 +83,7 @@ class Adoptions:
 
     async def _pods_in(self, namespace: str) -> list[Object] | None:
         """Return what counts of the pods of a namespace, None where there are too many."""
-        query, found = {"limit": str(PODS_OF_PAGE)}, list[Object]()
+        query, pods = {"limit": str(PODS_OF_PAGE)}, list[Object]()
         for _ in range(PAGES_AT_MOST):
             content = await self._host.read_page(f"/api/v1/namespaces/{namespace}/pods", query)
             try:
@@ -90,8 +91,8 @@ class Adoptions:
             except ValueError as error:
                 raise UnreadableError(f"cannot read the pods of {namespace}: {error}") from error
             check_version(page.resource_version)
-            found += (msgspec.to_builtins(pod) for pod in page.items)
+            pods += (msgspec.to_builtins(pod) for pod in page.items)
             if not page.continue_token:
-                return found
+                return pods
             query["continue"] = page.continue_token
         return None

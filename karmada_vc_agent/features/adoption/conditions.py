@@ -20,7 +20,7 @@ def adoption_complete(owned: Sequence[str]) -> Condition:
     if not owned:
         return ADOPTION_COMPLETE.true("SoleOwner", "nothing else owns what it took over")
     text = (
-        f"owned by others, which may change them and take them along when they go: {listed(owned)}"
+        f"owned by others, which may change them and delete them with themselves: {listed(owned)}"
         "; delete the owner with --cascade=orphan"
     )
     return ADOPTION_COMPLETE.false("OwnedElsewhere", text)

@@ -1,8 +1,8 @@
 """Renews the agent's client certificate for the hub (contract 1.8).
 
-    look      the kubeconfig in use, and the Secret it may come from: how long is left
+    check     the kubeconfig in use, and the Secret it may be from: how long it is valid
     request   a new key, a CertificateSigningRequest with the old subject
-    store     certificate and key go where the old ones are: file, Secret, or both
+    store     certificate and key where the old ones are: file, Secret, or both
     use       all clients of the hub take the new ones with their next request
 
 One reconcile is one step; what was begun is remembered, so that there is never more than one
@@ -65,15 +65,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class RenewalRule:
-    """How often to check, and at which fraction of its lifetime a certificate is renewed."""
-
-    interval_s: float
-    threshold: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Stored:
     """A kubeconfig with a client certificate, and where it is stored."""
 
     store: KubeconfigStore
@@ -92,10 +84,11 @@ class _Request:
 
 
 class CertificateController:
-    """Renews the credential that `credentials` came from; there is one key, its file.
+    """Renews the credential in the file of `credentials`; there is one key.
 
-    stores: the file first, then where else it may be stored. use: called with new credentials.
-    renewed: reports why it is not renewed though it is due.
+    stores: the file first, then where else it may be stored. interval_s: between two checks.
+    threshold: the fraction of its lifetime at which a certificate is renewed. use: called with new
+    credentials. renewed: reports why it is not renewed though it is due.
     """
 
     def __init__(
@@ -103,7 +96,8 @@ class CertificateController:
         hub: ApiClient,
         credentials: Credentials,
         stores: Sequence[KubeconfigStore],
-        rule: RenewalRule,
+        interval_s: float,
+        threshold: float,
         use: Callable[[Credentials], None],
         now: Callable[[], datetime],
         renewed: AgentCondition | None = None,
@@ -111,7 +105,8 @@ class CertificateController:
         self._hub = hub
         self._credentials = credentials
         self._stores = stores
-        self._rule = rule
+        self._interval_s = interval_s
+        self._threshold = threshold
         self._use = use
         self._now = now
         self._renewed = renewed or AgentCondition()
@@ -123,58 +118,58 @@ class CertificateController:
 
     async def reconcile(self, _: str) -> Requeue:
         """Do the next step."""
-        found = await self._check()
-        if not found:
+        stored = await self._check()
+        if not stored:
             return self._rest("Not renewing the hub credential: it is not a client certificate")
         if self._issued is not None:
-            return await self._keep(found, self._issued)
+            return await self._keep(stored, self._issued)
         if self._request is not None:
-            return await self._await(found, self._request)
-        newest = max(found, key=lambda one: one.certificate.not_after)
-        self._catch_up(found, newest)
-        if newest.certificate.remaining(self._now()) > self._rule.threshold:
+            return await self._await(stored, self._request)
+        newest = max(stored, key=lambda one: one.certificate.not_after)
+        self._catch_up(stored, newest)
+        if newest.certificate.remaining(self._now()) > self._threshold:
             self._renewed.succeed()
-            return Requeue(self._rule.interval_s)
-        if not any(one.store.is_writable() for one in found):
+            return Requeue(self._interval_s)
+        if not any(one.store.is_writable() for one in stored):
             self._renewed.fail("ReadOnly", _READ_ONLY + _ends(newest))
             return self._rest(
                 "Cannot renew the hub credential: its file is read-only, and no Secret holds it; "
                 "see --karmada-kubeconfig-namespace",
                 ends=newest.certificate.not_after,
             )
-        return await self._ask(newest)
+        return await self._send_request(newest)
 
-    # --- look ---------------------------------------------------------------------------
+    # --- check --------------------------------------------------------------------------
 
-    async def _check(self) -> list[_Found]:
+    async def _check(self) -> list[_Stored]:
         """Return the stores that hold our identity; the first one defines it."""
-        found: list[_Found] = []
+        stored: list[_Stored] = []
         for store in self._stores:
             try:
                 one = self._read(store, await store.read())
             except (OSError, KubeconfigError, ValueError) as error:
                 raise RetryError(f"{store}: {error}") from error
-            if one is None and not found:
+            if one is None and not stored:
                 return []
             if one is not None and (
-                not found or one.certificate.subject == found[0].certificate.subject
+                not stored or one.certificate.subject == stored[0].certificate.subject
             ):
-                found.append(one)
-        return found
+                stored.append(one)
+        return stored
 
-    def _read(self, store: KubeconfigStore, content: bytes | None) -> _Found | None:
+    def _read(self, store: KubeconfigStore, content: bytes | None) -> _Stored | None:
         if content is None:
             return None
         identity = client_certificate(content, self._path, self._credentials.context)
         if identity is None:
             return None
         user, chain = identity
-        return _Found(store, content, user, read_certificate(chain))
+        return _Stored(store, content, user, read_certificate(chain))
 
-    def _catch_up(self, found: Sequence[_Found], newest: _Found) -> None:
-        """Use what somebody else put into the Secret before the file has it."""
+    def _catch_up(self, stored: Sequence[_Stored], newest: _Stored) -> None:
+        """Use what another writer put into the Secret before the file has it."""
         if self._in_use is None:
-            self._in_use = found[0].certificate.not_after
+            self._in_use = stored[0].certificate.not_after
         if newest.certificate.not_after > self._in_use:
             self._take(newest.content)
 
@@ -188,19 +183,19 @@ class CertificateController:
 
     # --- request ------------------------------------------------------------------------
 
-    async def _ask(self, found: _Found) -> Requeue:
+    async def _send_request(self, stored: _Stored) -> Requeue:
         """Request a new certificate from the hub with the lifetime of the old one."""
-        key, request = new_request(found.certificate.subject)
-        name = _request_name(found.user)
+        key, request = new_request(stored.certificate.subject)
+        name = _request_name(stored.user)
         _log.info(
             "Renewing the hub credential",
-            extra={"request": name, "ends": found.certificate.not_after.isoformat()},
+            extra={"request": name, "ends": stored.certificate.not_after.isoformat()},
         )
         # Before it is sent: if the answer is lost it may have arrived, and is then polled.
         self._request = _Request(name, key)
         try:
             await self._hub.create(
-                REQUESTS_PATH, signing_request(name, request, found.certificate.lifetime_s)
+                REQUESTS_PATH, signing_request(name, request, stored.certificate.lifetime_s)
             )
         except ApiError as error:
             if not isinstance(error, PageError):
@@ -208,45 +203,45 @@ class CertificateController:
             raise
         return POLL
 
-    async def _await(self, found: Sequence[_Found], request: _Request) -> Requeue:
+    async def _await(self, stored: Sequence[_Stored], request: _Request) -> Requeue:
         """Poll the request; while it is pending there is no other."""
         try:
             answer = await self._hub.get(f"{REQUESTS_PATH}/{request.name}")
         except NotFoundError:
-            return self._begin_again(request, "it is gone")
+            return self._begin_again(request, "it was deleted")
         certificate = dig(answer, "status", "certificate")
         if certificate:
             self._request, self._refusals = None, 0
             self._issued = (decode_base64(certificate), request.key)
-            return await self._keep(found, self._issued)
+            return await self._keep(stored, self._issued)
         if reason := refusal(answer):
-            self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(found[0]))
+            self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
             return self._begin_again(request, reason)
         request.polls += 1
         if request.polls < POLLS:
             return POLL
-        self._renewed.fail("RequestPending", _PENDING.format(request.name) + _ends(found[0]))
+        self._renewed.fail("RequestPending", _PENDING.format(request.name) + _ends(stored[0]))
         return self._rest("Waiting for the hub to sign", request=request.name)
 
     def _begin_again(self, request: _Request, reason: str) -> Requeue:
-        """Drop a request that will not be signed; the next one comes after a growing delay."""
+        """Drop a request that will not be signed; the next one is sent after a growing delay."""
         self._request = None
-        pause_s = min(self._rule.interval_s * 2**self._refusals, LONGEST_PAUSE_S)
+        pause_s = min(self._interval_s * 2**self._refusals, LONGEST_PAUSE_S)
         self._refusals = min(self._refusals + 1, 16)
         _log.error(
             "The hub did not sign a new credential",
             extra={"request": request.name, "reason": reason, "again_s": pause_s},
         )
-        return Requeue(max(pause_s, self._rule.interval_s))
+        return Requeue(max(pause_s, self._interval_s))
 
     # --- store --------------------------------------------------------------------------
 
-    async def _keep(self, found: Sequence[_Found], issued: tuple[bytes, bytes]) -> Requeue:
+    async def _keep(self, stored: Sequence[_Stored], issued: tuple[bytes, bytes]) -> Requeue:
         """Write the issued certificate to every store, then use it; one success is enough."""
         written: list[str] = []
         problems: list[str] = []
         content = b""
-        for one in found:
+        for one in stored:
             if not one.store.is_writable():
                 continue
             text = with_client_certificate(
@@ -268,9 +263,9 @@ class CertificateController:
         for problem in problems:
             _log.error("An old hub credential remains", extra={"reason": problem})
         self._take(content)
-        return Requeue(self._rule.interval_s)
+        return Requeue(self._interval_s)
 
-    # --- words --------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------
 
     @property
     def _path(self) -> Path:
@@ -280,11 +275,11 @@ class CertificateController:
     def _rest(self, message: str, **extra: object) -> Requeue:
         """Wait for the next check; a lasting state is logged once."""
         self._once.warning(message, kubeconfig=str(self._path), **extra)
-        return Requeue(self._rule.interval_s)
+        return Requeue(self._interval_s)
 
 
-def _ends(found: _Found) -> str:
-    at = found.certificate.not_after.isoformat(timespec="minutes")
+def _ends(stored: _Stored) -> str:
+    at = stored.certificate.not_after.isoformat(timespec="minutes")
     return f". The hub refuses the agent from {at} on; run karmada-vc-agent join"
 
 
@@ -295,7 +290,7 @@ def _request_name(user: str) -> str:
 
 
 def setup(parts: Parts) -> ControllerSpec[str] | None:
-    """Declare the controller; None where the hub credential comes from no file to renew."""
+    """Declare the controller; None where the hub credential is from no file to renew."""
     common, config, clients = parts.common, parts.common.config, parts.common.clients
     kubeconfig = clients.hub.credentials.kubeconfig
     if kubeconfig is None:
@@ -306,10 +301,8 @@ def setup(parts: Parts) -> ControllerSpec[str] | None:
         clients.hub,
         clients.hub.credentials,
         (FileStore(kubeconfig), SecretStore(clients.host, namespace)),
-        RenewalRule(
-            config.cert_rotation_checking_interval,
-            config.cert_rotation_remaining_time_threshold,
-        ),
+        config.cert_rotation_checking_interval,
+        config.cert_rotation_remaining_time_threshold,
         clients.use_for_hub,
         lambda: datetime.now(UTC),
         parts.credential,

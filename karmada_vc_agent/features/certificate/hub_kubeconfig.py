@@ -5,26 +5,12 @@ import base64
 import os
 import tempfile
 from pathlib import Path
-from typing import Protocol
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.objects import dig
 
 SECRET_NAME = "karmada-kubeconfig"  # noqa: S105 - a Secret's name and key, as Karmada has them
-
-
-class KubeconfigStore(Protocol):
-    """One place; `str()` names it in messages."""
-
-    async def read(self) -> bytes | None:
-        """Return the kubeconfig, None if there is none. Raises KubeError, OSError."""
-
-    async def write(self, content: bytes) -> None:
-        """Replace the kubeconfig that was read. Raises KubeError, OSError."""
-
-    def is_writable(self) -> bool:
-        """Whether writing may succeed."""
 
 
 class FileStore:
@@ -38,11 +24,11 @@ class FileStore:
         return str(self._path)
 
     async def read(self) -> bytes | None:
-        """Return the content of the file."""
+        """Return the content of the file. Raises OSError."""
         return await asyncio.to_thread(self._path.read_bytes)
 
     async def write(self, content: bytes) -> None:
-        """Replace the file atomically by one that only its owner can read."""
+        """Replace the file atomically by one that only its owner can read. Raises OSError."""
         await asyncio.to_thread(self._replace, content)
 
     def _replace(self, content: bytes) -> None:
@@ -60,7 +46,7 @@ class FileStore:
             raise
 
     def is_writable(self) -> bool:
-        """Whether the file and its folder may be written."""
+        """Return whether the file and its folder may be written."""
         path = self._path.resolve()
         return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
@@ -79,7 +65,7 @@ class SecretStore:
         return self._name
 
     async def read(self) -> bytes | None:
-        """Return the kubeconfig in the Secret."""
+        """Return the kubeconfig in the Secret, None if there is none. Raises KubeError."""
         try:
             secret = await self._host.get(self._path)
         except NotFoundError:
@@ -89,7 +75,7 @@ class SecretStore:
         return base64.b64decode(content) if content else None
 
     async def write(self, content: bytes) -> None:
-        """Replace the kubeconfig that was read last; other keys of the Secret are kept."""
+        """Replace the kubeconfig that was read last, and no other key. Raises KubeError."""
         metadata = {"resourceVersion": self._version}
         data = {SECRET_NAME: base64.b64encode(content).decode()}
         answer = await self._host.merge_patch(self._path, {"metadata": metadata, "data": data})
@@ -98,3 +84,7 @@ class SecretStore:
     def is_writable(self) -> bool:
         """Return True: the host decides."""
         return True
+
+
+KubeconfigStore = FileStore | SecretStore
+"""One place; `str()` names it in messages."""

@@ -1,4 +1,4 @@
-"""The condition CheckpointKept: whether a start without the hub would find all there is."""
+"""The condition CheckpointKept: whether a start without the hub would serve everything."""
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.features.checkpoint.parts import CheckpointParts
@@ -22,7 +22,7 @@ def checkpoint_kept(parts: Parts, vc: VirtualCluster) -> Condition | None:
     if problem is None and checkpoint.is_outdated(vc.name):
         return None
     if problem is None:
-        return CHECKPOINT_KEPT.true("Kept", "what the hub said is kept on the host")
+        return CHECKPOINT_KEPT.true("Kept", "the state of the hub is kept on the host")
     return CHECKPOINT_KEPT.false(*problem)
 
 

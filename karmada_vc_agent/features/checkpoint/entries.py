@@ -2,8 +2,8 @@
 
     {"format":1,"kind":"works","hub":"...",...,"sum":"..."} newline <zlib>
 
-The checksum is over header and objects, so an entry stands for itself: whatever was written of the
-others, it can be used or refused.
+The checksum is over header and objects, so each entry is used or refused by itself, whatever was
+written of the others.
 """
 
 import hashlib
@@ -20,19 +20,19 @@ FORMAT = 1
 LEVEL = 3
 """Of zlib: half the time of level 6 for 8 % more bytes (Works of 3.4 kB)."""
 LARGEST_BYTES = 128 * 2**20
-"""What an entry may be decompressed to; who can write it could fill the memory otherwise."""
+"""What an entry may be decompressed to; its writer could fill the memory otherwise."""
 
 CLUSTER, WORKS, RULES, CONTACT = "cluster", "works", "rules", "contact"
 """The kinds of entries."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an entry is about, and of which hub.
+    """The subject of an entry, and its hub.
 
     hub: uid of its namespace kube-system, "" where the agent may not read it. cluster, uid: name
     and uid of a Cluster. template: that of host namespaces. parts: into how many entries the Works
-    of the Cluster are split; part: which one of them this is. saved: when the hub said so. sum: the
-    checksum.
+    of the Cluster are split; part: which one of them this is. saved: the time of that
+    state. sum: the checksum.
     """
 
     format: int
@@ -48,7 +48,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A header and what stands below it."""
+    """A header and the objects below it."""
 
     header: Header
     objects: list[Object]
@@ -62,22 +62,22 @@ def encode(header: Header, objects: Sequence[bytes]) -> bytes:
 
 
 def header_of(content: bytes) -> Header:
-    """Return the header of an entry; nothing of it is checked. Raises RefusedError."""
-    line, is_there, _ = content.partition(b"\n")
+    """Return the header of an entry; nothing of it is checked. Raises UnusableError."""
+    line, separator, _ = content.partition(b"\n")
     try:
-        found = msgspec.json.decode(line, type=Header)
+        header = msgspec.json.decode(line, type=Header)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UnusableError(Reason.UNREADABLE, f"its header cannot be read: {error}") from error
-    if found.format != FORMAT:
-        detail = f"it has format {found.format}, this agent reads format {FORMAT}"
+    if header.format != FORMAT:
+        detail = f"it has format {header.format}, this agent reads format {FORMAT}"
         raise UnusableError(Reason.FORMAT, detail)
-    if not is_there:
+    if not separator:
         raise UnusableError(Reason.UNREADABLE, "nothing follows its header")
-    return found
+    return header
 
 
 def verified(content: bytes) -> Header:
-    """Return the header of an entry whose checksum is right. Raises RefusedError."""
+    """Return the header of an entry whose checksum is right. Raises UnusableError."""
     header = header_of(content)
     if header.sum != _sum(header, _body(content)):
         raise UnusableError(Reason.CHECKSUM, "its checksum differs from its content")
@@ -85,7 +85,7 @@ def verified(content: bytes) -> Header:
 
 
 def decode(content: bytes) -> Entry:
-    """Return an entry whose checksum is right. Raises RefusedError."""
+    """Return an entry whose checksum is right. Raises UnusableError."""
     header, body = verified(content), _body(content)
     try:
         objects = orjson.loads(_decompressed(body))
@@ -97,9 +97,9 @@ def decode(content: bytes) -> Entry:
 
 
 def identity(content: bytes) -> str:
-    """Return what tells an entry from another one, whenever it was saved; never "".
+    """Return the identity of the content of an entry, whenever it was saved; never "".
 
-    What is damaged, wherever, differs from all that is to be saved, so that it is written again.
+    A damaged one differs from all that is to be saved, so that it is written again.
     """
     try:
         header = verified(content)
@@ -124,7 +124,7 @@ def _decompressed(body: bytes) -> bytes:
 
 def _sum(header: Header, body: bytes) -> str:
     """Return the checksum of header and body, whatever checksum the header has."""
-    found = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(header, sum="")))
-    found.update(b"\n")
-    found.update(body)
-    return found.hexdigest()
+    summed = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(header, sum="")))
+    summed.update(b"\n")
+    summed.update(body)
+    return summed.hexdigest()

@@ -1,4 +1,4 @@
-"""A start without the hub: from what an earlier leader kept of it."""
+"""A start without the hub: from the checkpoint of an earlier leader."""
 
 import asyncio
 import logging
@@ -21,9 +21,9 @@ from karmada_vc_agent.runner.hub_start import HubStart
 _log = logging.getLogger(__name__)
 
 CHECK_PATIENCE_S = 3.0
-"""How long a start waits for the hub before it looks for a checkpoint."""
+"""How long a start waits for the hub before it checks for a checkpoint."""
 PEEK_S = 10.0
-"""How often it looks for one that can be served from."""
+"""How often it checks for one that can be served from."""
 
 
 class CheckpointStart(HubStart):
@@ -40,7 +40,7 @@ class CheckpointStart(HubStart):
         if await super().was_seen():
             return True
         namespace, name = self.config.agent_namespace, self.config.agent_name
-        with suppress(ForbiddenError):  # nobody could keep one without the right to it
+        with suppress(ForbiddenError):  # without the right to it none could be kept
             return any(await CheckpointSecrets(self.host, namespace, name).peek())
         return False
 
@@ -57,7 +57,7 @@ class CheckpointStart(HubStart):
     ) -> None:
         """Wait until the hub was checked, or there is a checkpoint that can be served from.
 
-        Who has neither must not lead: another replica may reach the hub.
+        A replica with neither must not lead: another one may reach the hub.
         """
         if not self.config.checkpoint.enabled:
             return
@@ -73,21 +73,21 @@ class CheckpointStart(HubStart):
         """Return why nothing can be served from the checkpoint, "" if something can."""
         try:
             if not await election.is_line_unbroken():
-                return "no checkpoint was kept by whoever led last"
+                return "the last leader kept no checkpoint"
             return await why_unusable(host, self.config, self.identity)
         except KubeError as error:
             return str(error)
 
     async def look(self) -> None:
-        """Find out whether the hub answers now, as far as anybody would do otherwise then."""
+        """Check whether the hub answers now, where a checkpoint could replace it."""
         if self.config.checkpoint.enabled:
-            is_there = self.presence.is_checked and await self.presence.is_there()
-            self._is_away = not is_there
+            answers = self.presence.is_checked and await self.presence.is_there()
+            self._is_away = not answers
 
     async def read(
         self, host: ApiClient, state: AgentState, election: LeaderElection | None
     ) -> None:
-        """Read what was kept of the hub; without the right to it the agent does without."""
+        """Read the checkpoint; without the right to it there is none."""
         if not self.config.checkpoint.enabled:
             return
         is_continued = election is None or election.is_in_line
@@ -99,13 +99,13 @@ class CheckpointStart(HubStart):
             self.identity,
             is_continued=is_continued,
         )
-        found = await retry_until_done("read the checkpoint on the host", read)
-        self._checkpoint = replace(found, is_hub_away=self._is_away)
+        checkpoint = await retry_until_done("read the checkpoint on the host", read)
+        self._checkpoint = replace(checkpoint, is_hub_away=self._is_away)
         self.provided = (self._checkpoint,)
         if election is not None:
             election.begin_line()
 
     @property
     def is_needed(self) -> bool:
-        """Whether nothing can be served before the hub was checked."""
+        """Return whether nothing can be served before the hub was checked."""
         return self._checkpoint is None or not self._checkpoint.is_usable

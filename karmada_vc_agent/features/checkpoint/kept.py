@@ -1,11 +1,11 @@
 """What of an object of the hub is saved: next to no status, nothing that the server counts.
 
-Of a status: whether nothing of a Work waited for its maintenance window (ADR 43); who does not know
-that recreates nothing while the window is closed.
+Of a status: whether nothing of a Work waited for its maintenance window (ADR 43); without that
+nothing is recreated while the window is closed.
 
 Nothing is saved of what has a deletion mark. A Work over a bound of its virtual cluster is not
 saved either: the agent keeps only its name. A suspended Work is saved as suspended: it must not be
-touched. Versions are left out, so that what the hub says is newer, whatever version it has.
+touched. Versions are left out, so that the hub is newer, whatever version it has.
 """
 
 import zlib
@@ -22,7 +22,7 @@ _METADATA = (
     *("labels", "annotations", "finalizers", "ownerReferences"),
 )
 _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks")
-"""Fields of Works, Clusters, customizations and webhook configurations that somebody wrote."""
+"""Fields of Works, Clusters, customizations and webhook configurations that a client wrote."""
 
 
 def kept(obj: Object) -> Object | None:
@@ -40,11 +40,9 @@ def kept(obj: Object) -> Object | None:
 def _dispatched(obj: Object) -> Object | None:
     """Return Dispatching of a Work of whose generation nothing waits; None where it may wait."""
     generation = obj["metadata"].get("generation")
-    for found in maps_at(obj, "status", "conditions"):
-        wanted = {"type": "Dispatching", "status": "True", "observedGeneration": generation}
-        if generation and wanted.items() <= found.items():
-            return wanted
-    return None
+    expected = {"type": "Dispatching", "status": "True", "observedGeneration": generation}
+    conditions = maps_at(obj, "status", "conditions") if generation else ()
+    return expected if any(expected.items() <= each.items() for each in conditions) else None
 
 
 def encoded(obj: Object) -> bytes | None:

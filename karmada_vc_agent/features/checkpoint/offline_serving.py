@@ -1,8 +1,8 @@
-"""Serves from the checkpoint what the hub does not say in time.
+"""Serves from the checkpoint what the hub does not list in time.
 
-What is saved is put into the stores that the reflectors feed, so all who read them serve from it.
-The first complete list replaces it, store by store: until then a store is not synced, and whoever
-deletes anything, or writes to the hub, waits for that.
+What is saved is put into the stores that the reflectors feed, so all readers serve from it. The
+first complete list replaces it, store by store: until then a store is not synced, and deletions and
+writes to the hub wait for that.
 """
 
 import asyncio
@@ -23,12 +23,11 @@ from karmada_vc_agent.work.works import Works
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 0.2
+CHECK_S = 0.2
 _KINDS = ("ResourceInterpreterCustomization", "ResourceInterpreterWebhookConfiguration")
 """Of the stores of rules, in their order."""
 LISTS_S = 30.0
-"""How long first lists of a hub that answers may take: it knows better, and large lists take
-time."""
+"""How long first lists of a hub that answers may take: its state is newer."""
 
 
 class OfflineServing:
@@ -36,8 +35,8 @@ class OfflineServing:
 
     clusters, rules: stores of Clusters, and of customizations and webhook configurations. is_away:
     whether the hub did not answer when this process began to serve. answered_at: when it did last,
-    None where it is known to be away. failing_s: for how long no response listed Clusters ("") or
-    the Works of a Cluster; 0 if the last one did. on_known: called once the hub has told its
+    None while it is away. failing_s: for how long no response listed Clusters ("") or
+    the Works of a Cluster; 0 if the last one did. on_known: called once the hub has listed its
     Clusters.
     """
 
@@ -72,22 +71,22 @@ class OfflineServing:
 
     @property
     def is_fencing(self) -> bool:
-        """Whether nothing may be written to the hub: it has not said yet what there is."""
+        """Return whether nothing may be written to the hub: it has not listed its Clusters yet."""
         return self.has_begun.is_set() and not self._clusters.is_synced
 
     @property
     def refusals(self) -> dict[str, UnusableError]:
-        """Return what of the checkpoint is not used, and why."""
+        """Return which entries are not used, and why."""
         return self._saved.refusals
 
     def as_of(self, name: str) -> datetime | None:
-        """Return from when the knowledge of a virtual cluster is; None where it is the hub's."""
+        """Return the time of the saved state of a virtual cluster; None once the hub listed it."""
         store = self._works.store(name)
-        is_known = self._clusters.is_synced and (store is None or store.is_synced)
-        return None if is_known else self._times.get(name)
+        is_listed = self._clusters.is_synced and (store is None or store.is_synced)
+        return None if is_listed else self._times.get(name)
 
     async def run(self) -> None:
-        """Fill stores whose first list does not come, until every one of them has come."""
+        """Fill stores whose first list is overdue, until all lists are complete."""
         while not self._clusters.is_synced or self._saved.clusters:
             was_fencing = self.is_fencing
             if not self._clusters.is_synced and not self.has_begun.is_set():
@@ -97,9 +96,9 @@ class OfflineServing:
             for name in self._saved.clusters:
                 self._fill_works(name)
             self._log_refusals()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
             if was_fencing and not self.is_fencing:
-                _log.info("The hub told its Clusters; serving what it says")
+                _log.info("The hub listed its Clusters; serving its state")
                 self.on_known()
 
     def _log_refusals(self) -> None:
@@ -110,7 +109,7 @@ class OfflineServing:
         self._logged |= self._saved.refusals
 
     def hub_known(self, hub: str) -> None:
-        """Drop what was taken from the checkpoint if it is of another hub than the one there is."""
+        """Drop what was served from the checkpoint if it is of another hub."""
         for name, head in self._heads.items():
             if not is_another_hub(head.hub, hub):
                 continue
@@ -130,16 +129,16 @@ class OfflineServing:
         return self._clock() - since >= LISTS_S
 
     def _answers(self) -> bool:
-        """Whether the hub answered since this process began to serve: a standby was before."""
+        """Return whether the hub answered since this process serves; before it was a standby."""
         if self._failing_s(""):
-            return False  # no answer but a good list is one of the hub
+            return False  # only a good list counts as an answer
         answered_at = self._answered_at()
         return answered_at is not None and answered_at > self._began_at
 
     def _fill_clusters(self) -> None:
         if not self._saved.clusters or not self._is_overdue(""):
             return
-        found = [self._saved.cluster(name) for name in self._saved.clusters]
+        clusters = [self._saved.cluster(name) for name in self._saved.clusters]
         self._fill_rules()
         self.has_begun.set()
         names = self._saved.clusters
@@ -150,7 +149,7 @@ class OfflineServing:
             "as_of": oldest.isoformat(timespec="seconds") if oldest is not None else "?",
         }
         _log.warning("Serving from the checkpoint: the hub does not answer", extra=extra)
-        self._clusters.seed([cluster for cluster in found if cluster is not None])
+        self._clusters.seed([cluster for cluster in clusters if cluster is not None])
 
     def _fill_rules(self) -> None:
         rules = self._saved.rules()
@@ -159,7 +158,7 @@ class OfflineServing:
                 store.seed([rule for rule in rules if rule.get("kind") == kind])
 
     def _drop_others(self) -> None:
-        """Refuse what is of other Clusters than those that the hub has."""
+        """Refuse Clusters that differ from those of the hub."""
         for name in self._saved.clusters:
             cluster = self._clusters.get("", name)
             if self._works.store(name) is None:

@@ -1,19 +1,19 @@
-"""Which virtual clusters the checkpoint has otherwise than the hub said last, and must not serve.
+"""Which virtual clusters are outdated in the checkpoint, and must not be served from it.
 
-Noted in the agent's state, beside the Secrets: these are what cannot be written then, as where a
-quota, an admission webhook or a missing right is in the way. Who reads the checkpoint refuses what
-is noted, so nothing that was deleted meanwhile comes back, and nothing goes back to what it was.
+Noted in the agent's state, beside the Secrets: these cannot be written then, as where a quota, an
+admission webhook or a missing right prevents it. Readers of the checkpoint refuse what is noted, so
+nothing that was deleted meanwhile returns, and nothing is set back to what it was.
 """
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 
 EVERYTHING = "_all"
-"""Stands for all virtual clusters; no Cluster has such a name."""
+"""All virtual clusters; no Cluster has such a name."""
 _PREFIX = "checkpoint-outdated."
 
 
 class Outdated:
-    """Notes of it; each of them is a write only where it is news."""
+    """The notes; each of them is a write only where it changes something."""
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
@@ -23,7 +23,7 @@ class Outdated:
         return frozenset(self._state.values(_PREFIX))
 
     def has(self, cluster: str) -> bool:
-        """Whether a virtual cluster must not be served from the checkpoint."""
+        """Return whether a virtual cluster must not be served from the checkpoint."""
         return not self.names().isdisjoint((cluster, EVERYTHING))
 
     async def note(self, cluster: str) -> None:
@@ -31,5 +31,5 @@ class Outdated:
         await self._state.write(_PREFIX + cluster, "true")
 
     async def clear(self, cluster: str) -> None:
-        """Take a note back: what is saved is what the hub says. Raises KubeError."""
+        """Remove a note: what is saved is the state of the hub. Raises KubeError."""
         await self._state.erase(_PREFIX + cluster)

@@ -1,10 +1,10 @@
-"""What keeps the checkpoint, what serves from it, and who tells of what the hub says."""
+"""The writer of the checkpoint and what serves from it, connected to the agent."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.entry_source import Knowledge
+from karmada_vc_agent.features.checkpoint.entry_source import EntrySource
 from karmada_vc_agent.features.checkpoint.offline_serving import OfflineServing
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint
 from karmada_vc_agent.features.checkpoint.writer import CONTACT_S, CheckpointWriter
@@ -30,7 +30,7 @@ METRICS = Families(
 
 
 class CheckpointParts:
-    """writer: keeps it. offline: serves from what an earlier process kept."""
+    """writer: keeps the checkpoint. offline: serves from that of an earlier process."""
 
     def __init__(self, checkpoint: Checkpoint, common: Common, works: WorkParts) -> None:
         clusters, rules = common.stores.clusters, works.rules.stores
@@ -40,10 +40,10 @@ class CheckpointParts:
             return works.watches.failing_s(name) if name else common.stores.of_hub.failing_s
 
         self._names, self._clusters = common.virtual_clusters, clusters
-        self._outdated = checkpoint.outdated
+        self._outdated, self._secrets = checkpoint.outdated, checkpoint.secrets
         self.writer = CheckpointWriter(
             checkpoint.secrets,
-            Knowledge(
+            EntrySource(
                 clusters=clusters,
                 works=works.watches.works,
                 rules=rules,
@@ -70,7 +70,7 @@ class CheckpointParts:
             clock=common.clock.monotonic,
         )
         works.rules.were_seen = bool(checkpoint.saved.rules())
-        # It may have answered while the agent's state was read: nobody tells of that again.
+        # It may have answered while the agent's state was read, which is not notified again.
         self.offline.hub_known(common.hub.uid)
         common.signals.work.subscribe(self.writer.work_changed)
         common.virtual_clusters.changed.subscribe(lambda *_: self.writer.clusters_changed())
@@ -80,44 +80,44 @@ class CheckpointParts:
         works.finalizer.before_removal.append(
             lambda cluster, work: self.writer.strike(cluster, work["metadata"]["name"])
         )
-        common.clients.host.history.on_back(self.writer.host_went_back)
-        common.clients.hub.history.on_settled(self.writer.hub_went_back)
+        common.clients.host.history.on_back(self.writer.host_restored)
+        common.clients.hub.history.on_settled(self.writer.hub_restored)
 
     def remark(self) -> str | None:
-        """Return what is served from the checkpoint, and what of it is not used, None = nothing."""
-        return Remark("; ".join(self._remarks())) or None
+        """Return what is served from the checkpoint, and what of it is not, None = nothing."""
+        return Remark("; ".join(self._messages())) or None
 
     def is_served_from(self) -> bool:
-        """Whether any virtual cluster is served as the hub said before this process began."""
+        """Return whether any virtual cluster is served from the checkpoint."""
         return any(self.offline.as_of(name) is not None for name in self._names)
 
     def problem_of(self, name: str) -> tuple[str, str] | None:
         """Return why a virtual cluster is not in the checkpoint: reason and text, None = it is."""
-        if name in self.writer.too_large:
-            return "TooLarge", "its Works find no room in the checkpoint"
+        if name in self._secrets.too_large:
+            return "TooLarge", "its Works do not fit into the checkpoint"
         error = self.writer.problem_of(name)
         if error is not None:
-            return not_written(error)
+            return _not_written(error)
         refusal = self.offline.refusals.get(name)
         is_written = self.writer.has(name) and not self._outdated.has(name)
         if refusal is None or is_written:
             return None
-        return str(refusal.reason), f"what was kept of it is not used: {refusal}"
+        return str(refusal.reason), f"its entries are not used: {refusal}"
 
     def is_outdated(self, name: str) -> bool:
-        """Return whether the next start would not use yet what is written of a virtual cluster."""
+        """Return whether the next start would not use yet the entries of a virtual cluster."""
         return self._outdated.has(name)
 
     def samples(self) -> Iterator[Sample]:
-        """Return how old the knowledge is that virtual clusters are served from."""
+        """Return the age of the saved state that virtual clusters are served from."""
         for name in self._names:
             at = self.offline.as_of(name)
             if at is None and self._clusters.ours(name) is None:
-                continue  # it was deleted on the hub, or is not there yet
+                continue  # it was deleted on the hub, or is not registered yet
             age_s = (datetime.now(UTC) - at).total_seconds() if at is not None else 0.0
             yield Sample(AGE, (name,), max(age_s, 0.0))
 
-    def _remarks(self) -> Iterator[str]:
+    def _messages(self) -> Iterator[str]:
         for name in self._names:
             at = self.offline.as_of(name)
             if at is not None:
@@ -127,8 +127,7 @@ class CheckpointParts:
                 yield f"{name}: {problem[1]}"
 
 
-def not_written(error: KubeError) -> tuple[str, str]:
-    """Return reason and text of why a virtual cluster is not written."""
+def _not_written(error: KubeError) -> tuple[str, str]:
     if isinstance(error, ForbiddenError) and error.need is not None:
         what = "the agent has no rights to the Secrets of its checkpoint, so a start without the "
         return "NoRights", what + "hub would repair nothing; run karmada-vc-agent join"
@@ -141,15 +140,7 @@ def contact_s(config: AgentConfig) -> float:
 
 
 def is_of_checkpoint(agent: str, need: Need) -> bool:
-    """Whether a right in the agent's namespace is to its checkpoint, without which it works on."""
+    """Return whether a right in the agent's namespace is to its checkpoint, which is optional."""
     # Only these Secrets are created by the agent itself, which RBAC cannot confine by name.
     is_named = need.verb == "create" or need.name in secret_names(agent)
     return (need.group, need.resource) == ("", "secrets") and is_named
-
-
-def checkpoint_parts(common: Common, works: WorkParts) -> CheckpointParts | None:
-    """Return what keeps the checkpoint, None where none is kept."""
-    checkpoint = common.find(Checkpoint)
-    if checkpoint is None:
-        return None
-    return CheckpointParts(checkpoint, common, works)

@@ -24,9 +24,9 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where it is kept, what it had at the start, and whether the hub was away then.
+    """The checkpoint at the start, and whether the hub was away then.
 
-    outdated: what of it must not be served.
+    outdated: the notes of what must not be served.
     """
 
     secrets: CheckpointSecrets
@@ -36,7 +36,7 @@ class Checkpoint:
 
     @property
     def is_usable(self) -> bool:
-        """Whether anything can be served from it."""
+        """Return whether anything can be served from it."""
         return bool(self.saved.clusters)
 
 
@@ -48,28 +48,28 @@ async def read_checkpoint(
     *,
     is_continued: bool = True,
 ) -> Checkpoint:
-    """Return the checkpoint, an empty one without the right to it: it may come. Raises KubeError.
+    """Return the checkpoint, an empty one without the right to it. Raises KubeError.
 
-    is_continued: whether whoever led before kept it; an earlier version of the agent, or one whose
-    settings have it off, did not, and nobody knows what the hub said to them.
+    is_continued: whether the last leader kept it; an earlier version of the agent, or one whose
+    settings have it off, did not, and may have seen another state of the hub.
     """
     secrets = CheckpointSecrets(host, config.agent_namespace, config.agent_name)
     outdated = Outdated(state)
     if not is_continued:
         await outdated.note(EVERYTHING)
     try:
-        found = await secrets.load()
-    except ForbiddenError:  # the writer says so
+        data = await secrets.load()
+    except ForbiddenError:  # the writer logs it
         secrets.doubt_all()
         return Checkpoint(secrets, Saved(), outdated)
-    saved = read(found, _expected(config, state, hub), secrets.names)
+    saved = read(data, _expected(config, state, hub), secrets.names)
     for name, refusal in saved.refusals.items():
         log_refusal(name, refusal)
     return Checkpoint(secrets, saved, outdated)
 
 
 def log_refusal(name: str, refusal: UnusableError) -> None:
-    """Say that something of the checkpoint is not used. name: Cluster, or another entry's key."""
+    """Log that something of the checkpoint is not used. name: Cluster, or another entry's key."""
     of = "entry" if name in (RULES_KEY, CONTACT_KEY) else "virtual_cluster"
     _log.warning("Not using the checkpoint", extra={of: name, "reason": str(refusal)})
 

@@ -1,4 +1,4 @@
-"""Why what was saved is not used: a code for conditions, and what to read of it."""
+"""Why an entry is not used: a code for conditions, and a message."""
 
 from enum import StrEnum
 
@@ -12,7 +12,7 @@ class Reason(StrEnum):
     HUB = "HubDiffers"
     CLUSTER = "ClusterDiffers"
     TEMPLATE = "TemplateDiffers"
-    GONE = "ClusterGone"
+    DELETED = "ClusterGone"
     TOO_OLD = "TooOld"
     OUTDATED = "Outdated"
 

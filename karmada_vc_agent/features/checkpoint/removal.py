@@ -1,4 +1,4 @@
-"""Removes the Secrets of a checkpoint that nobody keeps any more."""
+"""Removes the Secrets of a checkpoint that is not kept any more."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 async def remove_checkpoint(host: ApiClient, namespace: str, agent: str) -> list[str]:
-    """Delete the Secrets of an agent's checkpoint; return the names of those there were.
+    """Delete the Secrets of an agent's checkpoint; return the names of those that existed.
 
     Raises KubeError.
     """
@@ -30,12 +30,12 @@ async def remove_checkpoint(host: ApiClient, namespace: str, agent: str) -> list
 
     # One alone first: a missing right is the same for all.
     first, *others = secret_names(agent)
-    found = [await delete(first), *await asyncio.gather(*map(delete, others))]
-    return [name for name in found if name]
+    deleted = [await delete(first), *await asyncio.gather(*map(delete, others))]
+    return [name for name in deleted if name]
 
 
-async def remove_once_there(host: ApiClient, namespace: str, agent: str) -> None:
-    """Remove what was kept before the setting was turned off, and say what a denial leaves.
+async def remove_disabled(host: ApiClient, namespace: str, agent: str) -> None:
+    """Remove what was kept before the setting was turned off, and log what a denial leaves.
 
     Anything else is retried, as a page in place of an answer.
     """
@@ -46,15 +46,15 @@ async def remove_once_there(host: ApiClient, namespace: str, agent: str) -> None
         except ForbiddenError:
             return None
 
-    found = await retry_until_done("remove the checkpoint on the host", remove)
+    removed = await retry_until_done("remove the checkpoint on the host", remove)
     extra = {"namespace": namespace}
-    if found is None:
+    if removed is None:
         _log.info(
             "Not removing what an earlier checkpoint may have left: run karmada-vc-agent join, or "
             f"delete Secrets {agent}-checkpoint-*",
             extra=extra,
         )
-    elif found:
+    elif removed:
         _log.info("Removed the checkpoint: it is turned off", extra=extra)
 
 
@@ -68,7 +68,7 @@ async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str
     try:
         await secrets.load()
         if {cluster_of_key(key) for _, key in secrets} <= {"", cluster}:
-            if secrets.are_there and await remove_checkpoint(host, namespace, agent):
+            if secrets.exist and await remove_checkpoint(host, namespace, agent):
                 say(f"host: removed the checkpoint of {agent}")
         elif await secrets.remove(cluster):
             say(f"host: removed {cluster} from the checkpoint of {agent}")

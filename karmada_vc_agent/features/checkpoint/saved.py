@@ -1,4 +1,4 @@
-"""What all Secrets of the checkpoint say together, as far as it may be used."""
+"""The content of all Secrets of the checkpoint, as far as it may be used."""
 
 import base64
 import binascii
@@ -35,13 +35,12 @@ SKEW_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an entry must be of to be used.
+    """The requirements on an entry.
 
-    hub: its identity, "" = not known. uids: Cluster -> the uid that this agent registered; None =
-    it must not be served. template: that of host namespaces. times: those from before the first are
-    too old, and how old those from after the second are nobody knows; None = all may be used.
-    is_outdated: whether the hub said otherwise of a Cluster since, for certain
-    or perhaps.
+    hub: its identity, "" = unknown. uids: Cluster -> the uid that this agent registered; None = it
+    must not be served. template: that of host namespaces. times: those from before the first are
+    too old, and the age of those from after the second is unknown; None = all may be used.
+    is_outdated: whether a Cluster changed on the hub since, certainly or perhaps.
     """
 
     template: str
@@ -53,11 +52,11 @@ class Expected:
 
 @dataclass(slots=True)
 class Saved:
-    """The entries by key, and which of them were refused: Cluster, or what it is -> why.
+    """The entries by key, and which of them were refused: Cluster, or another key -> why.
 
     What was refused is as if it had not been saved: a Cluster that is in `unusable`, and single
     entries, as some of the Works of one. secrets: key -> name of its Secret. contact: when the hub
-    last said the same of all but those that are not_heard.
+    was last in this state, except for the Clusters in not_heard.
     """
 
     entries: dict[str, bytes] = field(default_factory=dict)
@@ -73,40 +72,34 @@ class Saved:
         names = (cluster_of_key(key) for key in self.entries if key.startswith("cluster."))
         return sorted(name for name in names if name not in self.unusable)
 
-    @property
-    def hub(self) -> str:
-        """Return the identity of the hub that all this is of, "" = not known."""
-        return self.contact.hub if self.contact is not None else ""
-
     def head(self, name: str) -> Header | None:
-        """Return what is said of a Cluster besides itself."""
-        entry = self._read(name, head_key(name)) if name not in self.unusable else None
+        """Return the header of a Cluster."""
+        entry = self._head(name)
         return entry.header if entry is not None else None
 
     def cluster(self, name: str) -> Object | None:
         """Return a Cluster."""
-        found = self._read(name, head_key(name)) if name not in self.unusable else None
-        return found.objects[0] if found is not None and found.objects else None
+        entry = self._head(name)
+        return entry.objects[0] if entry is not None and entry.objects else None
 
     def works(self, name: str) -> list[Object]:
         """Return the Works of a Cluster; parts that cannot be used are missing."""
-        head = self._read(name, head_key(name)) if name not in self.unusable else None
+        head = self.head(name)
         if head is None:
             return []
-        found: list[Object] = []
-        for part in range(head.header.parts):
-            key = works_key(name, head.header.parts, part)
-            entry = self._read(name, key, head.header) if key in self.entries else None
-            found += entry.objects if entry is not None else ()
-        return found
+        works: list[Object] = []
+        for part in range(head.parts):
+            entry = self._read(name, works_key(name, head.parts, part), head)
+            works += entry.objects if entry is not None else ()
+        return works
 
     def rules(self) -> list[Object]:
         """Return customizations and webhook configurations."""
-        entry = self._read(RULES, RULES_KEY) if RULES_KEY in self.entries else None
+        entry = self._read(RULES, RULES_KEY)
         return entry.objects if entry is not None else []
 
     def saved_at(self, name: str) -> datetime | None:
-        """Return from when the knowledge of a Cluster is."""
+        """Return the time of the state of a Cluster."""
         try:
             head = header_of(self.entries[head_key(name)])
         except (KeyError, UnusableError):
@@ -114,11 +107,11 @@ class Saved:
         return self._time_of(head)
 
     def forget(self, name: str) -> None:
-        """Drop what is of a Cluster."""
+        """Drop the entries of a Cluster."""
         self.entries = {k: v for k, v in self.entries.items() if cluster_of_key(k) != name}
 
     def refuse(self, name: str, reason: UnusableError) -> None:
-        """Have a Cluster not be served from here."""
+        """Do not serve a Cluster from here."""
         self.refusals[name] = reason
         self.unusable.add(name)
 
@@ -130,14 +123,17 @@ class Saved:
         return max((at for text in times if (at := time_of(text)) is not None), default=None)
 
     def refuse_entry(self, key: str, error: UnusableError) -> None:
-        """Drop a damaged entry, and note why; some Works cost the others nothing."""
+        """Drop a damaged entry, and note why; the other Works stay."""
         self.entries.pop(key, None)
         where = f"{key} of Secret {self.secrets[key]}" if key in self.secrets else key
         refusal = UnusableError(error.reason, f"{where}: {error}")
         self.refusals.setdefault(cluster_of_key(key) or key, refusal)
 
+    def _head(self, name: str) -> Entry | None:
+        return self._read(name, head_key(name)) if name not in self.unusable else None
+
     def _read(self, name: str, key: str, head: Header | None = None) -> Entry | None:
-        """Return an entry; where it cannot be used its Cluster says why."""
+        """Return an entry, None where it is missing or refused."""
         try:
             entry = decode(self.entries[key])
             _check_objects(entry, name, head)
@@ -202,7 +198,8 @@ def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -
         return
     try:
         header = verified(content)
-        _check_kind(header, kind)
+        if header.kind != kind:
+            raise UnusableError(Reason.UNREADABLE, f"it is of kind {header.kind}")  # noqa: TRY301
         check(header)
     except UnusableError as error:
         if error.reason in DAMAGED:
@@ -211,23 +208,18 @@ def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -
             saved.refuse(cluster_of_key(key) or key, error)
 
 
-def _check_kind(header: Header, kind: str) -> None:
-    if header.kind != kind:
-        raise UnusableError(Reason.UNREADABLE, f"it is of kind {header.kind}")
-
-
 def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
     _check_hub(header, expected)
     if header.template != expected.template:
         detail = f"it was saved with namespaceTemplate {header.template}"
         raise UnusableError(Reason.TEMPLATE, detail)
-    wanted = expected.uids.get(header.cluster, "")
-    if wanted is None:
-        raise UnusableError(Reason.GONE, "the Cluster was deleted, or left")
-    if wanted and wanted != header.uid:
+    uid = expected.uids.get(header.cluster, "")
+    if uid is None:
+        raise UnusableError(Reason.DELETED, "the Cluster was deleted, or left")
+    if uid and uid != header.uid:
         raise UnusableError(Reason.CLUSTER, "another Cluster was registered under its name since")
     if expected.is_outdated(header.cluster):
-        detail = "the hub may have said otherwise since, which nobody wrote there"
+        detail = "it may have changed on the hub since, which was not saved"
         raise UnusableError(Reason.OUTDATED, detail)
     if expected.times is not None:
         _check_time(saved._time_of(header), *expected.times)  # noqa: SLF001 - of this module
@@ -235,14 +227,14 @@ def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
 
 def _check_time(at: datetime | None, oldest: datetime, newest: datetime) -> None:
     if at is None or at < oldest:
-        raise UnusableError(Reason.TOO_OLD, f"it is of {_told(at)}, older than offlineMaxAge")
+        raise UnusableError(Reason.TOO_OLD, f"it is of {_text(at)}, older than offlineMaxAge")
     if at > newest:
-        detail = f"it is of {_told(at)}, in the future, so nobody knows how old it is"
+        detail = f"it is of {_text(at)}, in the future, so its age is unknown"
         raise UnusableError(Reason.TOO_OLD, detail)
 
 
-def _told(at: datetime | None) -> str:
-    return "a time that is none" if at is None else at.isoformat(timespec="seconds")
+def _text(at: datetime | None) -> str:
+    return "an invalid time" if at is None else at.isoformat(timespec="seconds")
 
 
 def _check_hub(header: Header, expected: Expected) -> None:
@@ -251,7 +243,7 @@ def _check_hub(header: Header, expected: Expected) -> None:
 
 
 def _check_objects(entry: Entry, name: str, head: Header | None) -> None:
-    """Refuse objects that are not what the headers say; the checksum keeps no writer out.
+    """Refuse objects that do not match the headers; a checksum is no protection from a writer.
 
     head: that of the Cluster, for Works of it.
     """
@@ -271,26 +263,26 @@ def _check_objects(entry: Entry, name: str, head: Header | None) -> None:
 
 
 def is_another_hub(saved: str, hub: str) -> bool:
-    """Whether two hubs are certainly not the same; "" = it is not known which one it is."""
+    """Return whether two hubs are certainly not the same; "" = unknown."""
     return bool(saved and hub and saved != hub)
 
 
 def another_hub() -> UnusableError:
-    """Return why what is of another hub is not used."""
+    """Return why an entry of another hub is not used."""
     return UnusableError(Reason.HUB, "it is of another hub: the uid of its kube-system differs")
 
 
 def time_of(text: str) -> datetime | None:
     """Return a time as the header has it; None if it is none."""
     try:
-        found = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def usable_times(now: datetime, max_age_s: float) -> tuple[datetime, datetime] | None:
-    """Return from when what was saved may be; max_age_s: 0 = however old, None is returned."""
+    """Return the oldest and newest usable time; max_age_s: 0 = any, None is returned."""
     if not max_age_s:
         return None
     return now - timedelta(seconds=max_age_s), now + timedelta(seconds=SKEW_S)

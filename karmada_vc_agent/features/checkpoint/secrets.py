@@ -1,8 +1,8 @@
 """The Secrets of the checkpoint on the host: read once, then written key by key.
 
-Each write carries the version that was seen last. Whoever wrote meanwhile, as a leader before, is
-read again and overwritten: what the leader knows counts. So is a Secret after a write whose end is
-not known. One that cannot be read, as after its encryption key was lost, costs what lies in it.
+Each write carries the last version. After a conflict with another writer, as an earlier leader, the
+Secret is read again and overwritten: the state of the leader counts. So it is after a write without
+a result. One that cannot be read, as after its encryption key was lost, loses its content.
 """
 
 import asyncio
@@ -14,7 +14,12 @@ from collections.abc import Iterator, Mapping
 
 from karmada_vc_agent.features.checkpoint.entries import identity
 from karmada_vc_agent.features.checkpoint.failures import Failures
-from karmada_vc_agent.features.checkpoint.shards import cluster_of_key, place_of
+from karmada_vc_agent.features.checkpoint.shards import (
+    LARGEST_SECRET,
+    cluster_of_key,
+    left_out,
+    place_of,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -38,13 +43,13 @@ ATTEMPTS = 5
 READ_PAUSE_S = 1.0
 """Between two attempts to read a Secret that the host has, and fails to show."""
 _OF_ALL = (UnreachableError, UnreadableError, ForbiddenError, UnauthorizedError, PageError)
-"""Errors that are not about one Secret: they say nothing of what is kept."""
+"""Errors that are not about one Secret: they do not show what is kept."""
 Changes = Mapping[str, bytes | None]
 """Key of a Secret -> its new content, None = it is removed."""
 
 
 class CheckpointSecrets:
-    """What the Secrets have, by number and key: identity and size of each entry."""
+    """The Secrets by number, and the identity and size of each entry by key."""
 
     def __init__(self, host: ApiClient, namespace: str, agent: str) -> None:
         self._host = host
@@ -56,10 +61,11 @@ class CheckpointSecrets:
         self._entries: dict[int, dict[str, tuple[str, int]]] = {}
         self._doubtful: set[int] = set()
         self._unread = Failures()
+        self._left_out: dict[str, tuple[int, int]] = {}
         self.unread: dict[str, str] = {}
         """Name of a Secret that could not be read -> why."""
         self.surprises = 0
-        """How often a Secret was not as it was left; what is known to be in it may be lost."""
+        """How often a Secret was not as it was left; its cached content may be lost."""
 
     async def load(self) -> list[dict[str, str]]:
         """Return the data of all Secrets, {} for one that cannot be read.
@@ -73,22 +79,22 @@ class CheckpointSecrets:
             try:
                 return await self._read(number)
             except _OF_ALL as error:
-                return error  # to all at once: that is not about this Secret
+                return error  # no retry: it is not about this Secret
 
         try:
-            found = await retry_on(KubeError, ATTEMPTS, read, READ_PAUSE_S)
+            data = await retry_on(KubeError, ATTEMPTS, read, READ_PAUSE_S)
         except KubeError as error:
             self._doubtful.add(number)
             self.unread[self.names[number]] = str(error)
             extra = {"secret": self.names[number], "reason": str(error)}
             _log.warning("Cannot read a part of the checkpoint; delete the Secret", extra=extra)
             return {}
-        if isinstance(found, KubeError):
-            raise found
-        return found
+        if isinstance(data, KubeError):
+            raise data
+        return data
 
     async def peek(self) -> list[dict[str, str]]:
-        """Return the data of all Secrets as they can be read now, without a word.
+        """Return the data of all Secrets as they can be read now, without a retry or log.
 
         Raises KubeError if that is not about one Secret.
         """
@@ -104,24 +110,32 @@ class CheckpointSecrets:
             return {}
 
     @property
-    def are_there(self) -> bool:
-        """Whether there is any of them."""
+    def exist(self) -> bool:
+        """Return whether there is any of them."""
         return bool(self._versions)
+
+    @property
+    def too_large(self) -> dict[str, frozenset[str]]:
+        """Return virtual cluster -> keys that did not fit."""
+        keys: defaultdict[str, set[str]] = defaultdict(set)
+        for key in self._left_out:
+            keys[cluster_of_key(key)].add(key)
+        return {cluster: frozenset(own) for cluster, own in keys.items()}
 
     def identity(self, number: int, key: str) -> str:
         """Return the identity of an entry, "" where there is none."""
         return self._entries.get(number, {}).get(key, ("", 0))[0]
 
-    def sizes(self, number: int) -> dict[str, int]:
+    def _sizes(self, number: int) -> dict[str, int]:
         """Return the bytes of each entry of a Secret."""
         return {key: size for key, (_, size) in self._entries.get(number, {}).items()}
 
     def doubt_all(self) -> None:
-        """Have all Secrets read again: the host went back in time, or nobody could read them."""
+        """Have all Secrets read again: the host was restored, or they could not be read."""
         self._doubtful.update(range(len(self.names)))
 
     async def settle(self) -> None:
-        """Read again what may be otherwise than it was left, as far as it can be read.
+        """Read again what may differ from how it was left, as far as it can be read.
 
         Raises KubeError if it is the same for all of them.
         """
@@ -132,7 +146,7 @@ class CheckpointSecrets:
                 await self._settle(number)
             except _OF_ALL:
                 raise
-            except KubeError as error:  # whoever writes to it is told
+            except KubeError as error:  # the next write to it raises
                 self._unread.failed(self.names[number], error)
 
     async def _settle(self, number: int) -> None:
@@ -144,20 +158,48 @@ class CheckpointSecrets:
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Yield (number, key) of all entries."""
-        for number, found in self._entries.items():
-            for key in list(found):
+        for number, entries in self._entries.items():
+            for key in list(entries):
                 yield number, key
+
+    async def write_bounded(self, number: int, changes: Changes) -> None:
+        """Write some entries of a Secret; what does not fit is left out. Raises KubeError."""
+        sizes = self._sizes(number)
+        sizes |= {key: len(new) for key, new in changes.items() if new is not None}
+        sizes = {k: size for k, size in sizes.items() if changes.get(k, b"") is not None}
+        dropped = left_out(sizes)
+        await self.write(number, {**changes, **dict.fromkeys(dropped)})
+        for key in changes:
+            self._left_out.pop(key, None)
+        self._left_out |= {key: (number, sizes[key]) for key in dropped}
+
+    def parts_that_fit(self, cluster: str) -> set[int]:
+        """Return the parts of the Works of a virtual cluster that did not fit, and would now."""
+        return {
+            int(key.rpartition(".")[2])
+            for key, (number, size) in self._left_out.items()
+            if cluster_of_key(key) == cluster
+            and sum(self._sizes(number).values()) + size <= LARGEST_SECRET
+        }
+
+    def forget_left_out(self, cluster: str, but: str = "") -> None:
+        """Forget what did not fit of a virtual cluster. but: prefix of keys to keep."""
+        self._left_out = {
+            key: place
+            for key, place in self._left_out.items()
+            if cluster_of_key(key) != cluster or (but and key.startswith(but))
+        }
 
     async def write(self, number: int, changes: Changes) -> None:
         """Write some entries of a Secret, as far as they differ. Raises KubeError."""
         if number in self._doubtful:
             await self._settle(number)
-        wanted = {key: new for key, new in changes.items() if self._differs(number, key, new)}
-        if not wanted:
+        changes = {key: new for key, new in changes.items() if self._differs(number, key, new)}
+        if not changes:
             return
         for attempt in range(ATTEMPTS):
             try:
-                await self._write(number, wanted)
+                await self._write(number, changes)
             except (AlreadyExistsError, ConflictError, NotFoundError):
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -175,14 +217,15 @@ class CheckpointSecrets:
 
         Its Cluster first: without it nothing of the rest is used.
         """
-        found: defaultdict[int, dict[str, bytes | None]] = defaultdict(dict)
+        removed: defaultdict[int, dict[str, bytes | None]] = defaultdict(dict)
         for number, key in self:
             if cluster_of_key(key) == cluster:
-                found[number][key] = None
+                removed[number][key] = None
         home = place_of(cluster, 0)
-        for number in sorted(found, key=lambda each: each != home):
-            await self.write(number, found[number])
-        return bool(found)
+        for number in sorted(removed, key=lambda each: each != home):
+            await self.write(number, removed[number])
+        self.forget_left_out(cluster)
+        return bool(removed)
 
     def _differs(self, number: int, key: str, new: bytes | None) -> bool:
         return self.identity(number, key) != (identity(new) if new is not None else "")
@@ -210,11 +253,11 @@ class CheckpointSecrets:
             return {}
 
     def _take(self, number: int, secret: Object) -> dict[str, str]:
-        data = secret.get("data")
-        found: dict[str, str] = data if is_map_of_texts(data) and isinstance(data, dict) else {}
+        value = secret.get("data")
+        data: dict[str, str] = value if is_map_of_texts(value) and isinstance(value, dict) else {}
         self._versions[number] = str(secret["metadata"]["resourceVersion"])
-        self._entries[number] = {key: _measured(text) for key, text in found.items()}
-        return found
+        self._entries[number] = {key: _measured(text) for key, text in data.items()}
+        return data
 
     def _path(self, number: int) -> str:
         return f"{self._collection}/{self.names[number]}"
@@ -233,7 +276,7 @@ class CheckpointSecrets:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether nothing was written; a server that failed may have written before."""
+    """Return whether nothing was written; a server that failed may have written before."""
     return isinstance(error, ApiError) and error.status < 500
 
 

@@ -4,12 +4,12 @@
         cluster.<name>                a Cluster, and into how many parts its Works are split
         works.<name>.<parts>.<part>   the Works whose names hash to that part
         rules                         interpreter customizations and webhook configurations (-0)
-        contact                       when the hub was last heard (-0)
+        contact                       the last contact with the hub (-0)
 
-The number of parts grows with the Works of a virtual cluster, and with their size. Its parts lie
-one after the other in the Secrets, beginning with that of its name, so that those of few Works are
-one Secret. What finds no room below `LARGEST_SECRET` is left out, largest first: one virtual
-cluster's Works must not cost another one its own.
+The number of parts grows with the Works of a virtual cluster, and with their size. Its parts are in
+consecutive Secrets, beginning with that of its name, so that those of few Works are in one Secret.
+What does not fit below `LARGEST_SECRET` is left out, largest first: the Works of one virtual
+cluster must not displace those of another one.
 """
 
 import zlib
@@ -53,7 +53,7 @@ def part_of(name: str, parts: int) -> int:
 
 
 def place_of(cluster: str, part: int) -> int:
-    """Return the number of the Secret of a part; the Cluster itself lies beside part 0."""
+    """Return the number of the Secret of a part; the Cluster itself is beside part 0."""
     return (zlib.crc32(cluster.encode()) + part) % CHECKPOINT_SECRETS
 
 
@@ -63,15 +63,10 @@ def parts_for(works: int, at_present: int = 1) -> int:
     at_present: into how many they are; a smaller number only where it is far smaller, so that a
     few Works more or less do not have all of them written again.
     """
-    wanted = 1
-    while wanted * WORKS_A_PART < works and wanted < MOST_PARTS:
-        wanted *= 2
-    return wanted if wanted > at_present or wanted * 4 <= at_present else at_present
-
-
-def has_room(sizes: Mapping[str, int], more: int) -> bool:
-    """Whether a Secret with such entries takes another one of so many bytes."""
-    return sum(sizes.values()) + more <= LARGEST_SECRET
+    parts = 1
+    while parts * WORKS_A_PART < works and parts < MOST_PARTS:
+        parts *= 2
+    return parts if parts > at_present or parts * 4 <= at_present else at_present
 
 
 def parts_for_sizes(sizes: Collection[int], at_present: int) -> int:
@@ -79,27 +74,27 @@ def parts_for_sizes(sizes: Collection[int], at_present: int) -> int:
 
     sizes: of the parts with several Works. at_present: into how many they are; never less.
     """
-    wanted = at_present
-    while max(sizes, default=0) * at_present > LARGEST_PART * wanted and wanted < MOST_PARTS:
-        wanted *= 2
-    return wanted
+    parts = at_present
+    while max(sizes, default=0) * at_present > LARGEST_PART * parts and parts < MOST_PARTS:
+        parts *= 2
+    return parts
 
 
 def left_out(sizes: Mapping[str, int]) -> frozenset[str]:
-    """Return the keys that find no room in one Secret, those of the largest Clusters first.
+    """Return the keys that do not fit into one Secret, those of the largest Clusters first.
 
-    sizes: bytes of each key in that Secret. What is of no Cluster always stays.
+    sizes: bytes of each key in that Secret. Keys of no Cluster always stay.
     """
     total = sum(sizes.values())
     by_cluster: dict[str, int] = {}
     for key, size in sizes.items():
         by_cluster[cluster_of_key(key)] = by_cluster.get(cluster_of_key(key), 0) + size
-    gone: set[str] = set()
+    dropped: set[str] = set()
     for cluster in sorted(by_cluster, key=lambda name: (-by_cluster[name], name)):
         for key in sorted(sizes, key=lambda name: (-sizes[name], name)):
             if total <= LARGEST_SECRET:
-                return frozenset(gone)
+                return frozenset(dropped)
             if cluster and cluster_of_key(key) == cluster and key.startswith("works."):
-                gone.add(key)
+                dropped.add(key)
                 total -= sizes[key]
-    return frozenset(gone)
+    return frozenset(dropped)

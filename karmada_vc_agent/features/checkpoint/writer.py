@@ -1,10 +1,10 @@
-"""Keeps the checkpoint equal to what the hub says; the leader's only.
+"""Keeps the checkpoint equal to the state of the hub; only the leader does.
 
 What changed is written at once after a pause, then at most every 5 s, entry by entry. A Work whose
-objects are to be deleted is struck out before: `strike` returns once no Secret has it any more. A
-write whose end is not known counts for nothing: all of that virtual cluster is written again. What
-cannot be written of one virtual cluster keeps none of the others from it; it is noted, so that the
-next start does not serve what was saved of it before, and tried again less and less often.
+objects are to be deleted is removed before: `strike` returns once no Secret has it any more. After
+a write without a result all of that virtual cluster is written again. A virtual cluster that cannot
+be written delays none of the others; it is noted, so that the next start does not serve what was
+saved of it before, and retried less and less often.
 """
 
 import asyncio
@@ -16,11 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from karmada_vc_agent.features.checkpoint.entry_source import EntryMaker, Knowledge, Part
+from karmada_vc_agent.features.checkpoint.entry_source import EntrySource, Part
 from karmada_vc_agent.features.checkpoint.failures import Failures
 from karmada_vc_agent.features.checkpoint.kept import mark
 from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
-from karmada_vc_agent.features.checkpoint.room import CheckpointRoom
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
 from karmada_vc_agent.features.checkpoint.shards import (
     CONTACT_KEY,
@@ -44,8 +43,8 @@ _log = logging.getLogger(__name__)
 
 PAUSE_S = 5.0
 CONTACT_S = 600.0
-"""How often it is noted that the hub still says the same: each time the host stores a Secret of up
-to 500 kB, mostly on a flash card."""
+"""How often it is noted that the hub is still in this state: each time the host stores a Secret of
+up to 500 kB, mostly on a flash card."""
 
 _Places = defaultdict[int, dict[str, bytes | None]]
 _Errors = Mapping[str, KubeError]
@@ -54,10 +53,10 @@ _Errors = Mapping[str, KubeError]
 
 @dataclass(slots=True)
 class _Book:
-    """What the Secrets have of one virtual cluster.
+    """The content of the Secrets of one virtual cluster.
 
-    marks: of each Work that they have. touched: Works that may differ since. again: parts to write
-    whatever differs. head: the mark of the Cluster. least: into how many parts its Works are split
+    marks: of each Work in them. touched: Works that may differ since. again: parts to write even if
+    nothing differs. head: the mark of the Cluster. least: into how many parts its Works are split
     at least, by their size.
     """
 
@@ -76,16 +75,14 @@ class CheckpointWriter:
     def __init__(
         self,
         secrets: CheckpointSecrets,
-        knowledge: Knowledge,
+        source: EntrySource,
         outdated: Outdated,
         clock: Callable[[], float] = time.monotonic,
         *,
         contact_s: float = CONTACT_S,
     ) -> None:
         self._secrets = secrets
-        self._room = CheckpointRoom(secrets)
-        self._k = knowledge
-        self._make = EntryMaker(knowledge)
+        self._source = source
         self._outdated = outdated
         self._clock = clock
         self._contact_s = contact_s
@@ -96,58 +93,53 @@ class CheckpointWriter:
         self._surprises = secrets.surprises
         self._contact_at: float | None = None
         self._has_rules = False
-        self._went_back = False
+        self._is_hub_restored = False
         self._failures = Failures()
-
-    @property
-    def too_large(self) -> Mapping[str, frozenset[str]]:
-        """Return virtual cluster -> keys that found no room."""
-        return self._room.too_large
 
     def problem_of(self, cluster: str) -> KubeError | None:
         """Return why a virtual cluster cannot be written, None if it can."""
         errors = self._failures.errors
         return errors.get(EVERYTHING) or errors.get(cluster)
 
-    # --- what others tell ---------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------
 
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
-        """Take note of a Work that came, changed or went."""
+        """Note a Work that was added, changed or deleted."""
         name = (new or old or {})["metadata"]["name"]
         book = self._books.get(cluster)
-        now = mark(new) if new is not None else 0
-        if book is not None and (self._lock.locked() or book.marks.get(name, 0) != now):
+        after = mark(new) if new is not None else 0
+        if book is not None and (self._lock.locked() or book.marks.get(name, 0) != after):
             book.touched.add(name)
             self._wake.set()
 
     def clusters_changed(self) -> None:
-        """Take note that Clusters may differ, or which of them are served."""
+        """Note that Clusters may differ, or which of them are served."""
         self._wake.set()
 
     def rules_changed(self) -> None:
-        """Take note that customizations or webhook configurations differ."""
+        """Note that customizations or webhook configurations differ."""
         self._has_rules = False
         self._wake.set()
 
-    def host_went_back(self) -> None:
+    def host_restored(self) -> None:
         """Have the Secrets read again: they may be as they were before."""
         self._secrets.doubt_all()
         self._wake.set()
 
-    def hub_went_back(self) -> None:
-        """Have all saved anew: marks of now may be those of other content before."""
-        self._went_back = True
+    def hub_restored(self) -> None:
+        """Have everything saved again: current marks may be those of other content before."""
+        self._is_hub_restored = True
         self._wake.set()
 
     def has(self, cluster: str) -> bool:
-        """Whether all there is of a virtual cluster was written, by this process."""
+        """Return whether all of a virtual cluster was written, by this process."""
         book = self._books.get(cluster)
         return book is not None and bool(book.uid)
 
     # --- before something is deleted ----------------------------------------------------
 
     async def strike(self, cluster: str, name: str) -> None:
-        """Return once a Work is not in the checkpoint, or that is not served from any more.
+        """Return once a Work is not in the checkpoint, or is not served from it any more.
 
         Raises KubeError, NotReadyError.
         """
@@ -160,8 +152,8 @@ class CheckpointWriter:
                 raise
             except KubeError as error:
                 self._failures.failed(cluster, error)
-                self._complain()
-                # Nobody is to wait for the deletion until the host takes the Secret again.
+                self._log_errors()
+                # The deletion must not wait until the host accepts the Secret again.
                 await self._outdated.note(cluster)
 
     async def _strike(self, cluster: str, name: str) -> None:
@@ -169,8 +161,8 @@ class CheckpointWriter:
         book = self._books.get(cluster)
         if book is not None and name not in book.marks:
             return
-        if not self._k.is_whole(cluster):
-            raise NotReadyError(f"the Works of cluster({cluster}) are not known")
+        if not self._source.is_listed(cluster):
+            raise NotReadyError(f"the Works of cluster({cluster}) are not listed")
         if book is not None:
             book.touched.add(name)
         await self._write_cluster(cluster)
@@ -189,14 +181,14 @@ class CheckpointWriter:
                     await self._wake.wait()
             pause_s = PAUSE_S if self._wake.is_set() else 0.0
             self._wake.clear()
-            # The client logs outages, and a lead in doubt passes.
+            # The client logs outages, and doubts about the lead end.
             with suppress(UnreachableError):
                 await self._write_all()
-            self._complain()
+            self._log_errors()
             await asyncio.sleep(pause_s)
 
-    def _complain(self) -> None:
-        """Say why something is not written."""
+    def _log_errors(self) -> None:
+        """Log why something is not written."""
         errors = self._failures.errors
         if not errors:
             self._once.ended()
@@ -208,30 +200,30 @@ class CheckpointWriter:
         self._once.warning(text, about=what, reason=str(error))
 
     async def _settle(self) -> None:
-        """Forget what the Secrets had where they may be otherwise by now. Raises KubeError."""
+        """Forget the content of the Secrets where they may have changed. Raises KubeError."""
         await self._secrets.settle()
-        if self._went_back or self._surprises != self._secrets.surprises:
-            self._went_back = False
+        if self._is_hub_restored or self._surprises != self._secrets.surprises:
+            self._is_hub_restored = False
             self._surprises = self._secrets.surprises
             self._books.clear()
             self._has_rules = False
 
     async def _write_all(self) -> _Errors:
         """Write what differs; return what could not be written. Raises UnreachableError."""
-        if not self._k.clusters.store.is_synced or not self._failures.is_due(EVERYTHING):
+        if not self._source.clusters.store.is_synced or not self._failures.is_due(EVERYTHING):
             return self._failures.errors
         await self._try(EVERYTHING, self._settle)
         if EVERYTHING in self._failures.errors:
             return self._failures.errors
-        for name in tuple(self._k.served):
-            if self._k.is_whole(name):
+        for name in tuple(self._source.served):
+            if self._source.is_listed(name):
                 await self._try(name, partial(self._write_cluster, name))
         others = self._others()
         for name in others:
             await self._try(name, partial(self._remove, name))
         keeps_any = any(book.uid for book in self._books.values())
         common = (RULES_KEY, CONTACT_KEY) if keeps_any else ()
-        self._failures.forget_all_but({*self._k.served, *others, *common})
+        self._failures.forget_all_but({*self._source.served, *others, *common})
         if keeps_any:
             await self._try(RULES_KEY, self._write_rules)
             await self._try(CONTACT_KEY, self._note_contact)
@@ -239,7 +231,7 @@ class CheckpointWriter:
         return self._failures.errors
 
     async def _try(self, what: str, write: Callable[[], Awaitable[None]]) -> None:
-        """Write something if its time has come; take note of errors. Raises UnreachableError."""
+        """Write something if it is due; note errors. Raises UnreachableError."""
         if not self._failures.is_due(what):
             return
         try:
@@ -254,10 +246,10 @@ class CheckpointWriter:
                     await self._outdated.note(what)
 
     async def _trust_again(self) -> None:
-        """Have what was written be served again, and note the others by name."""
+        """Allow to serve what was written, and note the others by name."""
         if RULES_KEY in self._failures.errors or EVERYTHING not in self._outdated.names():
-            return  # the rules are everybody's
-        ours = {n for n in self._k.served if self._k.clusters.ours(n) is not None}
+            return  # all virtual clusters need the rules
+        ours = {n for n in self._source.served if self._source.clusters.ours(n) is not None}
         kept = {n for n in ours if self.has(n)}
         if ours and not kept:
             return
@@ -267,121 +259,117 @@ class CheckpointWriter:
             await self._outdated.clear(EVERYTHING)
 
     async def _write_rules(self) -> None:
-        if self._has_rules or not all(store.is_synced for store in self._k.rules):
+        if self._has_rules or not all(store.is_synced for store in self._source.rules):
             return
-        entry, self._has_rules = self._make.rules(), True
+        entry, self._has_rules = self._source.rules_entry(), True
         try:
             fits = len(entry) <= LARGEST_RULES
-            await self._put(_at(0, RULES_KEY, entry if fits else None))
+            await self._secrets.write_bounded(0, {RULES_KEY: entry if fits else None})
         except BaseException:
             self._has_rules = False
             raise
 
     async def _note_contact(self) -> None:
-        """Note now and then that the hub still says the same, of whom it does."""
+        """Note now and then that the hub is still in this state, for the Clusters that it lists."""
         now = self._clock()
         is_due = self._contact_at is None or now - self._contact_at >= self._contact_s
         if not is_due:
             return
-        ours = [name for name in self._k.served if self._k.clusters.ours(name) is not None]
+        ours = [
+            name for name in self._source.served if self._source.clusters.ours(name) is not None
+        ]
         errors = self._failures.errors
-        current = {n for n in ours if self._k.is_whole(n) and self._k.is_in_contact(n)}
+        current = {n for n in ours if self._source.is_listed(n) and self._source.is_in_contact(n)}
         but = [name for name in ours if name in errors or name not in current]
         if len(but) == len(ours):
             return
-        await self._secrets.write(0, {CONTACT_KEY: self._make.contact(but)})
+        await self._secrets.write(0, {CONTACT_KEY: self._source.contact(but)})
         self._contact_at = now
-        self._secrets.doubt_all()  # somebody may have changed or deleted one
+        self._secrets.doubt_all()  # another writer may have changed or deleted one
 
     async def _write_cluster(self, name: str) -> None:
         """Write what differs of one virtual cluster. Raises KubeError."""
-        cluster = self._k.clusters.ours(name)
-        if cluster is None or name not in self._k.served or not mark(cluster):
+        cluster = self._source.clusters.ours(name)
+        if cluster is None or name not in self._source.served or not mark(cluster):
             await self._remove(name)
             return
         book = self._books.get(name)
         if book is not None and book.uid == uid_of(cluster):
-            book.again = self._room.parts_that_fit(name)
+            book.again = self._secrets.parts_that_fit(name)
             if not book.touched and not book.again and book.head == mark(cluster):
                 await self._outdated.clear(name)
                 return
         else:
             book = None
-        # Whatever fails, it is not known what the Secrets have.
+        # Whatever fails, the content of the Secrets is unknown then.
         self._books.pop(name, None)
-        now = _Book(uid_of(cluster), head=mark(cluster))
-        now.least = book.least if book is not None else 1
+        new = _Book(uid_of(cluster), head=mark(cluster))
+        new.least = book.least if book is not None else 1
         at_present = book.parts if book is not None else 1
-        now.parts = max(now.least, parts_for(len(self._k.works.of(name)), at_present))
-        self._books[name] = now
+        new.parts = max(new.least, parts_for(len(self._source.works.of(name)), at_present))
+        self._books[name] = new
         try:
-            await self._write_parts(cluster, book, now)
+            await self._write_parts(cluster, book, new)
         except BaseException:
             self._books.pop(name, None)
             raise
         await self._outdated.clear(name)
 
-    async def _write_parts(self, cluster: Object, before: _Book | None, now: _Book) -> None:
+    async def _write_parts(self, cluster: Object, before: _Book | None, new: _Book) -> None:
         name = cluster["metadata"]["name"]
-        wanted = set(range(now.parts))
-        if before is not None and before.parts == now.parts:
-            wanted = {part_of(work, now.parts) for work in before.touched} | before.again
-            now.marks = before.marks
-        parts = await self._make.parts(cluster, wanted, now.parts)
+        numbers = set(range(new.parts))
+        if before is not None and before.parts == new.parts:
+            numbers = {part_of(work, new.parts) for work in before.touched} | before.again
+            new.marks = before.marks
+        parts = await self._source.parts(cluster, numbers, new.parts)
         sizes = [len(part.entry) for part in parts if part.entry and len(part.marks) > 1]
-        more = parts_for_sizes(sizes, now.parts)
-        if more > now.parts:
-            now.parts = now.least = more
-            wanted = set(range(more))
-            parts = await self._make.parts(cluster, wanted, more)
-        places = _places(name, parts)
-        await self._put(places)
-        await self._put(_at(place_of(name, 0), head_key(name), self._make.head(cluster, now.parts)))
-        await self._put(self._of_other_parts(name, now.parts))
-        self._room.forget(name, but=works_prefix(name, now.parts))
-        now.marks = {
-            work: each for work, each in now.marks.items() if part_of(work, now.parts) not in wanted
-        }
+        more = parts_for_sizes(sizes, new.parts)
+        if more > new.parts:
+            new.parts = new.least = more
+            numbers = set(range(more))
+            parts = await self._source.parts(cluster, numbers, more)
+        await self._put(_places(name, parts))
+        head = self._source.head(cluster, new.parts)
+        await self._secrets.write_bounded(place_of(name, 0), {head_key(name): head})
+        await self._put(self._of_other_parts(name, new.parts))
+        self._secrets.forget_left_out(name, but=works_prefix(name, new.parts))
+        marks = new.marks.items()
+        new.marks = {work: each for work, each in marks if part_of(work, new.parts) not in numbers}
         for part in parts:
-            now.marks |= part.marks
+            new.marks |= part.marks
 
     async def _put(self, places: _Places) -> None:
-        """Write entries; those that find no room are left out. Raises KubeError."""
+        """Write entries; those that do not fit are left out. Raises KubeError."""
         for number, changes in places.items():
-            await self._room.write(number, changes)
+            await self._secrets.write_bounded(number, changes)
 
     def _of_other_parts(self, name: str, parts: int) -> _Places:
-        """Return what takes away the entries of another number of parts."""
+        """Return the changes that remove the entries of another number of parts."""
         prefix = f"works.{name}."
-        found: _Places = defaultdict(dict)
+        removed: _Places = defaultdict(dict)
         for number, key in self._secrets:
             if key.startswith(prefix) and not key.startswith(works_prefix(name, parts)):
-                found[number][key] = None
-        return found
+                removed[number][key] = None
+        return removed
 
     async def _remove(self, name: str) -> None:
-        """Take all away that is of one virtual cluster. Raises KubeError."""
+        """Remove all of one virtual cluster. Raises KubeError."""
         await self._secrets.remove(name)
-        self._room.forget(name)
         self._books[name] = _Book("")
         await self._outdated.clear(name)
 
     def _others(self) -> list[str]:
-        """Return whose entries are to be taken away: Clusters that are not ours, or not served."""
-        for name in [name for name in self._books if name not in self._k.served]:
+        """Return the Clusters with entries to remove: those that are not ours, or not served."""
+        for name in [name for name in self._books if name not in self._source.served]:
             del self._books[name]
         saved = {cluster_of_key(key) for _, key in self._secrets} - {""}
-        served = self._k.served
-        return [n for n in saved if n not in served or self._k.clusters.ours(n) is None]
+        served = self._source.served
+        return [n for n in saved if n not in served or self._source.clusters.ours(n) is None]
 
 
 def _places(name: str, parts: Iterable[Part]) -> _Places:
-    found: _Places = defaultdict(dict)
+    places: _Places = defaultdict(dict)
     for part in parts:
         number = place_of(name, int(part.key.rpartition(".")[2]))
-        found[number][part.key] = part.entry
-    return found
-
-
-def _at(number: int, key: str, entry: bytes | None) -> _Places:
-    return defaultdict(dict, {number: {key: entry}})
+        places[number][part.key] = part.entry
+    return places

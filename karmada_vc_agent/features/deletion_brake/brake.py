@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.config.settings import DeletionBrakeSettings
 from karmada_vc_agent.features.deletion_brake.rules import (
     RECORD_PREFIX,
     Deletion,
-    Limits,
     Recent,
     Record,
     count,
+    is_too_much,
     read_record,
     record_of,
 )
@@ -34,10 +35,10 @@ COUNTED_FOR_S = 1.0
 
 @dataclass(slots=True)
 class _Counted:
-    """What is known of one virtual cluster.
+    """The deletions of one virtual cluster.
 
     removed: objects deleted within the window when the hold began; None = nothing is held. report:
-    what the host remembers of it. permitted: Works whose objects may be removed, uid -> name.
+    the record on the host. permitted: Works whose objects may be removed, uid -> name.
     pending: the other ones that are being deleted, by uid. shown: uids of those with an event.
     remaining: objects but those of permitted Works.
     """
@@ -54,14 +55,15 @@ class _Counted:
 
 
 class DeletionBrake:
-    """Decides which Works wait; changed: a virtual cluster whose deletions to look at.
+    """Decides which Works wait.
 
-    reported: a virtual cluster of which something else is reported now.
+    changed: emits a virtual cluster whose deletions to check. reported: emits one whose reported
+    record changed.
     """
 
     def __init__(
         self,
-        limits: Limits,
+        limits: DeletionBrakeSettings,
         works: Works,
         finalizer: WorkFinalizer,
         state: AgentState,
@@ -73,33 +75,32 @@ class DeletionBrake:
         self._finalizer = finalizer
         self._state = state
         self._monotonic = monotonic
-        self._clusters = scopes.keep_each(lambda: _Counted(Recent(limits.window_s)))
+        self._clusters = scopes.keep_each(lambda: _Counted(Recent(limits.window)))
         self._seen: dict[str, None] = scopes.keep()
         self.changed: Signal[[str]] = Signal()
         self.reported: Signal[[str]] = Signal()
 
     async def check(self, cluster: str, work: Object) -> None:
         """Pass a Work whose objects may be removed. Raises RetryError while they are held."""
-        known, deletion = self._of(cluster), _deletion_of(work)
+        counted, deletion = self._of(cluster), _deletion_of(work)
         is_counted = not is_report(work) and not self._finalizer.preserves(cluster, work)
-        if not is_counted or deletion.uid in known.permitted or self._is_exempt(cluster, known):
+        if not is_counted or deletion.uid in counted.permitted or self._is_exempt(cluster, counted):
             return
-        if known.removed is None:
+        if counted.removed is None:
             now = self._monotonic()
-            if now - known.counted_at >= COUNTED_FOR_S:
-                self._count(cluster, known)
-            removed = known.recent.count(now)
-            known.pending[deletion.uid] = deletion
-            if not self._is_too_much(known, removed):
-                _permit(known, deletion)
-                known.recent.add(deletion.objects, now)
+            if now - counted.counted_at >= COUNTED_FOR_S:
+                self._count(cluster, counted)
+            removed = counted.recent.count(now)
+            counted.pending[deletion.uid] = deletion
+            if not self._is_too_much(counted, removed):
+                _permit(counted, deletion)
+                counted.recent.add(deletion.objects, now)
                 return
-            known.removed = removed
-        elif deletion.uid not in known.pending:
-            known.pending[deletion.uid] = deletion
-        else:
-            raise _held(cluster)
-        self.changed.emit(cluster)
+            counted.removed = removed
+            self.changed.emit(cluster)
+        elif deletion.uid not in counted.pending:
+            counted.pending[deletion.uid] = deletion
+            self.changed.emit(cluster)
         raise _held(cluster)
 
     def held(self, cluster: str) -> Record | None:
@@ -107,18 +108,20 @@ class DeletionBrake:
 
         Raises NotReadyError while the Works are not listed.
         """
-        known = self._of(cluster)
+        counted = self._of(cluster)
         store = self._works.store(cluster)
-        if known.removed is None:
+        if counted.removed is None:
             return None
         if store is None or not store.is_synced:
             raise NotReadyError(f"the Works of cluster({cluster}) are not listed")
-        self._count(cluster, known)
-        is_over = not count(known.pending.values()) or not self._is_too_much(known, known.removed)
-        if is_over or self._is_exempt(cluster, known):
+        self._count(cluster, counted)
+        is_over = not count(counted.pending.values()) or not self._is_too_much(
+            counted, counted.removed
+        )
+        if is_over or self._is_exempt(cluster, counted):
             return None
-        total = known.removed + known.remaining
-        return record_of(known.pending.values(), known.removed, total)
+        total = counted.removed + counted.remaining
+        return record_of(counted.pending.values(), counted.removed, total)
 
     def pending(self, cluster: str) -> list[Deletion]:
         """Return what was held when it was counted last."""
@@ -126,21 +129,21 @@ class DeletionBrake:
 
     def report(self, cluster: str, record: Record) -> list[Deletion]:
         """Show what is held; return what of it was not shown before."""
-        known = self._of(cluster)
-        if known.report != record:
-            known.report = record
+        counted = self._of(cluster)
+        if counted.report != record:
+            counted.report = record
             self.reported.emit(cluster)
-        new = [each for uid, each in known.pending.items() if uid not in known.shown]
-        known.shown = set(known.pending)
+        new = [each for uid, each in counted.pending.items() if uid not in counted.shown]
+        counted.shown = set(counted.pending)
         return new
 
     def release(self, cluster: str) -> list[str]:
         """Hold nothing any more; return the Works that waited."""
-        known = self._of(cluster)
-        waiting = [each.work for each in known.pending.values()]
-        known.removed, known.counted_at = None, -math.inf
-        if known.report is not None:
-            known.report = None
+        counted = self._of(cluster)
+        waiting = [each.work for each in counted.pending.values()]
+        counted.removed, counted.counted_at = None, -math.inf
+        if counted.report is not None:
+            counted.report = None
             self.reported.emit(cluster)
         return waiting
 
@@ -149,11 +152,11 @@ class DeletionBrake:
 
         What was added to the list meanwhile is not among it.
         """
-        known = self._of(cluster)
-        known.recent = Recent(self._limits.window_s)
+        counted = self._of(cluster)
+        counted.recent = Recent(self._limits.window)
         waiting = self.release(cluster)
         for deletion in confirmed:
-            _permit(known, deletion)
+            _permit(counted, deletion)
         return waiting
 
     def leaves(self, cluster: str) -> None:
@@ -165,51 +168,51 @@ class DeletionBrake:
         return self._of(cluster).report if cluster in self._clusters else None
 
     def recorded(self) -> list[str]:
-        """Return the virtual clusters of which the host remembers something."""
+        """Return the virtual clusters with a record on the host."""
         return list(self._state.values(RECORD_PREFIX))
 
     def _of(self, cluster: str) -> _Counted:
-        known = self._clusters[cluster]
+        counted = self._clusters[cluster]
         if cluster not in self._seen:
             self._seen[cluster] = None
-            known.report = read_record(self._state.value(RECORD_PREFIX + cluster))
-            known.removed = known.report.removed if known.report is not None else None
-        return known
+            counted.report = read_record(self._state.value(RECORD_PREFIX + cluster))
+            counted.removed = counted.report.removed if counted.report is not None else None
+        return counted
 
-    def _is_exempt(self, cluster: str, known: _Counted) -> bool:
-        return known.is_leaving or self._finalizer.is_removing(cluster)
+    def _is_exempt(self, cluster: str, counted: _Counted) -> bool:
+        return counted.is_leaving or self._finalizer.is_removing(cluster)
 
-    def _is_too_much(self, known: _Counted, removed: int) -> bool:
-        deleted = removed + count(known.pending.values())
-        return self._limits.are_exceeded(deleted, removed + known.remaining)
+    def _is_too_much(self, counted: _Counted, removed: int) -> bool:
+        deleted = removed + count(counted.pending.values())
+        return is_too_much(self._limits, deleted, removed + counted.remaining)
 
-    def _count(self, cluster: str, known: _Counted) -> None:
+    def _count(self, cluster: str, counted: _Counted) -> None:
         """Count the Works of a virtual cluster as they are now."""
         works = [work for work in self._works.of(cluster) if not is_report(work)]
-        there = {uid_of(work) for work in works}
+        listed = {uid_of(work) for work in works}
 
         def is_taken(uid: str, name: str) -> bool:
             taken = self._finalizer.taken((cluster, name))
-            return uid not in there and taken is not None and uid_of(taken) == uid
+            return uid not in listed and taken is not None and uid_of(taken) == uid
 
-        known.permitted = {
+        counted.permitted = {
             uid: name
-            for uid, name in known.permitted.items()
-            if uid in there or is_taken(uid, name)
+            for uid, name in counted.permitted.items()
+            if uid in listed or is_taken(uid, name)
         }
-        pending = {uid: each for uid, each in known.pending.items() if is_taken(uid, each.work)}
-        known.remaining = count(pending.values())
+        pending = {uid: each for uid, each in counted.pending.items() if is_taken(uid, each.work)}
+        counted.remaining = count(pending.values())
         for work in works:
             deletion = _deletion_of(work)
-            if deletion.uid in known.permitted:
+            if deletion.uid in counted.permitted:
                 continue
-            known.remaining += deletion.objects
+            counted.remaining += deletion.objects
             if self._is_pending(cluster, work):
                 pending[deletion.uid] = deletion
-        known.pending, known.counted_at = pending, self._monotonic()
+        counted.pending, counted.counted_at = pending, self._monotonic()
 
     def _is_pending(self, cluster: str, work: Object) -> bool:
-        """Whether the agent is to remove the objects of a Work."""
+        """Return whether the agent is to remove the objects of a Work."""
         if not self._finalizer.is_due(cluster, work) or self._finalizer.preserves(cluster, work):
             return False
         metadata = work["metadata"]
@@ -217,10 +220,10 @@ class DeletionBrake:
         return not (metadata.get("deletionTimestamp") and is_finalised)
 
 
-def _permit(known: _Counted, deletion: Deletion) -> None:
-    known.permitted[deletion.uid] = deletion.work
-    if known.pending.pop(deletion.uid, None) is not None:
-        known.remaining -= deletion.objects
+def _permit(counted: _Counted, deletion: Deletion) -> None:
+    counted.permitted[deletion.uid] = deletion.work
+    if counted.pending.pop(deletion.uid, None) is not None:
+        counted.remaining -= deletion.objects
 
 
 def _deletion_of(work: Object) -> Deletion:

@@ -103,7 +103,7 @@ async def _record(client: ApiClient, path: str, name: str) -> Record | None:
     try:
         state = await client.get(path)
     except NotFoundError as error:
-        told = f"no agent has its state at {path}: give --agent-name and --agent-namespace"
-        raise CommandError(told) from error
-    text = dig(state, "data", RECORD_PREFIX + name)
-    return read_record(text if isinstance(text, str) else "")
+        text = f"no agent has its state at {path}: give --agent-name and --agent-namespace"
+        raise CommandError(text) from error
+    value = dig(state, "data", RECORD_PREFIX + name)
+    return read_record(value if isinstance(value, str) else "")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from karmada_vc_agent.features.deletion_brake import controller
 from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake
 from karmada_vc_agent.features.deletion_brake.conditions import CONDITIONS
-from karmada_vc_agent.features.deletion_brake.rules import Limits
 from karmada_vc_agent.runner.feature import Feature
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
@@ -15,9 +14,9 @@ HELD = "virtual_cluster_deletions_held"
 
 
 def _connect(parts: Parts) -> None:
-    common, works, settings = parts.common, parts.works, parts.common.config.deletion_brake
+    common, works = parts.common, parts.works
     brake = DeletionBrake(
-        Limits(settings.share, settings.at_least, settings.window),
+        common.config.deletion_brake,
         works.watches.works,
         works.finalizer,
         common.state,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from karmada_vc_agent.config.settings import DeletionBrakeSettings
 from karmada_vc_agent.model.domain import DOMAIN
 
 RECORD_PREFIX = "deletions."
@@ -19,21 +20,9 @@ _NAMED = 20
 """Works that a record names; those of all virtual clusters are in one ConfigMap."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much may be deleted within a window.
-
-    share: of the objects of a virtual cluster; 1 or more = all of them. at_least: fewer objects are
-    never too many.
-    """
-
-    share: float
-    at_least: int
-    window_s: float
-
-    def are_exceeded(self, deleted: int, total: int) -> bool:
-        """Whether so many of all objects are too many; total: those deleted included."""
-        return deleted >= self.at_least and deleted > self.share * total
+def is_too_much(limits: DeletionBrakeSettings, deleted: int, total: int) -> bool:
+    """Return whether so many deletions are held; total: all objects, those deleted included."""
+    return deleted >= limits.at_least and deleted > limits.share * total
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +35,7 @@ class Deletion:
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What is held of a virtual cluster, as the host remembers it.
+    """The held deletions of a virtual cluster, as recorded on the host.
 
     removed: objects deleted within the window before. objects: those held. total: all objects,
     removed ones included. works: names of some held Works.
@@ -91,7 +80,7 @@ def count(deletions: Iterable[Deletion]) -> int:
 
 
 class Recent:
-    """How many objects were deleted within the window; times are monotonic seconds."""
+    """The number of objects deleted within the window; times are monotonic seconds."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s

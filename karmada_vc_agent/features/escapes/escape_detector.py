@@ -6,25 +6,20 @@ to another group, and a namespace may be adopted with its pods. Every change of 
 """
 
 import logging
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
-from karmada_vc_agent.cluster.claims import Claim, Claims, claim_of
+from karmada_vc_agent.cluster.claims import Claim, claim_of
 from karmada_vc_agent.cluster.host_pods import PODS_BY_NODE
-from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.features.escapes.escaped_pods import Escape, EscapedPods, PodKey
-from karmada_vc_agent.features.escapes.left_pods import LeftPods
+from karmada_vc_agent.features.escapes.escaped_pods import Escape, EscapedPods
+from karmada_vc_agent.features.escapes.left_pods import LeftPods, PodKey
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.sources import Enqueues
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.work.owners import Owners, Place, manifest_of
-from karmada_vc_agent.work.work_events import WorkEvents
 
 _log = logging.getLogger(__name__)
 
@@ -37,42 +32,20 @@ _LEFT_ALONE = "the agent leaves it alone: delete the pod, or return its node to 
 _PODS = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
 
 
-@dataclass(frozen=True, slots=True)
-class HostPods:
-    """What is known of pods, and of where they may run.
-
-    by_node: the index of `pods` over node names. clusters: the virtual clusters that are served;
-    the nodes of others are unknown. left: the pods that are to be evicted.
-    """
-
-    pods: Store[Pod]
-    by_node: str
-    nodes: Store[Node]
-    membership: Membership
-    claims: Claims
-    clusters: Container[str]
-    left: LeftPods
-
-
 class EscapeDetector:
     """Reports escaped pods on Work and template, else the Cluster, once for each pod and node.
 
     Its keys are suspects, to be checked after SETTLES_S.
     """
 
-    def __init__(
-        self,
-        owners: Owners,
-        known: HostPods,
-        clusters: HubClusters,
-        events: WorkEvents,
-        escaped: EscapedPods,
-    ) -> None:
-        self._owners = owners
-        self._known = known
-        self._clusters = clusters
-        self._events = events
-        self._escapes = escaped
+    def __init__(self, parts: Parts) -> None:
+        common, works = parts.common, parts.works
+        self._owners = Owners(common.clients.host, common.discoveries.host, works.watches.works)
+        self._stores = common.stores
+        self._virtual_clusters = common.virtual_clusters
+        self._events = works.events
+        self._left = common.part(LeftPods)
+        self._escapes = common.part(EscapedPods)
 
     # --- suspects ---------------------------------------------------------------------------
 
@@ -100,18 +73,18 @@ class EscapeDetector:
 
     def keys_on_node(self, node: str) -> Iterator[PodKey]:
         """Yield the suspects on a node."""
-        return self._suspects(self._known.pods.by_index(self._known.by_node, node))
+        return self._suspects(self._stores.pods.by_index(PODS_BY_NODE, node))
 
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterable[PodKey]:
         """Return the suspects in a namespace that existed before its claim."""
         if old is None or new is None or claim_of(old) == claim_of(new):
             return ()
         name = new["metadata"]["name"]
-        return self._suspects(pod for pod in self._known.pods if pod.metadata.namespace == name)
+        return self._suspects(pod for pod in self._stores.pods if pod.metadata.namespace == name)
 
     def all_keys(self) -> Iterator[PodKey]:
-        """Yield all suspects, once everything is known; before that there are none."""
-        return self._suspects(self._known.pods)
+        """Yield all suspects; there are none before all lists are complete."""
+        return self._suspects(self._stores.pods)
 
     def _suspects(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
         for pod in pods:
@@ -124,16 +97,16 @@ class EscapeDetector:
         node = pod.spec.node_name
         if not node or pod.is_finished:
             return None
-        claim = self._known.claims.on(pod.metadata.namespace)
-        if claim is None or claim.cluster not in self._known.clusters:
+        claim = self._stores.claims.on(pod.metadata.namespace)
+        if claim is None or claim.cluster not in self._virtual_clusters:
             return None
-        return None if self._known.membership.owner_of(node) == claim.cluster else claim
+        return None if self._stores.membership.owner_of(node) == claim.cluster else claim
 
     # --- reports ----------------------------------------------------------------------------
 
     async def reconcile(self, key: PodKey) -> None:
         """Report a pod if it has escaped, and forget it otherwise."""
-        pod = self._known.pods.get(*key)
+        pod = self._stores.pods.get(*key)
         claim = self._foreign(pod) if pod is not None else None
         if pod is None or claim is None or not self._is_running(pod, key):
             self._escapes.pop(key, None)
@@ -154,12 +127,12 @@ class EscapeDetector:
                 "work": work["metadata"]["name"] if work else "",
             },
         )
-        outcome = "the agent evicts it" if self._known.left.evicting(pod) else _LEFT_ALONE
+        outcome = "the agent evicts it" if self._left.evicting(pod) else _LEFT_ALONE
         text = (
             f"pod {claim.namespace}/{key[1]} runs on a node outside of virtual cluster "
             f'"{claim.cluster}"; {outcome}'
         )
-        cluster = self._clusters.ours(claim.cluster)
+        cluster = self._stores.clusters.ours(claim.cluster)
         if work is not None and origin is not None:
             manifest = manifest_of(work, origin.root, claim.namespace)
             self._events.escaped(work, manifest, claim.cluster, text)
@@ -167,32 +140,17 @@ class EscapeDetector:
             self._events.escaped(cluster, None, claim.cluster, text)
 
     def _is_running(self, pod: Pod, key: PodKey) -> bool:
-        """Whether it runs and is not being deleted; a reported one counts until it is gone."""
-        if self._known.nodes.get("", pod.spec.node_name) is None:
+        """Return whether it runs and is not being deleted; a reported one counts until it ends."""
+        if self._stores.nodes.get("", pod.spec.node_name) is None:
             return False  # a deleted node runs nothing
         return key in self._escapes or pod.metadata.deletion_timestamp is None
 
 
 def setup(parts: Parts) -> ControllerSpec[PodKey]:
     """Declare the controller; its keys are pods that may be out."""
-    common, stores, works = parts.common, parts.common.stores, parts.works
-    detector = EscapeDetector(
-        Owners(common.clients.host, common.discoveries.host, works.watches.works),
-        HostPods(
-            stores.pods,
-            PODS_BY_NODE,
-            stores.nodes,
-            stores.membership,
-            stores.claims,
-            common.virtual_clusters,
-            common.part(LeftPods),
-        ),
-        stores.clusters,
-        works.events,
-        common.part(EscapedPods),
-    )
-
-    disputed = works.registered.disputed.subscribe
+    common, stores = parts.common, parts.common.stores
+    detector = EscapeDetector(parts)
+    disputed = parts.works.registered.disputed.subscribe
     return ControllerSpec(
         "escape-detector",
         common.queues.by_cluster(lambda pod: stores.claims.cluster_on(pod[0])),

@@ -4,13 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-PodKey = tuple[str, str]
-"""Host namespace and name of a pod."""
+from karmada_vc_agent.features.escapes.left_pods import PodKey
 
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """Which pod of which virtual cluster is on which node."""
+    """A pod of a virtual cluster on a foreign node."""
 
     cluster: str
     uid: str
@@ -18,7 +17,7 @@ class Escape:
 
 
 class EscapedPods(dict[PodKey, Escape]):
-    """What was reported of each pod that is out still."""
+    """The reported escape of each pod that still runs there."""
 
     def by_cluster(self) -> Mapping[str, int]:
         """Return how many pods of each virtual cluster are on foreign nodes now."""

@@ -1,7 +1,7 @@
-"""Evicts pods from nodes that left their virtual cluster, where `onNodeLeave: Evict` asks for it.
+"""Evicts pods from nodes that left their virtual cluster, where `onNodeLeave: Evict` is set.
 
-What is known says who is to be looked at; what the host says then, of node and pod, decides. Pods
-of others are out of reach: by their claims, and by policy agent-confines (ADR 33).
+The caches select the candidates; what the host says then, of node and pod, decides. Pods of others
+are out of reach: by their claims, and by policy agent-confines (ADR 33).
 """
 
 import logging
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.features.escapes.escaped_pods import PodKey
-from karmada_vc_agent.features.escapes.left_pods import LeftPods
+from karmada_vc_agent.features.escapes.left_pods import LeftPods, PodKey
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.discovery import Resource
@@ -29,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 FIRST_RETRY_S = 1.0
 """The first pause after an eviction that a PodDisruptionBudget forbids; doubled, up to 30 s."""
-LOOK_AGAIN_S = 30.0
-"""While the hub is not known, it is not known either whether the Cluster is ours to serve."""
+UNREGISTERED_S = 30.0
+"""Before the hub lists its Clusters it is undecided whether the Cluster is ours to serve."""
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of the pods that a node runs from its own files: they only show what runs there."""
 
@@ -40,7 +39,7 @@ _POD = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
 
 @dataclass(slots=True)
 class _Left:
-    """A pod, and since when its node is known to have left. is_held: told that it is kept there."""
+    """A pod, and when its node was seen to have left. is_held: that it is kept was reported."""
 
     uid: str
     node: str
@@ -49,7 +48,7 @@ class _Left:
 
 
 class Evictions:
-    """Its keys are pods on nodes that left. damping_s: how long a node must have been gone."""
+    """Its keys are pods on nodes that left. damping_s: how long a node must have left before."""
 
     def __init__(
         self,
@@ -68,32 +67,32 @@ class Evictions:
         self._events = events
         self._damping_s = damping_s
         self._clock = clock
-        self._known: dict[PodKey, _Left] = {}
+        self._seen: dict[PodKey, _Left] = {}
 
     async def reconcile(self, key: PodKey) -> Requeue | None:
-        """Evict one pod whose node has been gone for long enough, and forget any other."""
-        found = self._left.find(key)
-        if found is None:
-            self._known.pop(key, None)
+        """Evict one pod whose node left long enough ago, and forget any other."""
+        pod = self._left.pod(key)
+        vc = self._left.evicting(pod) if pod is not None else None
+        if pod is None or vc is None:
+            self._seen.pop(key, None)
             return None
-        vc, pod = found
         left = self._note(key, pod)
         wait_s = left.since_s + self._damping_s - self._clock()
         if wait_s > 0:
             return Requeue(wait_s)
         cluster = self._clusters.ours(vc.name)
         if cluster is None:
-            return Requeue(LOOK_AGAIN_S)
+            return Requeue(UNREGISTERED_S)
         await self._evict(key, left, vc, cluster)
-        self._known.pop(key, None)
+        self._seen.pop(key, None)
         return None
 
     def _note(self, key: PodKey, pod: Pod) -> _Left:
-        known = self._known.get(key)
+        left = self._seen.get(key)
         uid, node = pod.metadata.uid, pod.spec.node_name
-        if known is None or (known.uid, known.node) != (uid, node):
-            known = self._known[key] = _Left(uid, node, self._clock())
-        return known
+        if left is None or (left.uid, left.node) != (uid, node):
+            left = self._seen[key] = _Left(uid, node, self._clock())
+        return left
 
     async def _evict(self, key: PodKey, left: _Left, vc: VirtualCluster, cluster: Object) -> None:
         """Evict a pod if host and agent agree on it. Raises KubeError."""
@@ -126,15 +125,15 @@ class Evictions:
 
 
 def _is_evictable(pod: Object, left: _Left) -> bool:
-    """Whether this is the pod that is known, and nobody else takes care of it."""
+    """Return whether this is that pod, and no controller of its node keeps it."""
     metadata = pod["metadata"]
     if metadata["uid"] != left.uid or dig(pod, "spec", "nodeName") != left.node:
         return False
     owners = metadata.get("ownerReferences") or ()
     has_keeper = any(o.get("controller") and o.get("kind") == "DaemonSet" for o in owners)
     is_done = dig(pod, "status", "phase") in ("Succeeded", "Failed")
-    is_going = is_done or bool(metadata.get("deletionTimestamp"))
-    return not (has_keeper or is_going or MIRROR in annotations_of(pod))
+    is_ending = is_done or bool(metadata.get("deletionTimestamp"))
+    return not (has_keeper or is_ending or MIRROR in annotations_of(pod))
 
 
 def setup(parts: Parts) -> ControllerSpec[PodKey]:

@@ -4,18 +4,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.host_pods import PODS_BY_NODE
-from karmada_vc_agent.features.escapes.escaped_pods import PodKey
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.virtual_cluster import EVICT, VirtualCluster
 
+PodKey = tuple[str, str]
+"""Host namespace and name of a pod."""
+
 
 class LeftPods:
-    """Finds those that `onNodeLeave: Evict` is about, by what is so now: a restart forgets none.
+    """Selects those that `onNodeLeave: Evict` is about, by what is so now: no restart forgets one.
 
     A pod that selects the nodes of its virtual cluster got onto one of them: where its node is none
-    of them, that one left. Pods that never selected them, as in an adopted namespace, did not come
-    there like this, and a node that an older virtual cluster selects as well did not leave.
+    of them, that one left. Pods that never selected them, as in an adopted namespace, were not
+    placed like this, and a node that an older virtual cluster selects as well did not leave.
     """
 
     def __init__(
@@ -30,27 +32,27 @@ class LeftPods:
         self._claims = claims
         self._virtual_clusters = virtual_clusters
 
-    def find(self, key: PodKey) -> tuple[VirtualCluster, Pod] | None:
-        """Return a pod that is to be evicted, and its virtual cluster."""
-        pod = self._pods.get(*key)
-        vc = self.evicting(pod) if pod is not None else None
-        return (vc, pod) if vc is not None and pod is not None else None
+    def pod(self, key: PodKey) -> Pod | None:
+        """Return a pod, to be evicted or not."""
+        return self._pods.get(*key)
 
     def evicting(self, pod: Pod) -> VirtualCluster | None:
-        """Return the virtual cluster of a pod that is to be evicted."""
+        """Return the virtual cluster of a pod that is to be evicted, None for any other."""
         node = self._nodes.get("", pod.spec.node_name) if pod.spec.node_name else None
         return self._evicting(pod, node)
 
     def keys_of_pod(self, old: Pod | None, new: Pod | None) -> Iterable[PodKey]:
-        """Return the key of a pod that comes to such a node; most do not."""
+        """Return the key of a pod that is bound to such a node; most are not."""
         if new is None or (old is not None and old.spec.node_name == new.spec.node_name):
             return ()
         return self._keys((new,))
 
     def keys_of_node(self, old: Node | None, new: Node | None) -> Iterator[PodKey]:
-        """Yield the pods on a node that leaves or comes back."""
+        """Yield the pods on a node that leaves or returns."""
         node = new or old
-        if node is None or (old is not None and new is not None and _same_labels(old, new)):
+        if node is None:
+            return
+        if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
             return
         for pod in self._pods.by_index(PODS_BY_NODE, node.metadata.name):
             if self._evicting(pod, old) is not self._evicting(pod, new):
@@ -62,8 +64,8 @@ class LeftPods:
 
     def keys_of(self, clusters: Iterable[str]) -> Iterator[PodKey]:
         """Yield those of some virtual clusters."""
-        wanted, cluster_on = frozenset(clusters), self._claims.cluster_on
-        return self._keys(pod for pod in self._pods if cluster_on(pod.metadata.namespace) in wanted)
+        names, cluster_on = frozenset(clusters), self._claims.cluster_on
+        return self._keys(pod for pod in self._pods if cluster_on(pod.metadata.namespace) in names)
 
     def _keys(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
         for pod in pods:
@@ -79,7 +81,3 @@ class LeftPods:
         if not vc.required_selector.items() <= pod.spec.node_selector.items():
             return None
         return None if vc.selects(node.metadata.name, node.metadata.labels) else vc
-
-
-def _same_labels(old: Node, new: Node) -> bool:
-    return old.metadata.labels == new.metadata.labels

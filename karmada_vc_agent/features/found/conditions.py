@@ -1,4 +1,4 @@
-"""The condition GroupPresent: whether what a virtual cluster was found by exists."""
+"""The condition GroupPresent: whether the source of a discovered virtual cluster exists."""
 
 from karmada_vc_agent.cluster.origins import Origin
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
@@ -8,7 +8,7 @@ from karmada_vc_agent.runner.parts import Parts
 
 GROUP_PRESENT = ConditionType(
     "GroupPresent",
-    "The NodeGroup or label value that the virtual cluster was found by exists.",
+    "The NodeGroup or label value that defines the virtual cluster exists.",
     idle="Defined",
 )
 
@@ -20,7 +20,7 @@ def group_present(origin: Origin | None) -> Condition:
         return GROUP_PRESENT.true("Defined", text)
     if origin.absence:
         return GROUP_PRESENT.false("Gone", origin.absence)
-    return GROUP_PRESENT.true("Found", f"found by {origin.text}")
+    return GROUP_PRESENT.true("Found", f"defined by {origin.text}")
 
 
 def _present(parts: Parts, vc: VirtualCluster) -> Condition:

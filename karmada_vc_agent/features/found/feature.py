@@ -1,4 +1,4 @@
-"""Virtual clusters found on the host: NodeGroups, and values of a node label."""
+"""Virtual clusters discovered on the host: NodeGroups, and values of a node label."""
 
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.found.conditions import CONDITIONS
@@ -8,8 +8,8 @@ from karmada_vc_agent.runner.feature import Feature
 
 
 def _host_roles(config: AgentConfig) -> tuple[str, ...]:
-    finds = config.node_groups.enabled or config.discover.node_label
-    return ("features/found/roles.yaml",) if finds else ()
+    is_used = config.node_groups.enabled or config.discover.node_label
+    return ("features/found/roles.yaml",) if is_used else ()
 
 
 FEATURE = Feature(

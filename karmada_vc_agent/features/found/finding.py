@@ -1,4 +1,4 @@
-"""What is found on the host that is to be a virtual cluster, and how it becomes one."""
+"""Discovered virtual clusters: what describes them on the host, and how they are made."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from karmada_vc_agent.config.completing import completed, field_of
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, FoundSettings
-from karmada_vc_agent.features.found.found_records import MOST_NODES, FoundRecord
+from karmada_vc_agent.features.found.found_records import MOST_NODES, DiscoveredRecord
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
@@ -20,8 +20,8 @@ _ANY = LabelSelector({"any": ""})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One that was found.
+class Discovered:
+    """A NodeGroup or label value that is to be a virtual cluster.
 
     name: of the virtual cluster; it may be no name of a Cluster. subject: the NodeGroup, or the
     value of the label. labels: those that select its nodes, None = no nodes by labels. nodes:
@@ -35,19 +35,20 @@ class Found:
     problem: str = ""
 
 
-def record_of(source: str, found: Found) -> FoundRecord:
-    """Return what to remember of one that is served: all that selects its nodes, or nothing."""
-    if len(found.nodes) > MOST_NODES:
-        return FoundRecord(source, found.subject)
-    return FoundRecord(source, found.subject, found.labels or {}, nodes=found.nodes)
+def record_of(source: str, discovered: Discovered) -> DiscoveredRecord:
+    """Return the record of one that is served, with all that selects its nodes, or nothing."""
+    if len(discovered.nodes) > MOST_NODES:
+        return DiscoveredRecord(source, discovered.subject)
+    labels = discovered.labels or {}
+    return DiscoveredRecord(source, discovered.subject, labels, nodes=discovered.nodes)
 
 
-class Finder(Protocol):
-    """A source of what is found.
+class Discovery(Protocol):
+    """Lists what is to be a virtual cluster.
 
-    source: its settings, `nodeGroups`. by_label: whether nodes say themselves what there is.
-    is_synced: whether what it does not find is not there. changed: the name of a virtual cluster of
-    which something was found, changed or is gone.
+    source: its settings, `nodeGroups`. by_label: whether labels of nodes define it. is_synced:
+    whether what it does not list does not exist. changed: emits the name of a virtual cluster that
+    was added, changed or deleted.
     """
 
     source: str
@@ -59,24 +60,24 @@ class Finder(Protocol):
 
     def names(self) -> Iterable[str]: ...
 
-    def find(self, name: str) -> Found | None: ...
+    def get(self, name: str) -> Discovered | None: ...
 
     def text_of(self, subject: str) -> str:
-        """Return what a subject is called: `NodeGroup shop-a`."""
+        """Return the name of a subject in messages: `NodeGroup shop-a`."""
 
     def object_of(self, subject: str) -> Object | None:
-        """Return the object that shows what is to be said of a subject."""
+        """Return the object that events about a subject are recorded on."""
 
-    async def is_gone(self, name: str, subject: str) -> bool:
-        """Ask the host whether a subject, by this name, is gone for certain. Raises KubeError."""
+    async def is_deleted(self, name: str, subject: str) -> bool:
+        """Return whether the host has no subject of this name for certain. Raises KubeError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """Makes virtual clusters of what is found.
+    """Makes virtual clusters of what is discovered.
 
-    config: the agent's settings, which lie under. limit: how many it may serve; 0 = no bound.
-    is_on: whether what is found is to be served at all.
+    config: the agent's settings, the defaults. limit: how many it may serve; 0 = no bound. is_on:
+    whether any are to be served.
     """
 
     config: AgentConfig
@@ -84,20 +85,20 @@ class Making:
     limit: int = 0
     is_on: bool = True
 
-    def of(self, found: Found) -> VirtualCluster:
-        """Return the virtual cluster of what was found. Raises ValueError with what is wrong."""
-        if found.problem:
-            raise ValueError(found.problem)
-        selector = LabelSelector(found.labels or {})
-        if selector or found.nodes:
-            return self._made(found.name, selector, found.nodes)
-        return replace(self._made(found.name, _ANY), node_selector=NO_NODES)
+    def of(self, discovered: Discovered) -> VirtualCluster:
+        """Return the virtual cluster of what was discovered. Raises ValueError with the problem."""
+        if discovered.problem:
+            raise ValueError(discovered.problem)
+        selector = LabelSelector(discovered.labels or {})
+        if selector or discovered.nodes:
+            return self._made(discovered.name, selector, discovered.nodes)
+        return replace(self._made(discovered.name, _ANY), node_selector=NO_NODES)
 
-    def of_gone(self, name: str, record: FoundRecord) -> VirtualCluster:
-        """Return the virtual cluster of what is gone, with the nodes that it had. See `of`.
+    def of_record(self, name: str, record: DiscoveredRecord) -> VirtualCluster:
+        """Return the virtual cluster of what was deleted, with the nodes that it had. See `of`.
 
-        Without labels and names by the label that they were given, which keeps what its pods
-        select.
+        Without labels and names by the label that they were given, which keeps the selector of its
+        pods.
         """
         if record.labels or record.nodes:
             return self._made(name, LabelSelector(record.labels), record.nodes)
@@ -117,12 +118,12 @@ class Making:
 
 
 def making_of_groups(config: AgentConfig) -> Making:
-    """Return what makes virtual clusters of NodeGroups."""
+    """Return how NodeGroups become virtual clusters."""
     settings = config.node_groups
     return Making(config, settings, is_on=settings.enabled)
 
 
 def making_of_labels(config: AgentConfig) -> Making:
-    """Return what makes virtual clusters of values of a node label."""
+    """Return how values of a node label become virtual clusters."""
     settings = config.discover
     return Making(config, settings, settings.limit, is_on=bool(settings.node_label))

@@ -1,12 +1,11 @@
-"""Serves what is found on the host, and lets go of what is gone: after a time, and if it may.
+"""Serves discovered virtual clusters, and removes those whose source was deleted.
 
-One virtual cluster is one key: what is wrong with one costs no other.
+One virtual cluster is one key: a problem of one affects no other.
 """
 
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -14,8 +13,8 @@ from msgspec.structs import replace
 from karmada_vc_agent.cluster.origins import Origin, Origins
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.features.found.finding import Finder, Found, Making, record_of
-from karmada_vc_agent.features.found.found_records import FoundRecord, FoundRecords
+from karmada_vc_agent.features.found.finding import Discovered, Discovery, Making, record_of
+from karmada_vc_agent.features.found.found_records import DiscoveredRecord, DiscoveredRecords
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.durations import format_duration
@@ -26,237 +25,239 @@ from karmada_vc_agent.work.removal import Removal
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 20.0
-"""How often one is looked at that waits for what nobody tells of, such as rights."""
+RECHECK_S = 20.0
+"""How often one is checked that waits for something without an event, such as rights."""
 STEP_S = 1.0
 SYNC_S = 1.0
-TELL_AGAIN_S = 1800.0
+WARN_AGAIN_S = 1800.0
 """API servers keep events for an hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerContext:
-    """What a follower needs of the rest.
+class DiscoveryController:
+    """Keeps a source of the registry equal to what a discovery lists.
 
-    check: raises ConfigError where hub or host forbid a virtual cluster. stays_away: whether its
-    Cluster was deleted on the hub, or left. is_in_doubt: whether hub or host may have gone back in
-    time. tell: says about an object of the host, with a reason, what users should know.
-    """
-
-    removal: Removal
-    origins: Origins
-    check: Callable[[VirtualCluster], Awaitable[None]]
-    stays_away: Callable[[str], bool]
-    is_in_doubt: Callable[[], bool]
-    tell: Callable[[Object, str, str], None]
-
-
-class Follower:
-    """Keeps a source of the registry equal to what a finder finds.
-
-    making: what makes virtual clusters, by the settings as they are now.
+    making: makes virtual clusters, by the current settings. check: raises ConfigError where hub or
+    host forbid a virtual cluster. stays_away: whether its Cluster was deleted on the hub, or left.
+    is_in_doubt: whether hub or host may be restored from a backup. warn: records an event about an
+    object of the host, with a reason.
     """
 
     def __init__(
         self,
-        finder: Finder,
+        discovery: Discovery,
         source: VirtualClusterSource,
-        records: FoundRecords,
+        records: DiscoveredRecords,
         making: Callable[[], Making],
-        around: FollowerContext,
         *,
+        removal: Removal,
+        origins: Origins,
+        check: Callable[[VirtualCluster], Awaitable[None]],
+        stays_away: Callable[[str], bool],
+        is_in_doubt: Callable[[], bool],
+        warn: Callable[[Object, str, str], None],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._finder = finder
+        self._discovery = discovery
         self._source = source
         self._records = records
         self._making_now = making
-        self._around = around
+        self._removal = removal
+        self._origins = origins
+        self._check = check
+        self._stays_away = stays_away
+        self._is_in_doubt = is_in_doubt
+        self._warn = warn
         self._now = wall_clock
-        self._told: dict[str, float] = {}
+        self._warned: dict[str, float] = {}
 
     @property
     def _making(self) -> Making:
         return self._making_now()
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Serve one virtual cluster, or take the next step of letting it go."""
+        """Serve one virtual cluster, or take the next step of its removal."""
         if not self._making.is_on:
             return await self._switched_off(name)
-        if not self._finder.is_synced:
-            return Requeue(SYNC_S)  # all would be gone
-        found, record = self._finder.find(name), self._records.of(name)
+        if not self._discovery.is_synced:
+            return Requeue(SYNC_S)  # all would count as deleted
+        discovered, record = self._discovery.get(name), self._records.of(name)
         if record is not None and record.is_draining:
-            return await self._drain(name, record, found)
-        if found is not None:
-            return await self._serve(found, record)
-        self._around.origins.refuse(self._finder.source, name, "")
-        self._told.pop(name, None)
+            return await self._drain(name, record, discovered)
+        if discovered is not None:
+            return await self._serve(discovered, record)
+        self._clear_refusal(name)
         if record is not None:
-            return await self._let_go(name, record)
+            return await self._source_deleted(name, record)
         self._stop_serving(name)
         return None
 
     async def _switched_off(self, name: str) -> Requeue | None:
-        """Serve one no more; nothing of it is deleted, but a removal is brought to its end.
+        """Serve one no more; nothing of it is deleted, but a begun removal is completed.
 
         Its record stays: it is served again where the setting is switched on again.
         """
         record = self._records.of(name)
-        if record is not None and record.is_draining and self._around.removal.has_begun(name):
+        if record is not None and record.is_draining and self._removal.has_begun(name):
             return await self._drain(name, record, None)
-        self._around.origins.refuse(self._finder.source, name, "")
-        self._told.pop(name, None)
+        self._clear_refusal(name)
         self._stop_serving(name)
         return None
 
+    def _clear_refusal(self, name: str) -> None:
+        self._origins.refuse(self._discovery.source, name, "")
+        self._warned.pop(name, None)
+
     def _stop_serving(self, name: str) -> None:
         self._source.remove(name)
-        self._around.origins.note(self._finder.source, name, None)
+        self._origins.note(self._discovery.source, name, None)
 
-    # --- what is there ------------------------------------------------------------------
+    # --- discovered ---------------------------------------------------------------------
 
-    async def _serve(self, found: Found, record: FoundRecord | None) -> Requeue | None:
-        name = found.name
+    async def _serve(
+        self, discovered: Discovered, record: DiscoveredRecord | None
+    ) -> Requeue | None:
+        name = discovered.name
         try:
-            vc = self._making.of(found)
+            vc = self._making.of(discovered)
         except ValueError as error:
-            return self._refused(found, str(error))
+            return self._refused(discovered, str(error))
         if self._source.rival(name) is not None:
             await self._records.drop(name)
             self._source.put(vc)  # it is served once the other one is given up
-            self._around.origins.note(self._finder.source, name, None)
-            return self._refused(found, self._source.taken(name))
+            self._origins.note(self._discovery.source, name, None)
+            return self._refused(discovered, self._source.taken(name))
         if problem := await self._forbids(vc, record):
-            return self._refused(found, problem)
-        await self._records.keep(name, record_of(self._finder.source, found))
+            return self._refused(discovered, problem)
+        await self._records.keep(name, record_of(self._discovery.source, discovered))
         if record is None:
-            self._say("Serving a found virtual cluster", name, found.subject)
+            self._log("Serving a discovered virtual cluster", name, discovered.subject)
         self._source.put(vc)
-        self._around.origins.refuse(self._finder.source, name, "")
-        self._note(name, found.subject, "")
+        self._origins.refuse(self._discovery.source, name, "")
+        self._note(name, discovered.subject, "")
         return None
 
-    async def _forbids(self, vc: VirtualCluster, record: FoundRecord | None) -> str:
+    async def _forbids(self, vc: VirtualCluster, record: DiscoveredRecord | None) -> str:
         """Return why a virtual cluster is not to be served, "" where nothing speaks against it."""
         if self._source.wants_nodes_of(vc):
             return ""
         limit = self._making.limit
         if record is None and limit and len(self._records) >= limit:
-            return f"{self._finder.source}.limit of {limit} virtual clusters is reached"
+            return f"{self._discovery.source}.limit of {limit} virtual clusters is reached"
         try:
-            await self._around.check(vc)
+            await self._check(vc)
         except ConfigError as error:
             return error.problem
         return ""
 
-    def _refused(self, found: Found, problem: str) -> Requeue:
-        """Say why what was found is not served as it is; what was served before stays."""
-        text = (
-            f"cannot serve {self._finder.text_of(found.subject)} as virtual cluster {found.name}: "
-            f"{problem}"
-        )
-        is_new = self._around.origins.refuse(self._finder.source, found.name, text)
+    def _refused(self, discovered: Discovered, problem: str) -> Requeue:
+        """Report why it is not served as it is; what was served before stays."""
+        name, source = discovered.name, self._discovery.text_of(discovered.subject)
+        text = f"cannot serve {source} as virtual cluster {name}: {problem}"
+        is_new = self._origins.refuse(self._discovery.source, name, text)
         if is_new:
-            _log.warning("Not serving a found virtual cluster", extra={"reason": text})
-        if is_new or self._now() - self._told.get(found.name, 0.0) > TELL_AGAIN_S:
-            self._told[found.name] = self._now()
-            about = self._finder.object_of(found.subject)
+            _log.warning("Not serving a discovered virtual cluster", extra={"reason": text})
+        if is_new or self._now() - self._warned.get(name, 0.0) > WARN_AGAIN_S:
+            self._warned[name] = self._now()
+            about = self._discovery.object_of(discovered.subject)
             if about is not None:
-                self._around.tell(about, "NotServed", text)
-        return Requeue(LOOK_S)
+                self._warn(about, "NotServed", text)
+        return Requeue(RECHECK_S)
 
-    # --- what is gone -------------------------------------------------------------------
+    # --- deleted ------------------------------------------------------------------------
 
-    async def _let_go(self, name: str, record: FoundRecord) -> Requeue | None:
-        if self._source.rival(name) is not None or self._around.stays_away(name):
-            await self._forget(name)  # it is another's by now, or was taken away already
+    async def _source_deleted(self, name: str, record: DiscoveredRecord) -> Requeue | None:
+        if self._source.rival(name) is not None or self._stays_away(name):
+            await self._forget(name)  # another source has it, or it was removed already
             return None
-        if self._around.is_in_doubt() or not await self._finder.is_gone(name, record.subject):
-            return Requeue(LOOK_S)
-        common, gone = self._making.common, self._finder.text_of(record.subject)
-        if name not in self._source:  # it went while the setting was off
-            self._serve_gone(name, record)
+        if self._is_in_doubt() or not await self._discovery.is_deleted(name, record.subject):
+            return Requeue(RECHECK_S)
+        common, source = self._making.common, self._discovery.text_of(record.subject)
+        if name not in self._source:  # it was deleted while the setting was off
+            self._serve_deleted(name, record)
         if record.gone_at is None:
             record = replace(record, gone_at=self._now())
             await self._records.keep(name, record)
-            self._say("Source of a virtual cluster is gone", name, record.subject)
+            self._log("Source of a virtual cluster was deleted", name, record.subject)
         ends_at = (record.gone_at or 0.0) + common.grace_period
         if (left_s := ends_at - self._now()) > 0:
-            off = f"stays registered, because {self._finder.source}.drain is off"
+            off = f"stays registered, because {self._discovery.source}.drain is off"
             then = "is removed" if common.drain else off
             until = timestamp(datetime.fromtimestamp(ends_at, UTC))
             waits = f"nothing changes until {until} ({format_duration(common.grace_period)})"
-            self._note(
-                name, record.subject, f"{gone} is gone; {waits}, then the virtual cluster {then}"
-            )
-            return Requeue(min(left_s, LOOK_S))
+            text = f"{source} was deleted; {waits}, then the virtual cluster {then}"
+            self._note(name, record.subject, text)
+            return Requeue(min(left_s, RECHECK_S))
         if common.drain:
             record = replace(record, is_draining=True)
             await self._records.keep(name, record)
-            self._say("Removing a virtual cluster whose source is gone", name, record.subject)
+            self._log("Removing a virtual cluster whose source was deleted", name, record.subject)
             return await self._drain(name, record, None)
-        if not self._around.removal.is_anywhere(name):
+        if not self._removal.is_anywhere(name):
             await self._forget(name)
             return None
-        stays = f"the virtual cluster stays registered, because {self._finder.source}.drain is off"
+        stays = (
+            f"the virtual cluster stays registered, because {self._discovery.source}.drain is off"
+        )
         leave = f"to remove it, run karmada-vc-agent leave {name}"
-        self._stays(name, record.subject, f"{gone} is gone; {stays}; {leave}")
-        return Requeue(LOOK_S)
+        self._stays(name, record.subject, f"{source} was deleted; {stays}; {leave}")
+        return Requeue(RECHECK_S)
 
-    def _serve_gone(self, name: str, record: FoundRecord) -> None:
-        """Serve what is gone by what is remembered of it, as after a start. Raises RetryError."""
+    def _serve_deleted(self, name: str, record: DiscoveredRecord) -> None:
+        """Serve what was deleted by its record, as after a start. Raises RetryError."""
         try:
-            self._source.put(self._making.of_gone(name, record))
+            self._source.put(self._making.of_record(name, record))
         except ValueError as error:
-            gone = self._finder.text_of(record.subject)
-            text = f"{gone} is gone; the virtual cluster cannot be served: {error}"
+            source = self._discovery.text_of(record.subject)
+            text = f"{source} was deleted; the virtual cluster cannot be served: {error}"
             self._stays(name, record.subject, text)
             raise RetryError(text) from error
 
     def _stays(self, name: str, subject: str, text: str) -> None:
-        known = self._around.origins.of(name)
-        if known is None or known.absence != text:
+        noted = self._origins.of(name)
+        if noted is None or noted.absence != text:
             _log.warning(
-                "Keeping a virtual cluster whose source is gone",
+                "Keeping a virtual cluster whose source was deleted",
                 extra={"virtual_cluster": name, "reason": text},
             )
         self._note(name, subject, text)
 
-    async def _drain(self, name: str, record: FoundRecord, found: Found | None) -> Requeue | None:
-        """Take the next step of a removal; it ends before it began where it is not wanted now."""
+    async def _drain(
+        self, name: str, record: DiscoveredRecord, discovered: Discovered | None
+    ) -> Requeue | None:
+        """Take the next step of a removal; one that has not begun ends where it is to be served."""
         vc = self._source.get(name)
         if vc is None or self._source.rival(name) is not None:
             await self._forget(name)
             return None
-        is_wanted = found is not None or not self._making.common.drain
-        if is_wanted and not self._around.removal.has_begun(name):
+        is_served = discovered is not None or not self._making.common.drain
+        if is_served and not self._removal.has_begun(name):
             await self._records.keep(name, replace(record, is_draining=False))
             return Requeue(0.0)
         try:
-            text = await self._around.removal.step(vc, self._source)
+            text = await self._removal.step(vc, self._source)
         except KubeError as error:
             self._note_removal(name, record, str(error))
             raise
         if text:
             self._note_removal(name, record, text)
             return Requeue(STEP_S)
-        self._say("Removed a virtual cluster", name, record.subject)
+        self._log("Removed a virtual cluster", name, record.subject)
         await self._forget(name)
-        return Requeue(0.0) if found is not None else None
+        return Requeue(0.0) if discovered is not None else None
 
-    def _note_removal(self, name: str, record: FoundRecord, text: str) -> None:
-        gone = self._finder.text_of(record.subject)
-        self._note(name, record.subject, f"{gone} is gone; removing the virtual cluster: {text}")
+    def _note_removal(self, name: str, record: DiscoveredRecord, text: str) -> None:
+        source = self._discovery.text_of(record.subject)
+        text = f"{source} was deleted; removing the virtual cluster: {text}"
+        self._note(name, record.subject, text)
 
     async def _forget(self, name: str) -> None:
         await self._records.drop(name)
         self._stop_serving(name)
 
     def _note(self, name: str, subject: str, absence: str) -> None:
-        origin = Origin(self._finder.text_of(subject), self._finder.by_label, absence)
-        self._around.origins.note(self._finder.source, name, origin)
+        origin = Origin(self._discovery.text_of(subject), self._discovery.by_label, absence)
+        self._origins.note(self._discovery.source, name, origin)
 
-    def _say(self, what: str, name: str, subject: str) -> None:
-        found_by = self._finder.text_of(subject)
-        _log.info(what, extra={"virtual_cluster": name, "found_by": found_by})
+    def _log(self, message: str, name: str, subject: str) -> None:
+        source = self._discovery.text_of(subject)
+        _log.info(message, extra={"virtual_cluster": name, "source": source})

@@ -1,4 +1,4 @@
-"""What the agent remembers across restarts of virtual clusters that it found on the host."""
+"""The records of discovered virtual clusters, which outlive a restart."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,12 +13,12 @@ MOST_NODES = 256
 """Names that a record has at most; those of all groups are in one ConfigMap, of at most 1 MiB."""
 
 
-class FoundRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+class DiscoveredRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One that is served, or was.
 
     source: `nodeGroups` or `discover`. subject: the NodeGroup, or the value of the label. labels,
-    nodes: what selects its nodes; both empty = too many names. gone_at: since when the subject is
-    gone, Unix time; None = it is there. is_draining: whether its removal has begun.
+    nodes: select its nodes; both empty = too many names. gone_at: when the subject was seen to be
+    deleted, Unix time; None = it exists. is_draining: whether its removal has begun.
     """
 
     source: str
@@ -29,7 +29,7 @@ class FoundRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: tuple[str, ...] = ()
 
 
-class FoundRecords:
+class DiscoveredRecords:
     """The records of one source, by virtual cluster."""
 
     def __init__(self, state: AgentState, source: str) -> None:
@@ -44,16 +44,16 @@ class FoundRecords:
         """Return how many virtual clusters have a record."""
         return sum(1 for _ in self)
 
-    def of(self, name: str) -> FoundRecord | None:
+    def of(self, name: str) -> DiscoveredRecord | None:
         """Return the record of a virtual cluster; None if it has none, or a malformed one."""
         text = self._state.value(_PREFIX + name)
         try:
-            found = msgspec.json.decode(text, type=FoundRecord) if text else None
+            record = msgspec.json.decode(text, type=DiscoveredRecord) if text else None
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
-        return found if found is not None and found.source == self._source else None
+        return record if record is not None and record.source == self._source else None
 
-    async def keep(self, name: str, record: FoundRecord) -> None:
+    async def keep(self, name: str, record: DiscoveredRecord) -> None:
         """Store a record. Raises KubeError."""
         await self._state.write(
             _PREFIX + name, msgspec.json.encode(record, order="sorted").decode()

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 
 from karmada_vc_agent.cluster.node_groups import NODE_GROUP
 from karmada_vc_agent.config.settings import NodeGroupSettings
-from karmada_vc_agent.features.found.finding import Found
+from karmada_vc_agent.features.found.finding import Discovered
 from karmada_vc_agent.kube.absence import items_unless_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
@@ -22,15 +22,17 @@ from karmada_vc_agent.model.well_known import NAME_FIELD
 _log = logging.getLogger(__name__)
 
 PATH = f"/apis/{NODE_GROUP.api_version}/nodegroups"
-LOOK_S = 10.0
+CHECK_S = 10.0
 _SUCCEEDED, _FAILED = "Succeeded", "Failed"
 """`selectionStatus` of a node that the group has, and of one that has another group or is none."""
 MOST_LABELS = 64
-"""They are remembered across restarts, together with those of all other groups."""
+"""They are recorded across restarts, together with those of all other groups."""
 
 
-def read_group(group: Object, settings: NodeGroupSettings, members: Container[str] = ()) -> Found:
-    """Return what a NodeGroup says of its nodes. Source: kubeedge 3.
+def read_group(
+    group: Object, settings: NodeGroupSettings, members: Container[str] = ()
+) -> Discovered:
+    """Return the virtual cluster that a NodeGroup describes. Source: kubeedge 3.
 
     members: nodes that a NodeGroup has. One that this group lists and did not get is another's; not
     where it also selects by labels, for these would select the node all the same.
@@ -45,23 +47,25 @@ def read_group(group: Object, settings: NodeGroupSettings, members: Container[st
         problem = "spec.matchLabels is empty, which selects all nodes there are; name a label"
     elif labels is not None and len(labels) > MOST_LABELS:
         problem = f"spec.matchLabels has {len(labels)} labels, of at most {MOST_LABELS}"
-    return Found(name, subject, labels, nodes, problem)
+    return Discovered(name, subject, labels, nodes, problem)
 
 
-def is_meant(group: Object, settings: NodeGroupSettings) -> bool:
-    """Whether the settings want a NodeGroup."""
+def is_selected(group: Object, settings: NodeGroupSettings) -> bool:
+    """Return whether the settings select a NodeGroup."""
     return settings.selector.matches(labels_of(group))
 
 
-async def groups_of_host(host: ApiClient, settings: NodeGroupSettings) -> list[Found]:
-    """Return all NodeGroups there are; none if the host does not serve them. Raises KubeError."""
+async def groups_of_host(host: ApiClient, settings: NodeGroupSettings) -> list[Discovered]:
+    """Return all NodeGroups; none if the host does not serve them. Raises KubeError."""
     groups = await items_unless_absent(host, PATH) or ()
     members = {node for group in groups for node in _selected(group, _SUCCEEDED)}
-    return [read_group(group, settings, members) for group in groups if is_meant(group, settings)]
+    return [
+        read_group(group, settings, members) for group in groups if is_selected(group, settings)
+    ]
 
 
-class NodeGroupFinder:
-    """Follows the NodeGroups, while the settings want them."""
+class NodeGroupDiscovery:
+    """Watches the NodeGroups, while the settings enable it."""
 
     source = "nodeGroups"
     by_label = False
@@ -78,7 +82,7 @@ class NodeGroupFinder:
         self._switched = asyncio.Event()
 
     def use(self, settings: NodeGroupSettings) -> None:
-        """Find by these settings from now on."""
+        """Use these settings from now on."""
         before, self._settings = self.names(), settings
         self._subjects = {
             self._name_of(group["metadata"]["name"]): group["metadata"]["name"]
@@ -89,13 +93,13 @@ class NodeGroupFinder:
             self.changed.emit(name)
 
     async def run(self) -> None:
-        """Follow them until cancelled, while the settings want them."""
+        """Watch them until cancelled, while the settings enable it."""
         while True:
             async with asyncio.TaskGroup() as group:
-                following = group.create_task(self._follow()) if self._settings.enabled else None
+                watch = group.create_task(self._watch()) if self._settings.enabled else None
                 await self._wait_switched()
-                if following is not None:
-                    following.cancel()
+                if watch is not None:
+                    watch.cancel()
 
     async def _wait_switched(self) -> None:
         was_enabled = self._settings.enabled
@@ -103,55 +107,55 @@ class NodeGroupFinder:
             self._switched.clear()
             await self._switched.wait()
 
-    async def _follow(self) -> None:
-        """Follow them from when the host knows them."""
+    async def _watch(self) -> None:
+        """Watch them once the host serves them."""
         waits = False
         while not await self._is_served():
             if not waits:
                 _log.warning("Waiting for NodeGroups: the host does not serve them; run KubeEdge")
                 waits = True
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
         if waits:
-            _log.info("Following NodeGroups, which the host serves now")
+            _log.info("Watching NodeGroups, which the host serves now")
         await self._reflector.run()
 
     @property
     def is_synced(self) -> bool:
-        """Whether all are known."""
+        """Return whether all are listed."""
         return self._reflector.is_synced
 
     def names(self) -> Iterable[str]:
         """Return the names of the virtual clusters of all NodeGroups."""
         return tuple(self._subjects)
 
-    def find(self, name: str) -> Found | None:
-        """Return what the NodeGroup of a virtual cluster says, None if there is none."""
+    def get(self, name: str) -> Discovered | None:
+        """Return the NodeGroup of a virtual cluster, None if there is none."""
         group = self._store.get("", self._subjects.get(name, ""))
-        if group is None or not is_meant(group, self._settings):
+        if group is None or not is_selected(group, self._settings):
             return None
         return read_group(group, self._settings, self._members)
 
     def text_of(self, subject: str) -> str:
-        """Return what a NodeGroup is called."""
+        """Return the name of a NodeGroup in messages."""
         return f"NodeGroup {subject}"
 
     def object_of(self, subject: str) -> Object | None:
-        """Return what tells events which NodeGroup they are about."""
+        """Return the reference of a NodeGroup for events."""
         group = self._store.get("", subject)
         if group is None:
             return None
         metadata = {"name": subject, "uid": group["metadata"].get("uid")}
         return {"apiVersion": NODE_GROUP.api_version, "kind": NODE_GROUP.kind, "metadata": metadata}
 
-    async def is_gone(self, name: str, subject: str) -> bool:
-        """Ask the host, which may know NodeGroups no more: then nothing is said of this one."""
+    async def is_deleted(self, name: str, subject: str) -> bool:
+        """Query the host; False where it serves NodeGroups no more, which decides nothing."""
         if name != self._name_of(subject):
             return True  # it had this name by other settings
         try:
-            found = await self._host.get(PATH, {"fieldSelector": f"{NAME_FIELD}={subject}"})
+            answer = await self._host.get(PATH, {"fieldSelector": f"{NAME_FIELD}={subject}"})
         except NotServedError:
             return False
-        return not any(is_meant(group, self._settings) for group in found.get("items") or ())
+        return not any(is_selected(group, self._settings) for group in answer.get("items") or ())
 
     def _name_of(self, subject: str) -> str:
         return name_from(self._settings.name_template, GROUP_NAME, subject)
@@ -162,7 +166,7 @@ class NodeGroupFinder:
         except (NotServedError, UnreachableError):
             return False
         except KubeError:
-            return True  # the reflector says what is wrong
+            return True  # the reflector reports the error
         return True
 
     def _group_changed(self, old: Object | None, new: Object | None) -> None:
@@ -177,9 +181,9 @@ class NodeGroupFinder:
             self._subjects[name] = subject
         if old is None or new is None or _differs(old, new):
             self.changed.emit(name)
-        self._follow_members(_selected(old, _SUCCEEDED), _selected(new, _SUCCEEDED))
+        self._count_members(_selected(old, _SUCCEEDED), _selected(new, _SUCCEEDED))
 
-    def _follow_members(self, before: frozenset[str], after: frozenset[str]) -> None:
+    def _count_members(self, before: frozenset[str], after: frozenset[str]) -> None:
         """Emit the groups that list a node which another group got, or lost."""
         if before == after:
             return
@@ -199,7 +203,7 @@ def _selected(group: Object | None, status: str) -> frozenset[str]:
 
 
 def _differs(old: Object, new: Object) -> bool:
-    """Whether more changed than whether nodes are ready, which KubeEdge writes as well."""
+    """Return whether more changed than the readiness of nodes, which KubeEdge writes as well."""
     return (
         old.get("spec") != new.get("spec")
         or labels_of(old) != labels_of(new)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from karmada_vc_agent.config.settings import DiscoverSettings
-from karmada_vc_agent.features.found.finding import Found
+from karmada_vc_agent.features.found.finding import Discovered
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.store import Store
@@ -15,26 +15,26 @@ from karmada_vc_agent.model.objects import Object, labels_of
 _PATH = "/api/v1/nodes"
 
 
-async def values_of_host(host: ApiClient, settings: DiscoverSettings) -> list[Found]:
+async def values_of_host(host: ApiClient, settings: DiscoverSettings) -> list[Discovered]:
     """Return all values that nodes have now. Raises KubeError."""
     key = settings.node_label
     nodes = (await host.get(_PATH, {"labelSelector": key})).get("items") or ()
     values = dict.fromkeys(labels_of(node).get(key) for node in nodes)
-    return [_found(settings, value) for value in values if value is not None]
+    return [_discovered(settings, value) for value in values if value is not None]
 
 
-def _found(settings: DiscoverSettings, value: str) -> Found:
+def _discovered(settings: DiscoverSettings, value: str) -> Discovered:
     name = name_from(settings.name_template, LABEL_VALUE, value)
-    return Found(name, value, {settings.node_label: value})
+    return Discovered(name, value, {settings.node_label: value})
 
 
-class NodeLabelFinder:
-    """Follows the values that nodes have."""
+class NodeLabelDiscovery:
+    """Watches the values that nodes have."""
 
     source = "discover"
     by_label = True
     is_synced = True
-    """Whoever asks waits for the nodes."""
+    """Controllers wait for the list of nodes."""
 
     def __init__(self, host: ApiClient, nodes: Store[Node], settings: DiscoverSettings) -> None:
         self._host = host
@@ -47,7 +47,7 @@ class NodeLabelFinder:
         nodes.add_handler(self._node_changed)
 
     def use(self, settings: DiscoverSettings) -> None:
-        """Find by these settings from now on."""
+        """Use these settings from now on."""
         before = self.names()
         is_other_key, self._settings = settings.node_label != self._key, settings
         if is_other_key:
@@ -69,17 +69,17 @@ class NodeLabelFinder:
         """Return the names of the virtual clusters of all values."""
         return tuple(self._values)
 
-    def find(self, name: str) -> Found | None:
-        """Return the value that a virtual cluster has its name of, None if no node has it."""
+    def get(self, name: str) -> Discovered | None:
+        """Return the value that a virtual cluster is named after, None if no node has it."""
         value = self._values.get(name)
-        return _found(self._settings, value) if value is not None else None
+        return _discovered(self._settings, value) if value is not None else None
 
     def text_of(self, subject: str) -> str:
-        """Return what a value is called."""
+        """Return the name of a value in messages."""
         return f"node label {self._key}={subject}"
 
     def object_of(self, subject: str) -> Object | None:
-        """Return what tells events that they are about the first node with a value."""
+        """Return the reference of the first node with a value, for events."""
         names = sorted(self._having.get(subject, ()))
         node = self._nodes.get("", names[0]) if names else None
         if node is None:
@@ -88,8 +88,8 @@ class NodeLabelFinder:
         metadata = {"name": node.metadata.name, "uid": node.metadata.name}
         return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
 
-    async def is_gone(self, name: str, subject: str) -> bool:
-        """Ask the host whether a node has the value."""
+    async def is_deleted(self, name: str, subject: str) -> bool:
+        """Return whether no node of the host has the value."""
         if name != self._name_of(subject):
             return True  # it had this name by other settings
         query = {"labelSelector": f"{self._key}={subject}", "limit": "1"}
@@ -110,7 +110,7 @@ class NodeLabelFinder:
             self.changed.emit(name)
 
     def _note(self, node: str, after: str | None) -> list[str]:
-        """Note the value that a node has; return those that came and went by it."""
+        """Note the value that a node has; return those that were added or removed by it."""
         before = self._by_node.pop(node, None)
         if after is not None:
             self._by_node[node] = after

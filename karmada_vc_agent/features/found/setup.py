@@ -1,15 +1,22 @@
-"""Declares the controllers of what is found: NodeGroups, and values of a node label."""
+"""Declares the controllers of NodeGroups, and of values of a node label."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
 from karmada_vc_agent.cluster.virtual_clusters import name_of_change
-from karmada_vc_agent.features.found.finding import Finder, making_of_groups, making_of_labels
-from karmada_vc_agent.features.found.follower import Follower, FollowerContext
-from karmada_vc_agent.features.found.found_records import FoundRecords
-from karmada_vc_agent.features.found.node_groups import NodeGroupFinder
-from karmada_vc_agent.features.found.node_labels import NodeLabelFinder
-from karmada_vc_agent.features.found.start import DISCOVER, NODE_GROUPS, FoundStart
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.found.finding import (
+    Discovery,
+    Making,
+    making_of_groups,
+    making_of_labels,
+)
+from karmada_vc_agent.features.found.follower import DiscoveryController
+from karmada_vc_agent.features.found.found_records import DiscoveredRecords
+from karmada_vc_agent.features.found.node_groups import NodeGroupDiscovery
+from karmada_vc_agent.features.found.node_labels import NodeLabelDiscovery
+from karmada_vc_agent.features.found.start import DiscoveryStart
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.events import WARNING, EventRecorder
 from karmada_vc_agent.kube.keys import itself, same
@@ -22,83 +29,78 @@ from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.runner.removal import removal_of
 
 SETTLES_S = 0.2
-"""A NodeGroup that is made anew, and a label that moves, are two changes."""
+"""A NodeGroup that is recreated, and a label that moves, are two changes."""
 
 
 def setup_node_groups(parts: Parts) -> ControllerSpec[str] | None:
     """Declare the controller of NodeGroups."""
-    common, live = parts.common, parts.common.live
-    started = common.find(FoundStart)
+    started, live = parts.common.find(DiscoveryStart), parts.common.live
     if started is None:
         return None
-    source = started.node_groups
-    finder = NodeGroupFinder(common.clients.host, live.config.node_groups)
-    live.changed.subscribe(lambda: finder.use(live.config.node_groups))
-    recorder = EventRecorder(common.clients.host)
-    records = FoundRecords(common.state, NODE_GROUPS)
-    around = _surroundings(parts, recorder)
-    follower = Follower(finder, source, records, lambda: making_of_groups(live.config), around)
-    return ControllerSpec(
-        "node-groups",
-        common.queues.by_name(),
-        follower.reconcile,
-        FEW_WORKERS,
-        initial_keys=lambda: (*finder.names(), *records),
-        sources=_sources(parts, finder, records),
-        resync_keys=same,
-        runs={"node groups": finder.run, "events of node groups": recorder.run},
-    )
+    discovery = NodeGroupDiscovery(parts.common.clients.host, live.config.node_groups)
+    live.changed.subscribe(lambda: discovery.use(live.config.node_groups))
+    source, making = started.node_groups, making_of_groups
+    return _setup("node-groups", parts, discovery, source, making, FEW_WORKERS, discovery.run)
 
 
 def setup_node_labels(parts: Parts) -> ControllerSpec[str] | None:
     """Declare the controller of the values of a node label."""
     common, live = parts.common, parts.common.live
-    started = common.find(FoundStart)
+    started = common.find(DiscoveryStart)
     if started is None:
         return None
-    source = started.labels
-    finder = NodeLabelFinder(common.clients.host, common.stores.nodes, live.config.discover)
-    live.changed.subscribe(lambda: finder.use(live.config.discover))
-    recorder = EventRecorder(common.clients.host)
-    records = FoundRecords(common.state, DISCOVER)
-    around = _surroundings(parts, recorder)
-    follower = Follower(finder, source, records, lambda: making_of_labels(live.config), around)
-    return ControllerSpec(
-        "node-label-values",
-        common.queues.by_name(),
-        follower.reconcile,
-        initial_keys=lambda: (*finder.names(), *records),
-        sources=_sources(parts, finder, records),
-        resync_keys=same,
-        runs={"events of node labels": recorder.run},
-    )
+    settings = live.config.discover
+    discovery = NodeLabelDiscovery(common.clients.host, common.stores.nodes, settings)
+    live.changed.subscribe(lambda: discovery.use(live.config.discover))
+    return _setup("node-label-values", parts, discovery, started.labels, making_of_labels)
 
 
-def _sources(parts: Parts, finder: Finder, records: FoundRecords) -> tuple[Enqueues[str], ...]:
-    registry = parts.common.virtual_clusters
-    return (
-        Enqueues(finder.changed.subscribe, itself, SETTLES_S),
-        Enqueues(parts.common.live.changed.subscribe, lambda: tuple(records), SETTLES_S),
-        Enqueues(registry.changed.subscribe, _names_of, SETTLES_S),
-    )
-
-
-def _names_of(old: VirtualCluster | None, new: VirtualCluster | None) -> Iterable[str]:
-    return (name_of_change(old, new),)
-
-
-def _surroundings(parts: Parts, recorder: EventRecorder) -> FollowerContext:
-    common = parts.common
+def _setup(
+    name: str,
+    parts: Parts,
+    discovery: Discovery,
+    source: VirtualClusterSource,
+    making: Callable[[AgentConfig], Making],
+    workers: int = 1,
+    run: Callable[[], Awaitable[None]] | None = None,
+) -> ControllerSpec[str]:
+    """Declare the controller of one source. run: the watch of the source, if it has its own."""
+    common, live = parts.common, parts.common.live
     servers = (common.clients.hub, common.clients.host)
+    recorder = EventRecorder(common.clients.host)
+    records = DiscoveredRecords(common.state, discovery.source)
 
-    def tell(about: Object, reason: str, text: str) -> None:
+    def warn(about: Object, reason: str, text: str) -> None:
         recorder.record(common.config.agent_name, about, WARNING, reason, text)
 
-    return FollowerContext(
+    controller = DiscoveryController(
+        discovery,
+        source,
+        records,
+        lambda: making(live.config),
         removal=removal_of(parts),
         origins=common.origins,
         check=partial(check_permitted, common),
         stays_away=common.registrations.stays_away,
         is_in_doubt=lambda: any(server.history.is_in_doubt for server in servers),
-        tell=tell,
+        warn=warn,
     )
+    runs = {f"events of {name}": recorder.run}
+    return ControllerSpec(
+        name,
+        common.queues.by_name(),
+        controller.reconcile,
+        workers,
+        initial_keys=lambda: (*discovery.names(), *records),
+        sources=(
+            Enqueues(discovery.changed.subscribe, itself, SETTLES_S),
+            Enqueues(live.changed.subscribe, lambda: tuple(records), SETTLES_S),
+            Enqueues(common.virtual_clusters.changed.subscribe, _names_of, SETTLES_S),
+        ),
+        resync_keys=same,
+        runs=runs if run is None else {f"watch of {name}": run} | runs,
+    )
+
+
+def _names_of(old: VirtualCluster | None, new: VirtualCluster | None) -> Iterable[str]:
+    return (name_of_change(old, new),)

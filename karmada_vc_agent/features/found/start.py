@@ -1,4 +1,4 @@
-"""What is found on the host before it is watched: at the start, and for `join`."""
+"""The virtual clusters that are discovered before the host is watched: at the start, by `join`."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -14,12 +14,12 @@ from karmada_vc_agent.cluster.virtual_cluster_sources import (
 )
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.found.finding import (
-    Found,
+    Discovered,
     Making,
     making_of_groups,
     making_of_labels,
 )
-from karmada_vc_agent.features.found.found_records import FoundRecords
+from karmada_vc_agent.features.found.found_records import DiscoveredRecords
 from karmada_vc_agent.features.found.node_groups import groups_of_host
 from karmada_vc_agent.features.found.node_labels import values_of_host
 from karmada_vc_agent.kube.client import ApiClient
@@ -32,8 +32,8 @@ NODE_GROUPS, DISCOVER = "nodeGroups", "discover"
 
 
 @dataclass(frozen=True, slots=True)
-class FoundStart:
-    """The sources of what is found, by NodeGroups and by a node label, filled before a watch."""
+class DiscoveryStart:
+    """The sources of what NodeGroups and a node label describe, filled before a watch."""
 
     node_groups: VirtualClusterSource
     labels: VirtualClusterSource
@@ -45,16 +45,18 @@ class FoundStart:
         So that nothing counts as deleted before it is watched.
         """
         groups = live.config.node_groups
-        found = await groups_of_host(host, groups) if groups.enabled else ()
+        listed = await groups_of_host(host, groups) if groups.enabled else ()
         making = making_of_groups(live.config)
-        self.node_groups.replace_all(_known(FoundRecords(state, NODE_GROUPS), found, making))
+        self.node_groups.replace_all(
+            _recorded(DiscoveredRecords(state, NODE_GROUPS), listed, making)
+        )
         making = making_of_labels(live.config)
-        self.labels.replace_all(_known(FoundRecords(state, DISCOVER), (), making))
+        self.labels.replace_all(_recorded(DiscoveredRecords(state, DISCOVER), (), making))
 
 
-def start(sources: VirtualClusterSources, _: AgentConfig) -> FoundStart:
-    """Add the sources of what is found; they come after all that is written down."""
-    return FoundStart(sources.add("a NodeGroup"), sources.add("a node label"))
+def start(sources: VirtualClusterSources, _: AgentConfig) -> DiscoveryStart:
+    """Add the sources of what is discovered, after those of the settings file and of objects."""
+    return DiscoveryStart(sources.add("a NodeGroup"), sources.add("a node label"))
 
 
 async def describe(host: ApiClient, config: AgentConfig) -> Described:
@@ -62,29 +64,27 @@ async def describe(host: ApiClient, config: AgentConfig) -> Described:
     groups = await groups_of_host(host, config.node_groups) if config.node_groups.enabled else []
     values = await values_of_host(host, config.discover) if config.discover.node_label else []
     made = (*_made(groups, making_of_groups(config)), *_made(values, making_of_labels(config)))
-    return Described(frozenset(key for found in groups for key in found.labels or {}), made)
+    return Described(frozenset(key for each in groups for key in each.labels or {}), made)
 
 
-def _made(found: Iterable[Found], making: Making) -> Iterator[VirtualCluster]:
-    """Yield those that can be served; the agent reports what is wrong with the others."""
-    for each in found:
+def _made(discovered: Iterable[Discovered], making: Making) -> Iterator[VirtualCluster]:
+    """Yield those that can be served; the agent reports the problems of the others."""
+    for each in discovered:
         with suppress(ValueError):
             yield making.of(each)
 
 
-def _known(
-    records: FoundRecords, found: Iterable[Found], making: Making
+def _recorded(
+    records: DiscoveredRecords, listed: Iterable[Discovered], making: Making
 ) -> Iterable[VirtualCluster]:
-    by_name = {each.name: each for each in found}
+    by_name = {each.name: each for each in listed}
     for name in records:
         record = records.of(name)
         if record is None or not (making.is_on or record.is_draining):
             continue
         try:
-            there = by_name.get(name)
-            yield making.of(there) if there else making.of_gone(name, record)
+            current = by_name.get(name)
+            yield making.of(current) if current else making.of_record(name, record)
         except ValueError as error:
-            _log.warning(
-                "Not serving a found virtual cluster",
-                extra={"virtual_cluster": name, "reason": str(error)},
-            )
+            extra = {"virtual_cluster": name, "reason": str(error)}
+            _log.warning("Not serving a discovered virtual cluster", extra=extra)

@@ -8,36 +8,31 @@ nothing: it has a budget, and a bound for what waits.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.claims import Claim, Claims
-from karmada_vc_agent.cluster.clock import Clock
-from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.claims import Claim
 from karmada_vc_agent.features.host_events.event import HostEvent
 from karmada_vc_agent.features.host_events.event_tallies import Tallies, series_name
 from karmada_vc_agent.features.host_events.events import (
     EVENTS_PATH,
     WARNINGS,
+    FilteringCodec,
     PassingStore,
-    WantedCodec,
 )
-from karmada_vc_agent.features.host_events.foreign_names import ForeignNames
+from karmada_vc_agent.features.host_events.foreign_names import is_foreign
 from karmada_vc_agent.features.host_events.texts import (
     Surroundings,
-    cause_of,
+    failure_of,
     hub_text,
     is_over_quota,
     is_reason,
 )
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
-from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import Series
 from karmada_vc_agent.kube.permissions import FORBIDDEN_S
 from karmada_vc_agent.kube.rate_limit import TokenBucket
@@ -45,7 +40,6 @@ from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.karmada import TEMPLATE_UID_ANNOTATION
 from karmada_vc_agent.model.objects import (
-    GroupVersionKind,
     Object,
     ObjectKey,
     annotations_of,
@@ -57,18 +51,16 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.conditions import evaluate
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.queues import FEW_WORKERS, first
-from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import names_of
 from karmada_vc_agent.work.owners import ObjectOrigin, Owners, Place, manifest_of
-from karmada_vc_agent.work.work_events import WorkEvents
-from karmada_vc_agent.work.works import Works, id_of_work
+from karmada_vc_agent.work.works import id_of_work
 
 SETTLES_S = 0.5
-"""What says the same of several pods comes in bursts."""
+"""Events of several pods arrive in bursts."""
 TAKEN_BURST, TAKEN_QPS = 1000, 20.0
 """Events of one virtual cluster that are decoded; the others are dropped."""
-LOOKS_BURST, LOOKS_QPS = 100, 1.0
-"""Those whose object is looked up; the others wait. As many are told."""
+LOOKUPS_BURST, LOOKUPS_QPS = 100, 1.0
+"""Those whose object is looked up; the others wait. As many are recorded."""
 WAITS_S = 5.0
 UNSYNCED_S = 0.2
 REFUSED_S = 60.0
@@ -85,48 +77,30 @@ class EventKey(NamedTuple):
     name: str = ""
 
 
-class EventTarget(NamedTuple):
-    """A Work and a manifest of it, which are told what the host says."""
+class _Target(NamedTuple):
+    """A Work and a manifest of it, on which the events of the host are recorded."""
 
     work: Object
     manifest: Object
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What the names of its Events follow from; a template made anew is another one."""
+        """The origin of the names of its Events; a recreated template is another one."""
         uid = annotations_of(self.manifest).get(TEMPLATE_UID_ANNOTATION)
         (group, _, kind), namespace, name = key_of(self.manifest)
         return id_of_work(self.work), group, kind, namespace, name, str(uid or "")
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of the virtual clusters and of what they have on the host.
-
-    resource: where the host serves a kind. context: of a virtual cluster and one of its Works.
-    """
-
-    virtual_clusters: Mapping[str, VirtualCluster]
-    claims: Claims
-    membership: Membership
-    foreign: ForeignNames
-    works: Works
-    owners: Owners
-    quota: Callable[[VirtualCluster], Condition | None]
-    resource: Callable[[GroupVersionKind], Awaitable[Resource | None]]
-    context: Callable[[VirtualCluster, str], TranslationContext]
-
-
 @dataclass(slots=True)
 class _Share:
-    """What is kept of one virtual cluster: its budgets, its counts, and who waits for its quota.
+    """The budgets of one virtual cluster, its counts, and the workloads that wait for its quota.
 
-    stalled: names of the Events that said that it stalls.
+    stalled: names of the Events that reported that it stalls.
     """
 
     taken: TokenBucket
-    looks: TokenBucket
-    tells: TokenBucket
+    lookups: TokenBucket
+    records: TokenBucket
     tallies: Tallies = field(default_factory=Tallies)
     over_quota: LRUCache[ObjectKey, ObjectOrigin] = field(
         default_factory=lambda: LRUCache(QUOTAS_OF_ONE)
@@ -135,23 +109,30 @@ class _Share:
 
 
 class HostEvents:
-    """Its keys are events that wait; how often what was told is remembered for a while."""
+    """Its keys are events that wait; the counts of recorded ones are remembered for a while."""
 
-    def __init__(self, known: Known, events: WorkEvents, clock: Clock, scopes: Scopes) -> None:
-        self._known = known
-        self._events = events
-        self._clock = clock
-        self._shares: defaultdict[str, _Share] = scopes.keep_each(self._new_share)
+    def __init__(self, parts: Parts) -> None:
+        common, works = parts.common, parts.works
+        self._virtual_clusters = common.virtual_clusters
+        self._stores = common.stores
+        self._works = works.watches.works
+        self._owners = Owners(common.clients.host_events, common.discoveries.host, self._works)
+        self._find_on_host = common.discoveries.host.find
+        self._context_for = works.contexts.context_for
+        self._quota = partial(evaluate, parts, "QuotaDivided")
+        self._events = works.events
+        self._clock = common.clock
+        self._shares: defaultdict[str, _Share] = common.scopes.keep_each(self._new_share)
 
     def _new_share(self) -> _Share:
         clock = self._clock.monotonic
-        looks, tells = (TokenBucket(LOOKS_QPS, LOOKS_BURST, clock) for _ in range(2))
-        return _Share(TokenBucket(TAKEN_QPS, TAKEN_BURST, clock), looks, tells)
+        lookups, records = (TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock) for _ in range(2))
+        return _Share(TokenBucket(TAKEN_QPS, TAKEN_BURST, clock), lookups, records)
 
-    # --- what comes up ------------------------------------------------------------------------
+    # --- keys ---------------------------------------------------------------------------------
 
-    def wants(self, event: HostEvent) -> bool:
-        """Whether to look at an event at all; called once for each that comes."""
+    def takes(self, event: HostEvent) -> bool:
+        """Return whether to handle an event at all; called once for each that is decoded."""
         claim = self._claim_on(event.metadata.namespace)
         if claim is None or event.type != "Warning" or not is_reason(event.reason):
             return False
@@ -171,19 +152,19 @@ class HostEvents:
         return (EventKey(cluster),) if share is not None and share.over_quota else ()
 
     def _claim_on(self, namespace: str) -> Claim | None:
-        claim = self._known.claims.holder_of(namespace)
-        return claim if claim and claim.cluster in self._known.virtual_clusters else None
+        claim = self._stores.claims.holder_of(namespace)
+        return claim if claim and claim.cluster in self._virtual_clusters else None
 
-    # --- what is told -------------------------------------------------------------------------
+    # --- records ------------------------------------------------------------------------------
 
     async def reconcile(self, key: EventKey) -> Requeue | None:
-        """Tell the hub of an event that waits. Raises KubeError."""
-        vc = self._known.virtual_clusters.get(key.cluster)
+        """Record an event that waits on the hub. Raises KubeError."""
+        vc = self._virtual_clusters.get(key.cluster)
         if vc is None:
             self._shares.pop(key.cluster, None)
             return None
         if not key.name:
-            self._tell_of_quota(vc)
+            self._record_stall(vc)
             return None
         tallies = self._shares[vc.name].tallies
         event = tallies.waiting((key.namespace, key.name))
@@ -192,23 +173,23 @@ class HostEvents:
         wait_s = self._wait_s(vc.name, event)
         if wait_s:
             return Requeue(wait_s)
-        again = await self._tell(vc, event)
+        again = await self._mirror(vc, event)
         if again is None:
             tallies.done(event)
         return again
 
     def _wait_s(self, cluster: str, event: HostEvent) -> float:
-        """Return how long an event has to wait: for its Work, for its turn, or for others."""
-        works = self._known.works.store(cluster)
+        """Return how long an event has to wait: for its Work, for the budget, or for others."""
+        works = self._works.store(cluster)
         if works is not None and not works.is_synced:
             return WAITS_S
         share = self._shares[cluster]
         tally = share.tallies.of_event(event)
         if tally is not None:
             return tally.wait_s(self._clock.monotonic())
-        return 0.0 if share.looks.try_take() else WAITS_S
+        return 0.0 if share.lookups.try_take() else WAITS_S
 
-    async def _tell(self, vc: VirtualCluster, event: HostEvent) -> Requeue | None:
+    async def _mirror(self, vc: VirtualCluster, event: HostEvent) -> Requeue | None:
         origin = await self._origin(vc.name, event)
         target = self._target(vc.name, origin)
         if origin is None or target is None:
@@ -216,28 +197,28 @@ class HostEvents:
         share = self._shares[vc.name]
         if is_over_quota(event.message):
             share.over_quota[key_of(origin.root)] = origin
-            self._tell_of_quota(vc)
+            self._record_stall(vc)
         involved = event.involved_object
-        cause = cause_of(event.message, involved.name, key_of(origin.root).name)
+        failure = failure_of(event.message, involved.name, key_of(origin.root).name)
         now_s = self._clock.monotonic()
-        tally = share.tallies.of(now_s, *target.identity, event.reason, cause)
+        tally = share.tallies.of(now_s, *target.identity, event.reason, failure)
         share.tallies.count(tally, event, self._clock.now())
         series, wait_s = tally.series, tally.wait_s(now_s)
-        if series.count == tally.told:
+        if series.count == tally.recorded:
             return None
-        if wait_s or not share.tells.try_take():
+        if wait_s or not share.records.try_take():
             return Requeue(wait_s or WAITS_S)
         text = hub_text(event.message, self._around(vc, target.work, origin.root))
         if involved.kind != origin.root["kind"]:
             text = f"{involved.kind} {involved.name}: {text}"
         if not self._record(vc.name, target, event.reason, text, series):
             return Requeue(REFUSED_S)
-        tally.told, tally.told_at_s = series.count, now_s
+        tally.recorded, tally.recorded_at_s = series.count, now_s
         return None
 
-    def _tell_of_quota(self, vc: VirtualCluster) -> None:
-        """Tell those that wait for a quota, once, that it stalls."""
-        share, divided = self._shares[vc.name], self._known.quota(vc)
+    def _record_stall(self, vc: VirtualCluster) -> None:
+        """Record once, on those that wait for a quota, that it stalls."""
+        share, divided = self._shares[vc.name], self._quota(vc)
         if divided is None or divided["status"] == "True":
             share.stalled.clear()
             return
@@ -254,7 +235,7 @@ class HostEvents:
                 share.stalled.add(name)
 
     def _record(
-        self, cluster: str, target: EventTarget, reason: str, text: str, series: Series
+        self, cluster: str, target: _Target, reason: str, text: str, series: Series
     ) -> bool:
         text = f"cluster {cluster}: {text}"
         return self._events.seen_on_host(
@@ -262,64 +243,48 @@ class HostEvents:
         )
 
     async def _origin(self, cluster: str, event: HostEvent) -> ObjectOrigin | None:
-        """Return the origin of what an event is about; it lies where the event does."""
+        """Return the origin of what an event is about, which is in the same namespace."""
         involved = event.involved_object
         gvk = parse_api_version(involved.api_version, involved.kind)
-        resource = await self._known.resource(gvk)
+        resource = await self._find_on_host(gvk)
         claim = self._claim_on(event.metadata.namespace)
         if resource is None or not resource.namespaced:
             return None
         if claim is None or claim.cluster != cluster:
             return None
         place = Place(cluster, event.metadata.namespace, claim.namespace)
-        return await self._known.owners.origin(place, resource, involved.name, involved.uid)
+        return await self._owners.origin(place, resource, involved.name, involved.uid)
 
-    def _target(self, cluster: str, origin: ObjectOrigin | None) -> EventTarget | None:
+    def _target(self, cluster: str, origin: ObjectOrigin | None) -> _Target | None:
         """Return the Work of an origin and the manifest that its root was made from, if any."""
-        work = self._known.works.get(cluster, origin.work) if origin else None
+        work = self._works.get(cluster, origin.work) if origin else None
         claim = self._claim_on(key_of(origin.root).namespace) if origin else None
         if origin is None or work is None or claim is None:
             return None
         manifest = manifest_of(work, origin.root, claim.namespace)
-        return EventTarget(work, manifest) if manifest is not None else None
+        return _Target(work, manifest) if manifest is not None else None
 
     def _around(self, vc: VirtualCluster, work: Object, root: Object) -> Surroundings:
-        nodes = self._known.membership.nodes_of(vc.name)
+        nodes = self._stores.membership.nodes_of(vc.name)
         return Surroundings(
-            names=names_of(root, self._known.context(vc, id_of_work(work))),
+            names=names_of(root, self._context_for(vc, id_of_work(work))),
             nodes=len(nodes),
             taints={(taint.key, taint.value) for node in nodes for taint in node.spec.taints},
-            is_foreign=partial(self._known.foreign.is_foreign, vc.name),
+            is_foreign=partial(is_foreign, self._stores, self._virtual_clusters, vc.name),
         )
 
 
 def setup(parts: Parts) -> ControllerSpec[EventKey]:
     """Declare the controller."""
-    common, stores, works = parts.common, parts.common.stores, parts.works
-    clients, vcs, host = common.clients, common.virtual_clusters, common.discoveries.host
-    mirror = HostEvents(
-        Known(
-            virtual_clusters=vcs,
-            claims=stores.claims,
-            membership=stores.membership,
-            foreign=ForeignNames(stores.claims, stores.nodes, stores.membership, vcs),
-            works=works.watches.works,
-            owners=Owners(clients.host_events, host, works.watches.works),
-            quota=partial(evaluate, parts, "QuotaDivided"),
-            resource=host.find,
-            context=works.contexts.context_for,
-        ),
-        works.events,
-        common.clock,
-        common.scopes,
-    )
-    store = PassingStore(WantedCodec(mirror.wants))
+    common, stores = parts.common, parts.common.stores
+    mirror = HostEvents(parts)
+    store = PassingStore(FilteringCodec(mirror.takes))
     reflector = Reflector(
-        clients.host, EVENTS_PATH, store.codec, store, WARNINGS, forbidden_s=FORBIDDEN_S
+        common.clients.host, EVENTS_PATH, store.codec, store, WARNINGS, forbidden_s=FORBIDDEN_S
     )
 
-    async def follow() -> None:
-        # Whose a namespace is decides what is taken.
+    async def watch() -> None:
+        # The claims decide which events are taken.
         while not stores.namespaces.is_synced:  # noqa: ASYNC110 - once, at the start
             await asyncio.sleep(UNSYNCED_S)
         await reflector.run()
@@ -334,5 +299,5 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
             Enqueues(store.add_handler, mirror.keys_of_event, SETTLES_S),
             Enqueues(common.signals.status_due.subscribe, mirror.keys_of_quota, SETTLES_S),
         ),
-        runs={"host events": follow},
+        runs={"host events": watch},
     )

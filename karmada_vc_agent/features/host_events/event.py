@@ -4,7 +4,8 @@ API servers bound neither the texts of core/v1 Events nor the names in them, but
 stores: what waits is cut here, where it is read.
 """
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Struct
 
 TEXT_AT_MOST = 4096
 """Characters of a message that are kept."""
@@ -33,23 +34,23 @@ class Involved(Struct, rename="camel", gc=False):
 
     @property
     def is_sound(self) -> bool:
-        """Whether there may be such an object at all."""
+        """Return whether there may be such an object at all."""
         texts = (self.api_version, self.kind, self.name, self.uid)
         return bool(self.name) and all(len(text) <= NAME_AT_MOST for text in texts)
 
 
 class EventSeries(Struct, rename="camel", gc=False):
-    """How often and when last, as reporters count that use events.k8s.io."""
+    """The count and last time of reporters that use events.k8s.io."""
 
     count: int = 0
     last_observed_time: str | None = None
 
 
 class HostEvent(Struct, rename="camel"):
-    """An Event; whoever may create Events in its namespace may have written all of it."""
+    """An Event; any writer of Events in its namespace may have written all of it."""
 
     metadata: EventMeta
-    involved_object: Involved = field(default_factory=Involved)
+    involved_object: Involved = msgspec.field(default_factory=Involved)
     type: str = ""
     reason: str = ""
     message: str = ""
@@ -64,16 +65,16 @@ class HostEvent(Struct, rename="camel"):
 
     @property
     def times(self) -> int:
-        """How often it occurred; at least once."""
+        """The number of times that it occurred, at least 1."""
         return max(1, self.count, self.series.count if self.series else 0)
 
     @property
     def first(self) -> str:
-        """When it occurred first, RFC 3339, or ""."""
+        """The time of the first one, RFC 3339, or ""."""
         return self.first_timestamp or self.event_time or ""
 
     @property
     def last(self) -> str:
-        """When it occurred last, RFC 3339, or ""."""
+        """The time of the last one, RFC 3339, or ""."""
         observed = self.series.last_observed_time if self.series else None
         return observed or self.last_timestamp or self.event_time or ""

@@ -1,4 +1,4 @@
-"""How often what occurred: the counts of the host's events, by what they say about what.
+"""How often what occurred: the counts of the host's events, by subject and content.
 
 Several events are one series if they say the same of objects that one manifest made, as those of
 the pods of a Deployment do. All that is remembered is bounded for each virtual cluster.
@@ -17,9 +17,9 @@ WAITING_OF_ONE = 500
 SERIES_OF_ONE = 500
 EVENTS_OF_SERIES = 64
 GATHERED_S = 2.0
-"""Pods fail together, and after a start all events come at once: one number is told for them."""
+"""Pods fail together, and after a start all events are listed at once: they get one count."""
 REPEATED_AFTER_S = 60.0
-"""A count that only rises is told so often at most: the budget of an object is for its causes."""
+"""A count that only rises is recorded so often at most: the budget of an object is for failures."""
 
 EventName = tuple[str, str]
 """Host namespace and name of an Event."""
@@ -35,11 +35,11 @@ class Tally:
     earlier: int = 0
     first: str = ""
     last: str = ""
-    told: int = 0
-    told_at_s: float = 0.0
+    recorded: int = 0
+    recorded_at_s: float = 0.0
 
     def note(self, event: HostEvent, now: str) -> None:
-        """Count an event, known or not. now: what an edge whose clock is ahead is cut to."""
+        """Count an event, also a repeated one. now: bound of times of edges ahead."""
         self.counts[event.metadata.uid] = event.times
         self.counts.move_to_end(event.metadata.uid)
         if len(self.counts) > EVENTS_OF_SERIES:
@@ -50,18 +50,20 @@ class Tally:
 
     @property
     def series(self) -> Series:
-        """Return what is to be told now."""
+        """Return what is to be recorded now."""
         count = self.earlier + sum(self.counts.values())
         return Series(self.name, min(count, COUNT_AT_MOST), self.first, self.last)
 
     def wait_s(self, now_s: float) -> float:
-        """Return for how long a new count is not told yet."""
-        due_s = self.told_at_s + REPEATED_AFTER_S if self.told else self.begun_at_s + GATHERED_S
+        """Return for how long a new count is not recorded yet."""
+        due_s = (
+            self.recorded_at_s + REPEATED_AFTER_S if self.recorded else self.begun_at_s + GATHERED_S
+        )
         return max(0.0, due_s - now_s)
 
 
 class Tallies:
-    """The series of one virtual cluster, and its events that wait to be looked at."""
+    """The series of one virtual cluster, and its events that wait."""
 
     def __init__(self) -> None:
         self._waiting: dict[EventName, HostEvent] = {}
@@ -81,7 +83,7 @@ class Tallies:
         return self._waiting.get(name)
 
     def done(self, event: HostEvent) -> None:
-        """Let an event go, unless it has occurred again meanwhile."""
+        """Drop an event, unless it has occurred again meanwhile."""
         name = (event.metadata.namespace, event.metadata.name)
         if self._waiting.get(name) is event:
             del self._waiting[name]
@@ -91,12 +93,12 @@ class Tallies:
         return self._of_event.get(event.metadata.uid)
 
     def of(self, now_s: float, *identity: str) -> Tally:
-        """Return a series by what distinguishes it; the name of its Event follows from that."""
+        """Return a series by what distinguishes it; the name of its Event is derived from that."""
         name = series_name(*identity)
-        found = self._series.get(name)
-        if found is None:
-            found = self._series[name] = Tally(name, now_s)
-        return found
+        tally = self._series.get(name)
+        if tally is None:
+            tally = self._series[name] = Tally(name, now_s)
+        return tally
 
     def count(self, tally: Tally, event: HostEvent, now: str) -> None:
         """Count an event in a series."""

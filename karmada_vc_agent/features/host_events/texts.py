@@ -1,6 +1,6 @@
-"""What an event of the host says on the hub: in the hub's names, and of no other tenant.
+"""The text of an event of the host on the hub: in the hub's names, and of no other tenant.
 
-Whoever may create Events in a namespace may have written its texts. Names of nodes stay; those of
+Any writer of Events in a namespace may have written its texts. Names of nodes stay; those of
 other virtual clusters' nodes and namespaces, and how many nodes the host has, are left out.
 """
 
@@ -27,7 +27,7 @@ _OUTSIDE = ("node affinity/selector", "untolerated taint(s)")
 """Reasons that hold for nodes outside of the group: its selector, and taints without names."""
 _HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{12,}\b")
 _COMBINED = "(combined from similar events): "
-"""Reporters write so of what they tell often."""
+"""The prefix of reporters for what they report often."""
 _NUMBER = re.compile(r"\d+")
 _OVER_QUOTA = re.compile(rf"exceeded quota: {QUOTA_NAME},")
 
@@ -37,7 +37,7 @@ Taint = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is known around an event of a virtual cluster.
+    """The nodes and names around an event of a virtual cluster.
 
     nodes: how many the virtual cluster has. taints: of these. is_foreign: whether a word is the
     name of something of another virtual cluster.
@@ -50,21 +50,21 @@ class Surroundings:
 
 
 def is_reason(reason: str) -> bool:
-    """Whether a reason is one, and not a text."""
+    """Return whether a reason is one, and not a text."""
     return _REASON.fullmatch(reason) is not None
 
 
 def is_over_quota(message: str) -> bool:
-    """Whether an event says that the quota of the virtual cluster is used up."""
+    """Return whether an event reports that the quota of the virtual cluster is used up."""
     return _OVER_QUOTA.search(message) is not None
 
 
 def hub_text(message: str, around: Surroundings) -> str:
     """Return the message of an event of the host as a virtual cluster may read it, on one line."""
     text = cut_words(one_line(message[:TEXT_AT_MOST]))
-    found = _UNSCHEDULABLE.fullmatch(text)
-    if found:
-        text = _unschedulable(int(found[1]), found[2], around)
+    match = _UNSCHEDULABLE.fullmatch(text)
+    if match:
+        text = _unschedulable(int(match[1]), match[2], around)
     text = _WORD.sub(lambda word: _shown(word[0], around.is_foreign), text)
     return restore_text(text, around.names)
 
@@ -79,7 +79,7 @@ def _shown(word: str, is_foreign: Callable[[str], bool]) -> str:
 def _unschedulable(total: int, text: str, around: Surroundings) -> str:
     """Return why a pod fits on no node, counted over the nodes of the virtual cluster.
 
-    What follows the counts is about preemption, over all nodes of the host.
+    The text after the counts is about preemption, over all nodes of the host.
     """
     text = text.partition(". ")[0].removesuffix(".")
     counted = _COUNTED.findall(text) if text[:1].isdigit() else []
@@ -100,13 +100,13 @@ def _unschedulable(total: int, text: str, around: Surroundings) -> str:
 
 
 def _is_of_others(why: str, taints: Collection[Taint]) -> bool:
-    """Whether a reason is a taint that no node of the virtual cluster has."""
-    found = _TAINT.search(why)
-    return "taint" in why and found is not None and (found[1], found[2] or "") not in taints
+    """Return whether a reason is a taint that no node of the virtual cluster has."""
+    match = _TAINT.search(why)
+    return "taint" in why and match is not None and (match[1], match[2] or "") not in taints
 
 
-def cause_of(message: str, *names: str) -> str:
-    """Return what the messages about one cause have in common, as a digest.
+def failure_of(message: str, *names: str) -> str:
+    """Return what the messages about one failure have in common, as a digest.
 
     names: of objects; pods made for them have names that begin so.
     """

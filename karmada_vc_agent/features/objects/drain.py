@@ -1,6 +1,6 @@
-"""A VirtualCluster object that is deleted: what it described goes (work/removal.py), then it.
+"""Removes the virtual cluster of a deleted VirtualCluster object, then the object.
 
-What is waited for becomes a condition of the object.
+What it waits for becomes a condition of the object.
 """
 
 import logging
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class Drain:
-    """Takes the virtual clusters of deleted objects from hub and host."""
+    """Removes the virtual clusters of deleted objects from hub and host."""
 
     def __init__(self, host: ApiClient, definitions: Definitions, removal: Removal) -> None:
         self._host = host
@@ -24,13 +24,13 @@ class Drain:
         self._removal = removal
 
     async def step(self, name: str) -> str:
-        """Do what can be done now for an object; return what it waits for, "" once it may go."""
+        """Take the next step for an object; return what it waits for, "" once it is complete."""
         if self._definitions.of(name) is None:
             return ""
         try:
             definition = await self._read(name)
             if definition is not None and not definition.is_deleting:
-                # Made anew under its name, or restored from a backup, while kopf waits here.
+                # Recreated under its name, or restored from a backup, while kopf waits here.
                 self._definitions.note_waiting(name, "")
                 return ""
             text = await self._waits_for(definition)
@@ -46,11 +46,11 @@ class Drain:
         return text
 
     async def _read(self, name: str) -> Definition | None:
-        """Return what an object says now: its deletionPolicy may change while it waits."""
+        """Return an object as it is now: its deletionPolicy may change while it waits."""
         try:
             body = await self._host.get(f"{PATH}/{name}")
         except NotFoundError:
-            return None  # somebody took the finalizer off
+            return None  # another writer removed the finalizer
         return self._definitions.observe(body)
 
     async def _waits_for(self, definition: Definition | None) -> str:

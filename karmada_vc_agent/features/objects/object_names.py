@@ -1,4 +1,4 @@
-"""Names of VirtualCluster objects: where they are, and the words of their status."""
+"""Names of VirtualCluster objects: their paths, and the values of their status."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
@@ -12,10 +12,10 @@ API_VERSION: Final = f"{DOMAIN}/{VERSION}"
 PATH: Final = f"/apis/{API_VERSION}/{OBJECTS}"
 
 DeletionPolicy = Literal["Delete", "Preserve"]
-"""What becomes of what Works made when the object is deleted."""
+"""What becomes of the objects of Works when the VirtualCluster object is deleted."""
 
 Phase = Literal["Pending", "Active", "Paused", "Refused", "Deleting"]
-"""Not served yet; served; served as it was; not to be served as it is; going."""
+"""Not served yet; served; served as it was; not to be served as it is; being deleted."""
 
 PRESERVE: Final[DeletionPolicy] = "Preserve"
 DELETION_POLICIES: tuple[DeletionPolicy, ...] = get_args(DeletionPolicy)
@@ -28,5 +28,5 @@ def finalizer(agent: str) -> str:
 
 
 def is_for(agent: str, metadata: Mapping[str, Any]) -> bool:
-    """Whether an object is for an agent: it names that one in a label, or none."""
+    """Return whether an object is for an agent: it names that one in a label, or none."""
     return bool((metadata.get("labels") or {}).get(AGENT_LABEL, agent) == agent)

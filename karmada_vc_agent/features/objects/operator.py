@@ -1,8 +1,8 @@
 """kopf watches VirtualCluster objects, in a thread and a loop of its own.
 
-It lists and watches, puts the finalizer on and takes it off. It keeps nothing on the objects, so
-what was seen before a restart is seen again: whoever is told compares. Nothing else is written by
-it; the status is written beside it, from what the rest of the agent knows (status_writer.py).
+It lists and watches, adds the finalizer and removes it. It stores nothing on the objects, so that
+all events are handled again after a restart: handlers compare. It writes nothing else; the status
+is written beside it, from the state of the rest of the agent.
 
 Imported only where objects are on: kopf costs 20 MB.
 """
@@ -25,7 +25,7 @@ from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
 
 _log = logging.getLogger(__name__)
-# They tell of each event that was handled, and of OS signals, which are not for a thread.
+# They log each event that was handled, and OS signals, which are not for a thread.
 logging.getLogger("kopf").setLevel(logging.WARNING)
 logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
 
@@ -33,21 +33,21 @@ T = TypeVar("T")
 
 DRAIN_PAUSE_S = 1.0
 DRAIN_PAUSE_MAX_S = 5.0
-"""Between two steps of one that waits for the same as before: many may go at once."""
+"""Between two steps of one that waits for the same as before: many may be deleted at once."""
 FAILED_PAUSE_S = 10.0
 STOP_S = 5.0
-"""How long it may take to end; it has nothing to bring to an end that cannot be repeated."""
+"""How long it may take to end; all its work can be repeated."""
 
 Seen = Callable[[str | None, Object], Coroutine[Any, Any, None]]
 Step = Callable[[str], Coroutine[Any, Any, str]]
 
 
 class Operator:
-    """Tells of objects in the loop that runs it, from the thread of kopf.
+    """Passes events of objects from the thread of kopf to the loop that runs it.
 
-    agent: name of the agent. credentials: of the host, as they are now. seen: told of each object
-    in a list, and of each event. step: takes the next step of a deletion; returns what it waits
-    for, "" once it may go.
+    agent: name of the agent. credentials: of the host, as they are now. seen: called with each
+    object of a list, and each event. step: takes the next step of a deletion; returns what it waits
+    for, "" once it is complete.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Operator:
     def _run(self, stop: threading.Event, ended: asyncio.Event) -> None:
         try:
             asyncio.run(self._operate(stop))
-        except Exception:  # noqa: BLE001 - the thread ends; who runs it is told
+        except Exception:  # noqa: BLE001 - the thread ends; `run` raises
             _log.exception("Failed to watch VirtualCluster objects")
         finally:
             if self._main is not None and not self._main.is_closed():
@@ -106,7 +106,7 @@ class Operator:
         return is_for(self._agent, meta)
 
     async def login(self, **_: Any) -> kopf.AiohttpSession:
-        """Return how kopf reaches the host; asked again when that rejects it."""
+        """Return how kopf reaches the host; called again when that rejects it."""
         credentials = self._credentials()
         session = aiohttp.ClientSession(
             # Each object has one request in progress: none waits for a connection of another one.
@@ -120,7 +120,7 @@ class Operator:
         return kopf.AiohttpSession(server=credentials.server, aiohttp_session=session)
 
     async def _event(self, event: Any, name: str | None, **_: Any) -> None:
-        """Tell of what a list or a watch says; a fault with one object costs no other."""
+        """Pass an item of a list or an event; a fault with one object affects no other."""
         try:
             obj = cast("Object", dict(event["object"]))
             await self._in_main(name or "", partial(self._seen, event["type"], obj))
@@ -128,10 +128,10 @@ class Operator:
             _log.exception("Failed to handle a VirtualCluster object")
 
     async def _deleted(self, name: str | None, **_: Any) -> None:
-        """Wait until nothing is left of what is deleted; the finalizer goes after that.
+        """Wait until the removal is complete; kopf then removes the finalizer.
 
-        One that fails for a bug is tried again here, for kopf would have to keep a mark on the
-        object to do so.
+        One that fails for a bug is retried here, for kopf would have to keep a mark on the object
+        to do so.
         """
         before, pause_s = "", DRAIN_PAUSE_S
         while True:
@@ -141,7 +141,7 @@ class Operator:
                     return
                 pause_s = pause_after(pause_s) if text == before else DRAIN_PAUSE_S
                 before = text
-            except Exception:  # noqa: BLE001 - it is tried again
+            except Exception:  # noqa: BLE001 - it is retried
                 _log.exception("Failed to remove a virtual cluster")
                 pause_s = FAILED_PAUSE_S
             await asyncio.sleep(pause_s)
@@ -161,7 +161,7 @@ def pause_after(pause_s: float) -> float:
 def _requests_that_expect(name: str | None) -> type[aiohttp.ClientRequest]:
     """Return requests to a server whose certificate is for this name, None = that of its URL.
 
-    kopf, which makes them, does not know a kubeconfig's tls-server-name.
+    kopf, which makes them, ignores a kubeconfig's tls-server-name.
     """
 
     class Request(aiohttp.ClientRequest):
@@ -184,7 +184,7 @@ def _settings(agent: str) -> kopf.OperatorSettings:
 
 
 class _NoProgress(kopf.ProgressStorage):
-    """Keeps no mark of how far a handler is: ours are told all anew."""
+    """Stores no progress of handlers: ours get all events again."""
 
     def fetch(self, **_: Any) -> None:
         return None

@@ -1,14 +1,12 @@
-"""Puts together what serves VirtualCluster objects, and declares the writer of their status."""
+"""Builds what serves VirtualCluster objects, and declares the writer of their status."""
 
 from collections.abc import Iterable
 from functools import partial
 
 from karmada_vc_agent.features.objects.definitions import Definitions
 from karmada_vc_agent.features.objects.drain import Drain
-from karmada_vc_agent.features.objects.facts import Facts, Seen
 from karmada_vc_agent.features.objects.object_names import is_for
 from karmada_vc_agent.features.objects.operator import Operator
-from karmada_vc_agent.features.objects.reading import Reader
 from karmada_vc_agent.features.objects.start import ObjectsStart
 from karmada_vc_agent.features.objects.status_writer import StatusWriter
 from karmada_vc_agent.features.objects.work_tally import WorkTally
@@ -17,14 +15,14 @@ from karmada_vc_agent.kube.first_lists import wait_all_synced
 from karmada_vc_agent.kube.keys import itself, same
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.conditions import Conditions, of_objects
+from karmada_vc_agent.runner.conditions import of_objects
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.permitted import check_permitted
 from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.runner.removal import removal_of
 
 SETTLES_S = 0.2
-"""What changes comes in groups; one write is enough for those of this time."""
+"""Changes arrive in groups; one write is enough for those of this time."""
 WORKS_SETTLE_S = 2.0
 
 
@@ -39,7 +37,7 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
     queue = common.queues.by_name()
     definitions = Definitions(
         source,
-        Reader(common.live),
+        common.live,
         partial(check_permitted, common),
         partial(queue.add_after, delay_s=SETTLES_S),
         partial(is_for, config.agent_name),
@@ -47,20 +45,31 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
     common.live.changed.subscribe(definitions.settings_changed)
     tally = WorkTally(common.signals.work, common.scopes)
     for name in started.preserved:
-        if source.rival(name) is None:  # else its Works are those of who has the name
+        if source.rival(name) is None:  # else its Works are of the one that has the name
             parts.works.finalizer.preserve(name, is_on=True)
     host = common.clients.host
     drain = Drain(host, definitions, removal_of(parts))
     operator = Operator(config.agent_name, lambda: host.credentials, definitions.seen, drain.step)
 
     async def operate() -> None:
-        # What is deleted is taken for gone where it is not in a store.
+        # A removal takes what is in no store for deleted.
         await wait_all_synced(stores.reflectors, config.cluster_cache_sync_timeout)
         await operator.run()
 
     conditions = of_objects(parts)
-    facts = Facts(definitions, _seen(parts, tally, conditions))
-    writer = StatusWriter(common.clients.host, definitions, facts.status)
+    writer = StatusWriter(
+        host,
+        definitions,
+        clusters=stores.clusters,
+        membership=stores.membership,
+        works=tally,
+        judgements=common.judgements,
+        reachable=parts.reachable,
+        contact=common.contact,
+        trouble=common.registrations.trouble,
+        stays_away=common.registrations.stays_away,
+        conditions=conditions.of,
+    )
     return ControllerSpec(
         "virtual-cluster-objects",
         queue,
@@ -77,21 +86,6 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         ),
         resync_keys=same,
         runs={"virtual cluster objects": operate},
-    )
-
-
-def _seen(parts: Parts, tally: WorkTally, conditions: Conditions) -> Seen:
-    common, stores = parts.common, parts.common.stores
-    return Seen(
-        clusters=stores.clusters,
-        membership=stores.membership,
-        works=tally,
-        judgements=common.judgements,
-        reachable=parts.reachable,
-        contact=common.contact,
-        trouble=common.registrations.trouble,
-        stays_away=common.registrations.stays_away,
-        conditions=conditions.of,
     )
 
 

@@ -1,4 +1,6 @@
-"""What VirtualCluster objects say before they are watched: at the start, and to `join`."""
+"""VirtualCluster objects before they are watched: at the start, and for `join`."""
+
+import logging
 
 from karmada_vc_agent.access.policy_owner import group_labels
 from karmada_vc_agent.cluster.agent_state import AgentState
@@ -8,18 +10,18 @@ from karmada_vc_agent.cluster.virtual_cluster_sources import (
     VirtualClusterSources,
 )
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.objects.object_names import PATH, is_for
-from karmada_vc_agent.features.objects.reading import Reader, read_at_start
-from karmada_vc_agent.kube.absence import items_unless_absent
+from karmada_vc_agent.features.objects.reading import Definition, definitions_on
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.runner.feature import Described
+
+_log = logging.getLogger(__name__)
 
 
 class ObjectsStart:
     """The source of what objects describe, filled before they are watched.
 
-    preserved: those whose removal an earlier process may have begun, and of which all that Works
-    made stays.
+    preserved: those whose removal an earlier process may have begun, while the objects of their
+    Works stay.
     """
 
     reads = "list VirtualCluster objects on the host"
@@ -29,10 +31,27 @@ class ObjectsStart:
         self.preserved: frozenset[str] = frozenset()
 
     async def read(self, host: ApiClient, live: LiveSettings, state: AgentState) -> None:
-        """Fill the source. Raises KubeError."""
-        at_start = await read_at_start(host, live, lambda name: state.cluster(name) is not None)
-        self.source.replace_all(at_start.virtual_clusters)
-        self.preserved = at_start.preserved
+        """Fill the source with what was in use when the last process ended. Raises KubeError.
+
+        So that nothing counts as deleted before it is watched, and a removal continues as it began.
+        """
+        definitions = await definitions_on(host, live.config)
+        if definitions is None:
+            _log.warning(
+                "Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml"
+            )
+        used = [each for each in definitions or () if _was_in_use(each, state)]
+        self.source.replace_all([vc for each in used if (vc := each.virtual_cluster) is not None])
+        self.preserved = frozenset(
+            each.name for each in used if each.is_deleting and each.is_preserved
+        )
+
+
+def _was_in_use(definition: Definition, state: AgentState) -> bool:
+    """Return whether it was served; the phase of a new one may not be written yet."""
+    phase = definition.status.get("phase")
+    was_served = phase != "Refused" if phase else state.cluster(definition.name) is not None
+    return was_served and definition.virtual_cluster is not None
 
 
 def start(sources: VirtualClusterSources, config: AgentConfig) -> ObjectsStart | None:
@@ -44,9 +63,6 @@ async def describe(host: ApiClient, config: AgentConfig) -> Described:
     """Return what objects describe now. Raises KubeError."""
     if not config.objects.enabled:
         return Described()
-    items = await items_unless_absent(host, PATH) or ()
-    ours = (item for item in items if is_for(config.agent_name, item["metadata"]))
-    reader = Reader(LiveSettings(config))
-    read = (reader.read(item).virtual_cluster for item in ours)
-    found = tuple(vc for vc in read if vc is not None)
-    return Described(frozenset(key for vc in found for key in group_labels(vc)), found, found)
+    definitions = await definitions_on(host, config) or ()
+    vcs = tuple(vc for each in definitions if (vc := each.virtual_cluster) is not None)
+    return Described(frozenset(key for vc in vcs for key in group_labels(vc)), vcs, vcs)

@@ -50,44 +50,42 @@ class WorkCounts:
     failing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedObject:
-    """What the status is to say; last_contact: RFC 3339, or "" where there was none."""
-
-    generation: int
-    phase: str
-    nodes: NodeCounts
-    works: WorkCounts
-    conditions: Sequence[Condition]
-    last_contact: str = ""
-
-
-def compose_status(live: Object, observed: ObservedObject, now: str) -> Object:
+def compose_status(
+    live: Object,
+    *,
+    generation: int,
+    phase: str,
+    nodes: NodeCounts,
+    works: WorkCounts,
+    conditions: Sequence[Condition],
+    last_contact: str,
+    now: str,
+) -> Object:
     """Return the status to write; equal to `live` where nothing is worth it.
 
     A contact with the hub alone is not: HubReachable says that there is contact, and once there
-    is none, that is a change. Conditions that are not observed any more go.
+    is none, that is a change. Conditions that are not observed any more are dropped. last_contact:
+    RFC 3339, or "" where there was none.
     """
-    conditions: list[Condition] = []
-    known = [
+    new: list[Condition] = []
+    old = [
         cast("Condition", c) for c in maps_at(live, "conditions") if {"type", "status"} <= c.keys()
     ]
-    for condition in observed.conditions:
-        before = find_condition(known, condition["type"])
-        conditions += set_condition([before] if before else [], condition, now)
-    nodes, works = observed.nodes, observed.works
+    for condition in conditions:
+        before = find_condition(old, condition["type"])
+        new += set_condition([before] if before else [], condition, now)
     status: Object = {
-        "observedGeneration": observed.generation,
-        "phase": observed.phase,
+        "observedGeneration": generation,
+        "phase": phase,
         "nodes": {"total": nodes.total, "ready": nodes.ready},
         "works": {"applied": works.applied, "failed": works.failed, "pending": works.pending},
-        "conditions": conditions,
+        "conditions": new,
     }
     shown = live.get("lastHubContact") or ""
     if shown:
         status["lastHubContact"] = shown
-    if observed.last_contact and status != live:
-        status["lastHubContact"] = observed.last_contact
+    if last_contact and status != live:
+        status["lastHubContact"] = last_contact
     return status
 
 
@@ -112,14 +110,14 @@ def works_applied(counts: WorkCounts) -> Condition:
     return WORKS_APPLIED.true("AllApplied", text)
 
 
-def hub_reachable(trouble: str | None, *, is_known: bool) -> Condition:
+def hub_reachable(trouble: str | None, *, is_sent: bool) -> Condition:
     """Return the condition HubReachable; trouble: what the hub does not accept, None = all.
 
-    is_known: whether anything was sent to it yet.
+    is_sent: whether anything was sent to it yet.
     """
     if trouble is not None:
         return HUB_REACHABLE.false("NotAccepted", trouble)
-    if not is_known:
+    if not is_sent:
         return HUB_REACHABLE.unknown("NothingSent", "the agent has reported nothing to the hub yet")
     return HUB_REACHABLE.true("Accepted", "the hub accepts what the agent reports")
 
@@ -129,13 +127,6 @@ def ready(judged: Condition | None) -> Condition:
     if judged is None:
         return READY.unknown("NotJudged", "the agent has not checked the Cluster yet")
     return judged
-
-
-def registered(reason: str, message: str, *, is_registered: bool) -> Condition:
-    """Return the condition Registered."""
-    if is_registered:
-        return REGISTERED.true(reason, message)
-    return REGISTERED.false(reason, message)
 
 
 def _works(count: int) -> str:

@@ -18,8 +18,8 @@ from karmada_vc_agent.model.objects import Object
 class WorkTally:
     """Counts without looking at Works that did not change: there may be very many.
 
-    works: (virtual cluster, old, new) of each Work that changes. changed: told of the virtual
-    cluster whose counts are others now.
+    works: (virtual cluster, old, new) of each Work that changes. changed: emits the virtual cluster
+    whose counts changed.
     """
 
     def __init__(self, works: Signal[[str, Object | None, Object | None]], scopes: Scopes) -> None:

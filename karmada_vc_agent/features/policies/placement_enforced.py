@@ -1,6 +1,6 @@
 """Conditions about admission policies: PlacementEnforced and RightsConfined."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
@@ -36,28 +36,25 @@ class PolicyProblem:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Enforcement:
-    """Which layers were seen in effect, and the problems of the others."""
+def placement_enforced(
+    layers: Collection[str], problems: Sequence[PolicyProblem] = ()
+) -> Condition:
+    """Return the condition: True if a layer is in effect that rejects pods for other nodes.
 
-    layers: frozenset[str]
-    problems: tuple[PolicyProblem, ...] = ()
-
-
-def placement_enforced(enforcement: Enforcement) -> Condition:
-    """Return the condition: True if a layer is in effect that rejects pods for other nodes."""
-    held = ", ".join(layer for layer in LAYERS if layer in enforcement.layers)
-    texts = [problem.text for problem in enforcement.problems]
-    if enforcement.layers & _HOLDS_ALONE:
+    layers: those in effect. problems: of the others.
+    """
+    held = ", ".join(layer for layer in LAYERS if layer in layers)
+    texts = [problem.text for problem in problems]
+    if not _HOLDS_ALONE.isdisjoint(layers):
         message = "; ".join([f"enforced by {held}", *texts])
         return PLACEMENT_ENFORCED.true("PodsKept", message)
     begin = "pods created by operators or tenants may run on any node"
-    reason = enforcement.problems[0].reason if enforcement.problems else "NothingHolds"
+    reason = problems[0].reason if problems else "NothingHolds"
     return PLACEMENT_ENFORCED.false(reason, "; ".join([begin, *texts]))
 
 
 def with_kept(enforced: Condition | None, kept: Sequence[str]) -> Condition | None:
-    """Return PlacementEnforced of one virtual cluster; None while it is not known.
+    """Return PlacementEnforced of one virtual cluster; None before the first check.
 
     enforced: what holds for all. kept: its adopted workloads whose pods select no nodes yet.
     """

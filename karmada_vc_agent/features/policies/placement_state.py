@@ -1,4 +1,4 @@
-"""What holds of the admission policies of the host, as it was found last."""
+"""The results of the last check of the admission policies of the host."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ IN_EFFECT_WITHIN_S = 10.0
 class PlacementState:
     """The conditions PlacementEnforced and RightsConfined, the same for all Clusters.
 
-    placement, confinement: None while they are not known. changed: one of them is another one now.
+    placement, confinement: None before the first check. changed: one of them differs now.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class PlacementState:
         self.changed: Signal[[]] = Signal()
 
     def report(self, placement: Condition, confinement: Condition) -> None:
-        """Hold the conditions found."""
+        """Store the conditions of a check."""
         if (placement, confinement) != (self.placement, self.confinement):
             self.placement, self.confinement = placement, confinement
             extra = {"enforced": placement["status"], "reason": placement["message"]}
@@ -33,11 +33,11 @@ class PlacementState:
             self.changed.emit()
 
     def settle(self) -> None:
-        """Let those go on that wait until what can be in effect is."""
+        """Release the callers of `wait_settled`."""
         self._settled.set()
 
     async def wait_settled(self, timeout_s: float = IN_EFFECT_WITHIN_S) -> None:
-        """Wait until what can be in effect is; then go on, the condition says what is not."""
+        """Wait until what can be in effect is, at most for timeout_s."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._settled.wait()

@@ -5,9 +5,15 @@ Nothing is stored: each probe is a write that the server only judges.
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from karmada_vc_agent.access import probes
-from karmada_vc_agent.access.policy_owner import MUTATING, VALIDATING, PolicyOwner
+from karmada_vc_agent.access.policy_owner import (
+    MUTATING,
+    VALIDATING,
+    PolicyOwner,
+    is_about_placement,
+)
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.features.policies.placement_enforced import PolicyProblem
 from karmada_vc_agent.kube.client import ApiClient
@@ -24,19 +30,30 @@ _POLICY_REFUSES = "ValidatingAdmissionPolicy '"
 
 
 @dataclass(slots=True)
-class Effect:
-    """What the policies of an agent do. layers: those in effect that keep pods in place.
+class Findings:
+    """The result of a check of the policies of an agent.
 
-    is_confined: the agent itself is held. problems: (policy, problem) of each that does nothing.
+    layers: those in effect that keep pods in place. is_confined: the agent itself is held.
+    by_policy: (policy, problem). everywhere: problems of all of them.
     """
 
     layers: set[str] = field(default_factory=set)
     is_confined: bool = False
-    problems: list[tuple[str, PolicyProblem]] = field(default_factory=list)
+    by_policy: list[tuple[str, PolicyProblem]] = field(default_factory=list)
+    everywhere: list[PolicyProblem] = field(default_factory=list)
+
+    def problems(self, *, about_placement: bool) -> tuple[PolicyProblem, ...]:
+        """Return the problems about pods and claims, or all others, each text once."""
+        selected = [
+            problem
+            for name, problem in self.by_policy
+            if is_about_placement(name) is about_placement
+        ]
+        return tuple(dict.fromkeys((*self.everywhere, *selected)))
 
 
 class PolicyProbes:
-    """Asks the host by dry runs. A denial is an answer; anything else that fails is raised."""
+    """Checks the host by dry runs. A denial is an answer; any other failure is raised."""
 
     def __init__(
         self, host: ApiClient, claims: Claims, virtual_clusters: Mapping[str, VirtualCluster]
@@ -45,12 +62,12 @@ class PolicyProbes:
         self._claims = claims
         self._virtual_clusters = virtual_clusters
 
-    async def effect(self, owner: PolicyOwner, versions: Mapping[str, str]) -> Effect:
+    async def effect(self, owner: PolicyOwner, versions: Mapping[str, str]) -> Findings:
         """Return which policies are in effect.
 
         versions: the version of each kind of policy that the host serves. Raises KubeError.
         """
-        effect = Effect()
+        effect = Findings()
         await self._probe_placement(owner, effect)
         await self._probe_namespaces(owner, effect)
         if MUTATING in versions:
@@ -61,8 +78,8 @@ class PolicyProbes:
         """Return whether PodNodeSelector is enabled; None if no claimed namespace shows it.
 
         The plugin rejects a pod that selects other nodes than its namespace; without it, a policy
-        rejects the pod, or nobody does. A limit of the namespace, or a missing ServiceAccount, may
-        come before the plugin: then nothing is known. Raises KubeError.
+        rejects the pod, or nothing does. A limit of the namespace, or a missing ServiceAccount, may
+        precede the plugin: then the result is None. Raises KubeError.
         """
         for vc, namespace in self.namespaces():
             key, value = next(iter(vc.required_selector.items()))
@@ -76,22 +93,22 @@ class PolicyProbes:
 
     def namespaces(self) -> list[tuple[VirtualCluster, HostNamespace]]:
         """Return the claimed namespaces to probe, `PROBED_NAMESPACES` at most."""
-        found = [
+        namespaces = (
             (vc, namespace)
             for vc in self._virtual_clusters.values()
             for namespace in self._claims.of(vc.name).values()
-        ]
-        return found[:PROBED_NAMESPACES]
+        )
+        return list(islice(namespaces, PROBED_NAMESPACES))
 
-    async def _probe_placement(self, owner: PolicyOwner, effect: Effect) -> None:
+    async def _probe_placement(self, owner: PolicyOwner, effect: Findings) -> None:
         name = owner.placement_policy
         answer = await self._dry_run(probes.probe_pod(owner, name))
         if _is_refused_by(name, answer):
             effect.layers.add(VALIDATING)
         else:
-            effect.problems.append(_not_in_effect(VALIDATING, name, answer))
+            effect.by_policy.append(_not_in_effect(VALIDATING, name, answer))
 
-    async def _probe_namespaces(self, owner: PolicyOwner, effect: Effect) -> None:
+    async def _probe_namespaces(self, owner: PolicyOwner, effect: Findings) -> None:
         own, foreign = owner.namespace, probes.PROBED_NAMESPACE
         for name, namespace, patch in (
             (owner.claims_policy, own, probes.probe_claim(owner)),
@@ -99,17 +116,17 @@ class PolicyProbes:
         ):
             answer = await self._dry_run_patch(namespace, patch)
             if not _is_refused_by(name, answer):
-                effect.problems.append(_not_in_effect(VALIDATING, name, answer))
+                effect.by_policy.append(_not_in_effect(VALIDATING, name, answer))
             elif name == owner.confines_policy:
                 effect.is_confined = True
 
-    async def _probe_selector(self, owner: PolicyOwner, effect: Effect) -> None:
+    async def _probe_selector(self, owner: PolicyOwner, effect: Findings) -> None:
         name = owner.selector_policy
         answer = await self._dry_run(probes.probe_pod(owner, name))
         if probes.UNPLACED_LABEL in (dig(answer, "spec", "nodeSelector") or {}):
             effect.layers.add(MUTATING)
         else:
-            effect.problems.append(_not_in_effect(MUTATING, name, answer))
+            effect.by_policy.append(_not_in_effect(MUTATING, name, answer))
 
     async def _dry_run_patch(self, namespace: str, patch: Object) -> Object | str:
         """Return a Namespace as the server would change it, or its denial."""

@@ -12,7 +12,7 @@ a line in the log and an event.
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 from karmada_vc_agent.access.installed_policies import (
@@ -26,20 +26,19 @@ from karmada_vc_agent.access.policy_owner import (
     GROUP,
     VALIDATING,
     PolicyOwner,
-    is_about_placement,
     is_as_wanted,
     owner_of,
 )
 from karmada_vc_agent.cluster.claims import Claims, claim_of
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.policies.placement_enforced import (
     POD_NODE_SELECTOR,
-    Enforcement,
     PolicyProblem,
     placement_enforced,
     rights_confined,
 )
 from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
-from karmada_vc_agent.features.policies.policy_probes import PolicyProbes
+from karmada_vc_agent.features.policies.policy_probes import Findings, PolicyProbes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
@@ -51,7 +50,6 @@ from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.rbac_rule import Rule
-from karmada_vc_agent.model.tenancy import SHARED
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.parts import Parts
@@ -60,10 +58,10 @@ _log = logging.getLogger(__name__)
 
 EVERYTHING = "placement"
 """The only key."""
-ASK_AGAIN_S = 0.25
+PROBE_AGAIN_S = 0.25
 UNDECIDED_S = 10.0
 """A new namespace may lack its ServiceAccount still, and then rejects every pod."""
-PROBLEM_S, LOOK_AGAIN_S = 10.0, 300.0
+PROBLEM_S, INTERVAL_S = 10.0, 300.0
 """Rights and flags of the host change without an event."""
 DISCOVERY_MAX_AGE_S = 30.0
 
@@ -95,42 +93,12 @@ _FORBIDDEN = PolicyProblem(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySettings:
-    """Names of the agent, whether join is to install policies, profile, networks of pods."""
-
-    agent_name: str
-    agent_namespace: str
-    install: bool
-    tenancy: str = SHARED
-    pod_cidrs: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Finding:
-    """The result of one check. layers: those in effect. by_policy: (policy, problem)."""
-
-    layers: set[str] = field(default_factory=set)
-    everywhere: list[PolicyProblem] = field(default_factory=list)
-    by_policy: list[tuple[str, PolicyProblem]] = field(default_factory=list)
-    is_confined: bool = False
-
-    def problems(self, *, about_placement: bool) -> tuple[PolicyProblem, ...]:
-        """Return the problems about pods and claims, or all others, each text once."""
-        found = [
-            problem
-            for name, problem in self.by_policy
-            if is_about_placement(name) is about_placement
-        ]
-        return tuple(dict.fromkeys((*self.everywhere, *found)))
-
-
 class PolicyStatusController:
-    """Reads the agent's admission policies, which are the administrator's, and says what holds.
+    """Checks the agent's admission policies, which are the administrator's.
 
-    is_needed: whether there is anything to protect, or will be. watch: asked to follow the
-    policies of one kind; changes bring `EVERYTHING` up again. state: told
-    what was found. on_problem: told once of each thing that is wrong.
+    is_needed: whether there is anything to protect, or will be. watch: called to watch the policies
+    of one kind; changes enqueue `EVERYTHING`. state: gets the result. on_problem: called once for
+    each problem.
     """
 
     def __init__(
@@ -139,7 +107,7 @@ class PolicyStatusController:
         discovery: Discovery,
         claims: Claims,
         virtual_clusters: Mapping[str, VirtualCluster],
-        settings: PolicySettings,
+        config: AgentConfig,
         state: PlacementState,
         *,
         is_needed: Callable[[], bool],
@@ -151,7 +119,8 @@ class PolicyStatusController:
         self._discovery = discovery
         self._claims = claims
         self._virtual_clusters = virtual_clusters
-        self._settings = settings
+        self._config = config
+        self._owner = PolicyOwner(config.agent_name, config.agent_namespace, "")
         self._state = state
         self._is_needed = is_needed
         self._watch = watch
@@ -159,23 +128,23 @@ class PolicyStatusController:
         self._clock = clock
         self._seen: frozenset[str] | None = None
         self._changed_at = float("-inf")
-        self._told: frozenset[PolicyProblem] = frozenset()
+        self._reported: frozenset[PolicyProblem] = frozenset()
         self._probes = PolicyProbes(host, claims, virtual_clusters)
         self._is_plugin_on: bool | None = None
 
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[str]:
-        """Yield the key if a new claim allows a better check, or the last claim is gone.
+        """Yield the key if a new claim allows a better check, or the last claim was removed.
 
         PodNodeSelector shows in a claimed namespace only; without claims, policies may be removed.
         """
         before, after = (claim_of(obj) if obj is not None else None for obj in (old, new))
         is_last = before is not None and self._claims.is_empty()
-        is_telling = before != after and new is not None and self.is_undecided()
-        if is_last or is_telling:
+        is_conclusive = before != after and new is not None and self.is_undecided()
+        if is_last or is_conclusive:
             yield EVERYTHING
 
     def is_undecided(self) -> bool:
-        """Whether it is still unknown if the API server has the plugin PodNodeSelector."""
+        """Return True until a check showed whether the plugin PodNodeSelector is enabled."""
         return self._is_plugin_on is None
 
     async def reconcile(self, _: str) -> Requeue:
@@ -184,46 +153,42 @@ class PolicyStatusController:
         versions = served_versions(served)
         if not self._is_needed():
             self._state.settle()
-            return Requeue(LOOK_AGAIN_S)
-        found = _Finding()
+            return Requeue(INTERVAL_S)
+        findings = Findings()
         if VALIDATING not in versions:
             if not self._discovery.covers(_POLICY):
                 raise RetryError(f"the host does not say whether it serves {GROUP}")
-            found.everywhere.append(_NOT_SERVED)
+            findings.everywhere.append(_NOT_SERVED)
         else:
-            is_complete = await self._compare(served, versions, found)
-            effect = await self._probes.effect(self._owner(), versions)
-            found.layers |= effect.layers
-            found.is_confined = effect.is_confined
+            is_complete = await self._compare(served, versions, findings)
+            effect = await self._probes.effect(self._owner, versions)
             is_recent = self._clock() - self._changed_at < IN_EFFECT_WITHIN_S
-            if is_recent and (effect.problems if is_complete else found.layers):
-                return Requeue(ASK_AGAIN_S)
+            if is_recent and (effect.by_policy if is_complete else effect.layers):
+                return Requeue(PROBE_AGAIN_S)
+            findings.layers, findings.is_confined = effect.layers, effect.is_confined
             if is_complete:
-                found.by_policy += effect.problems
+                findings.by_policy += effect.by_policy
         is_plugin_on = await self._probes.is_plugin_on()
         if is_plugin_on is not None:
             self._is_plugin_on = is_plugin_on
         if self._is_plugin_on:
-            found.layers.add(POD_NODE_SELECTOR)
-        self._report(found)
-        return Requeue(self._pause_s(found))
+            findings.layers.add(POD_NODE_SELECTOR)
+        self._report(findings)
+        return Requeue(self._pause_s(findings))
 
-    def _owner(self) -> PolicyOwner:
-        return PolicyOwner(self._settings.agent_name, self._settings.agent_namespace, "")
-
-    def _pause_s(self, found: _Finding) -> float:
+    def _pause_s(self, findings: Findings) -> float:
         if self.is_undecided() and self._probes.namespaces():
             return UNDECIDED_S
-        return PROBLEM_S if found.everywhere or found.by_policy else LOOK_AGAIN_S
+        return PROBLEM_S if findings.everywhere or findings.by_policy else INTERVAL_S
 
-    def _report(self, found: _Finding) -> None:
-        about_placement = found.problems(about_placement=True)
-        about_rights = found.problems(about_placement=False)
-        placement = placement_enforced(Enforcement(frozenset(found.layers), about_placement))
-        confinement = rights_confined(about_rights, is_confined=found.is_confined)
+    def _report(self, findings: Findings) -> None:
+        about_placement = findings.problems(about_placement=True)
+        about_rights = findings.problems(about_placement=False)
+        placement = placement_enforced(findings.layers, about_placement)
+        confinement = rights_confined(about_rights, is_confined=findings.is_confined)
         self._state.report(placement, confinement)
-        problems = frozenset((*about_placement, *about_rights))
-        new = [each for each in (*about_placement, *about_rights) if each not in self._told]
+        problems = (*about_placement, *about_rights)
+        new = [each for each in problems if each not in self._reported]
         for problem in new:
             self._on_problem(problem)
         for reason in sorted({each.reason for each in new}):
@@ -232,48 +197,46 @@ class PolicyStatusController:
             if others:
                 extra["others"] = str(len(others))
             _log.warning("Admission policies need attention", extra=extra)
-        self._told = problems
+        self._reported = frozenset(problems)
         self._state.settle()
 
     # --- policies ---------------------------------------------------------------------------
 
     async def _compare(
-        self, served: ServedApis, versions: Mapping[str, str], found: _Finding
+        self, served: ServedApis, versions: Mapping[str, str], findings: Findings
     ) -> bool:
         """Compare the policies with those that join would create; return whether there are any."""
         try:
             live = await self._read(served, versions)
         except ForbiddenError:
-            found.everywhere.append(_FORBIDDEN)
+            findings.everywhere.append(_FORBIDDEN)
             return False
         seen = frozenset(
             f"{path} {obj['metadata']['resourceVersion']}" for path, obj in live.items()
         )
         if seen != self._seen:
             self._seen, self._changed_at = seen, self._clock()
-        confines = resource_of(served, wanted_policies(self._owner(), versions)[0]).path(
-            name=self._owner().confines_policy
+        confines = resource_of(served, wanted_policies(self._owner, versions)[0]).path(
+            name=self._owner.confines_policy
         )
         owner = owner_of(live.get(confines) or {})
-        if not live and not self._settings.install:
-            found.everywhere.append(_DISABLED)
+        if not live and not self._config.install_policies:
+            findings.everywhere.append(_DISABLED)
             return False
-        wanted = wanted_policies(owner or self._owner(), versions)
-        for policy in wanted:
+        for policy in wanted_policies(owner or self._owner, versions):
             name = policy["metadata"]["name"]
-            there = live.get(resource_of(served, policy).path(name=name))
-            problem = _difference(policy, there)
+            problem = _difference(policy, live.get(resource_of(served, policy).path(name=name)))
             if problem is not None:
-                found.by_policy.append((name, problem))
+                findings.by_policy.append((name, problem))
         if owner is not None:
-            found.by_policy += await self._outdated(owner)
+            findings.by_policy += await self._outdated(owner)
         return bool(live)
 
     async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:
-        """Return the live policies by path, and follow them."""
+        """Return the live policies by path, and watch them."""
         live = {}
-        anybody = replace(self._owner(), gateway="somebody")  # for the name of its policy, too
-        for policy in wanted_policies(anybody, versions):
+        with_gateway = replace(self._owner, gateway="gateway")  # for the name of its policy, too
+        for policy in wanted_policies(with_gateway, versions):
             resource = resource_of(served, policy)
             path = resource.path(name=policy["metadata"]["name"])
             try:
@@ -287,7 +250,7 @@ class PolicyStatusController:
     async def _outdated(self, owner: PolicyOwner) -> list[tuple[str, PolicyProblem]]:
         """Return what the policies do not cover yet of our user name and our virtual clusters."""
         user = await user_name(self._host)
-        tenancy, pod_cidrs = self._settings.tenancy, self._settings.pod_cidrs
+        tenancy, pod_cidrs = self._config.tenancy, self._config.pod_cidrs
         lacking = (
             *unknown_to(owner, user, self._virtual_clusters, tenancy),
             *other_networks(owner, tenancy, pod_cidrs),
@@ -301,17 +264,17 @@ class PolicyStatusController:
         ]
 
 
-def _difference(wanted: Object, live: Object | None) -> PolicyProblem | None:
+def _difference(desired: Object, live: Object | None) -> PolicyProblem | None:
     """Return what is wrong with one policy or binding, None if it is as join creates it."""
-    said = f"{wanted['kind']} {wanted['metadata']['name']}"
+    policy = f"{desired['kind']} {desired['metadata']['name']}"
     if live is None:
-        return PolicyProblem("PolicyMissing", f"{said} does not exist: {_JOIN}")
-    if labels_of(live).get(AGENT_LABEL) != labels_of(wanted)[AGENT_LABEL]:
+        return PolicyProblem("PolicyMissing", f"{policy} does not exist: {_JOIN}")
+    if labels_of(live).get(AGENT_LABEL) != labels_of(desired)[AGENT_LABEL]:
         return PolicyProblem(
-            "ForeignPolicy", f"{said} was not created by join: delete it, and {_JOIN}"
+            "ForeignPolicy", f"{policy} was not created by join: delete it, and {_JOIN}"
         )
-    if not is_as_wanted(wanted, live):
-        return PolicyProblem("PolicyChanged", f"{said} was changed and may be weaker: {_JOIN}")
+    if not is_as_wanted(desired, live):
+        return PolicyProblem("PolicyChanged", f"{policy} was changed and may be weaker: {_JOIN}")
     return None
 
 
@@ -332,13 +295,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         common.discoveries.host,
         claims,
         vcs,
-        PolicySettings(
-            config.agent_name,
-            config.agent_namespace,
-            config.install_policies,
-            config.tenancy,
-            config.pod_cidrs,
-        ),
+        config,
         common.part(PlacementState),
         is_needed=lambda: not claims.is_empty() or not all(map(stays_away, vcs)),
         watch=informers.store,

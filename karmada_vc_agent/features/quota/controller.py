@@ -24,9 +24,9 @@ from karmada_vc_agent.features.quota.shares import (
     next_hard,
     pending,
     quantities_of,
+    requested_by,
     settled,
     share_of,
-    wanted_by,
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
@@ -56,7 +56,6 @@ WORKLOADS = tuple(
 _KINDS = frozenset((QUOTAS.gvk, *(resource.gvk for resource in WORKLOADS)))
 SETTLES_S = 0.05
 """Changes of quotas and workloads come in bursts, but pods wait for the result."""
-
 
 _ByNamespace = dict[str, dict[str, int]]
 
@@ -104,7 +103,7 @@ class QuotaController:
         self._stalled: dict[str, Pending] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Take the next step towards the wanted division. Raises KubeError, RetryError."""
+        """Take the next step towards the division. Raises KubeError, RetryError."""
         vc = self._virtual_clusters.get(name)
         if vc is None or not vc.quota:
             self._divisions.forget(name)
@@ -139,9 +138,9 @@ class QuotaController:
             if quota["metadata"]["name"] == QUOTA_NAME  # there may be others in addition
             and self._claims.cluster_on(quota["metadata"]["namespace"]) == name
         }
-        wanted, rolling = self._wanted(vc)
+        requested, rolling = self._requested(vc)
         shares = {
-            ns: share_of(quota, wanted.get(ns, {}), rolling.get(ns, {}))
+            ns: share_of(quota, requested.get(ns, {}), rolling.get(ns, {}))
             for ns, quota in quotas.items()
         }
         missing = self._namespaces(name) - shares.keys()
@@ -164,7 +163,7 @@ class QuotaController:
         return {name for name in claimed if self._claims.phase(name) is Phase.CLAIMED}
 
     def _may_write(self, namespace: str) -> bool:
-        """Whether the share of a namespace may change: it is claimed, and not held."""
+        """Return whether the share of a namespace may change: it is claimed, and not held."""
         is_held = hold_of(self._claims.store.get("", namespace)) is not None
         return self._claims.phase(namespace) is Phase.CLAIMED and not is_held
 
@@ -184,14 +183,14 @@ class QuotaController:
         if store is not None:
             store.observe(answer)
 
-    def _wanted(self, vc: VirtualCluster) -> tuple[_ByNamespace, _ByNamespace]:
+    def _requested(self, vc: VirtualCluster) -> tuple[_ByNamespace, _ByNamespace]:
         """Return the requests of the workloads in each host namespace, normally and in rollouts."""
         nodes = len(self._membership.nodes_of(vc.name))
         sums: tuple[_ByNamespace, _ByNamespace] = ({}, {})
         for workload in self._labelled(vc.name, *WORKLOADS):
             namespace = workload["metadata"]["namespace"]
             for by_namespace, amounts in zip(
-                sums, wanted_by(workload, vc.limits, nodes), strict=True
+                sums, requested_by(workload, vc.limits, nodes), strict=True
             ):
                 total = by_namespace.setdefault(namespace, {})
                 for name, amount in amounts.items():
@@ -204,8 +203,8 @@ class QuotaController:
         for resource, store in stores:
             if store is None or not store.is_synced:
                 raise RetryError(f"{resource.plural} of the host are not listed yet")
-        found = (store.by_index(CLUSTER_INDEX, cluster) for _, store in stores if store)
-        return [obj for objects in found for obj in objects]
+        indexed = (store.by_index(CLUSTER_INDEX, cluster) for _, store in stores if store)
+        return [obj for objects in indexed for obj in objects]
 
 
 def setup(parts: Parts) -> ControllerSpec[str]:

@@ -1,10 +1,9 @@
-"""The state of the division of each quota, since when it has been waiting, and for whom."""
+"""The state of the division of each quota: what it waits for, and since when."""
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from karmada_vc_agent.features.quota.shares import Pending
 from karmada_vc_agent.work.namespaces.default_objects import NamespaceShares
@@ -13,25 +12,19 @@ STALLED_AFTER_S = 10.0
 """A division in progress waits for the server now and then, each time for less than a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    pending: Pending
-    since_s: float
-
-
 class Divisions(NamespaceShares):
-    """What each virtual cluster with a quota waits for; a long wait is a stall."""
+    """The state of each division: what it waits for; a long wait is a stall."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._waiting: dict[str, _Waiting | None] = {}
+        self._waiting: dict[str, tuple[Pending, float] | None] = {}
         self._new: dict[str, dict[str, asyncio.Event]] = {}
 
     def note(self, cluster: str, pending: Pending | None) -> None:
         """Record what a division waits for; None = it is complete."""
-        known = self._waiting.get(cluster)
-        if pending is None or known is None or known.pending != pending:
-            self._waiting[cluster] = _Waiting(pending, self._clock()) if pending else None
+        waiting = self._waiting.get(cluster)
+        if pending is None or waiting is None or waiting[0] != pending:
+            self._waiting[cluster] = (pending, self._clock()) if pending else None
 
     def forget(self, cluster: str) -> None:
         """Forget a virtual cluster that has no quota any more, or is not served."""
@@ -58,16 +51,16 @@ class Divisions(NamespaceShares):
             await asyncio.wait_for(event.wait(), STALLED_AFTER_S)
         self.settle(cluster, [namespace])
 
-    def is_known(self, cluster: str) -> bool:
-        """Whether the quota of a virtual cluster was checked yet."""
+    def is_checked(self, cluster: str) -> bool:
+        """Return whether the quota of a virtual cluster was checked yet."""
         return cluster in self._waiting
 
     def stalled(self, cluster: str) -> Pending | None:
         """Return what a division has been waiting for too long, or None."""
         waiting = self._waiting.get(cluster)
-        if waiting is None or self._clock() - waiting.since_s < STALLED_AFTER_S:
+        if waiting is None or self._clock() - waiting[1] < STALLED_AFTER_S:
             return None
-        return waiting.pending
+        return waiting[0]
 
     def all(self) -> dict[str, bool]:
         """Return virtual cluster -> whether the division of its quota is stalled."""

@@ -19,7 +19,7 @@ def quota_divided(common: Common, vc: VirtualCluster) -> Condition | None:
     """Return the condition; None before the quota was checked."""
     if not vc.quota:
         return QUOTA_DIVIDED.true("NoQuota", "no quota is configured")
-    if not common.part(Divisions).is_known(vc.name):
+    if not common.part(Divisions).is_checked(vc.name):
         return None
     stalled = common.part(Divisions).stalled(vc.name)
     if stalled is None:

@@ -25,20 +25,20 @@ class Share:
     """The quota of one namespace.
 
     hard: spec of the object. enforced: status.hard, None until the server has observed it.
-    used: status.used. wanted: the requests of the workloads there with all their pods.
+    used: status.used. requested: by the workloads there with all their pods.
     rolling: the same during a rollout, a little more.
     """
 
     hard: Amounts
     enforced: Amounts | None
     used: Amounts
-    wanted: Amounts
+    requested: Amounts
     rolling: Amounts
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What a division waits for.
+    """The reason why a division waits.
 
     reason: CamelCase, as in a condition. problem: a message that the namespaces complete.
     """
@@ -58,23 +58,23 @@ def quantities_of(amounts: Amounts) -> dict[str, str]:
     return {name: str(_quantity(name, amounts[name])) for name in sorted(amounts)}
 
 
-def share_of(quota: Object, wanted: Amounts, rolling: Amounts) -> Share:
+def share_of(quota: Object, requested: Amounts, rolling: Amounts) -> Share:
     """Read the share of a namespace from its ResourceQuota."""
     enforced = dig(quota, "status", "hard")
     return Share(
         hard=amounts_of(dig(quota, "spec", "hard")),
         enforced=None if enforced is None else amounts_of(enforced),
         used=amounts_of(dig(quota, "status", "used")),
-        wanted=wanted,
+        requested=requested,
         rolling=rolling,
     )
 
 
 def left_of(total: Amounts, kept: Iterable[Share]) -> dict[str, int]:
     """Return what is left of a total beside shares that may not be changed."""
-    found = list(kept)
+    shares = list(kept)
     return {
-        resource: max(0, amount - sum(_held(share, resource) for share in found))
+        resource: max(0, amount - sum(_held(share, resource) for share in shares))
         for resource, amount in total.items()
     }
 
@@ -82,7 +82,7 @@ def left_of(total: Amounts, kept: Iterable[Share]) -> dict[str, int]:
 def divide(total: Amounts, shares: Mapping[str, Share]) -> dict[str, dict[str, int]]:
     """Return the target of each namespace; together never more than `total`.
 
-    First what is used, then what is wanted, the smallest first, then what rollouts need; the rest
+    First what is used, then what is requested, the smallest first, then what rollouts need; then
     evenly. A division that still suffices is kept, so that a new pod does not change every quota:
     one in which each has half of an even part of the rest, and one at least while it lasts.
     """
@@ -104,7 +104,7 @@ def next_hard(
 ) -> dict[str, dict[str, int]]:
     """Return what to write to each quota now, on the way to the targets.
 
-    Lowering comes first. A share is raised only by what no other one holds, and one that is lowered
+    Lowering is first. A share is raised only by what no other one holds, and one that is lowered
     holds its amount until it is written and the server enforces it: pods are admitted against that.
     So the sum of what is enforced never exceeds the total, also where a write fails.
     may_raise: False while a namespace has no quota. Nothing is raised either while the server has
@@ -112,8 +112,8 @@ def next_hard(
     """
     result: dict[str, dict[str, int]] = {name: {} for name in shares}
     for resource, amount in total.items():
-        wanted = {name: targets[name][resource] for name in shares}
-        lowered = {n: min(s.hard.get(resource, 0), wanted[n]) for n, s in shares.items()}
+        target = {name: targets[name][resource] for name in shares}
+        lowered = {n: min(s.hard.get(resource, 0), target[n]) for n, s in shares.items()}
         held = {n: _held(s, resource) for n, s in shares.items()}
         is_counted = all(resource in (share.enforced or {}) for share in shares.values())
         if not (may_raise and is_counted):
@@ -122,7 +122,7 @@ def next_hard(
             continue
         free = max(0, amount - sum(held.values()))
         for name in sorted(shares):
-            new = max(lowered[name], min(wanted[name], held[name] + free))
+            new = max(lowered[name], min(target[name], held[name] + free))
             free -= max(0, new - held[name])
             result[name][resource] = new
     return result
@@ -167,7 +167,7 @@ def pending(
     )
 
 
-def wanted_by(
+def requested_by(
     workload: Object, limits: tuple[Object, ...], nodes: int
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the requests of all pods of a workload, normally and during a rollout, by quota name.
@@ -175,7 +175,7 @@ def wanted_by(
     limits: of the virtual cluster, for containers without values. nodes: of the virtual cluster;
     each may get a pod of a DaemonSet.
     """
-    pods, surge = _pods_wanted(workload, nodes)
+    pods, surge = _pod_count(workload, nodes)
     spec = dig(workload, "spec", "template", "spec")
     if not pods or not isinstance(spec, dict):
         return {}, {}
@@ -204,7 +204,7 @@ def _divide_one(resource: str, amount: int, shares: Mapping[str, Share]) -> dict
         return {name: use * amount // all_used for name, use in used.items()}
     granted = dict(used)
     for wishes in (
-        {name: share.wanted.get(resource, 0) for name, share in shares.items()},
+        {name: share.requested.get(resource, 0) for name, share in shares.items()},
         {name: share.rolling.get(resource, 0) for name, share in shares.items()},
     ):
         needs = {name: max(0, wish - granted[name]) for name, wish in wishes.items()}
@@ -225,7 +225,7 @@ def _divide_one(resource: str, amount: int, shares: Mapping[str, Share]) -> dict
 def _held(share: Share, resource: str) -> int:
     """Return what a share may be enforced with now, or by its next status."""
     amounts = (share.hard, share.enforced or {}, share.used)
-    return max(found.get(resource, 0) for found in amounts)
+    return max(each.get(resource, 0) for each in amounts)
 
 
 def _replicas(workload: Object, _nodes: int) -> tuple[int, int]:
@@ -266,7 +266,7 @@ POD_COUNTS: Mapping[GroupKind, PodCount] = {
 """Kinds that declare their number of pods; all are served in version v1."""
 
 
-def _pods_wanted(workload: Object, nodes: int) -> tuple[int, int]:
+def _pod_count(workload: Object, nodes: int) -> tuple[int, int]:
     count = POD_COUNTS.get(gvk_of(workload).group_kind)
     return count(workload, nodes) if count else (0, 0)
 
@@ -314,15 +314,15 @@ def _stated(container: Object, field: str) -> dict[str, int]:
 
 
 def _container_default(field: str, limits: tuple[Object, ...]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    default: dict[str, int] = {}
     keys = (
         ("min", "max", "default", "defaultRequest") if field == "requests" else ("max", "default")
     )
     for limit in limits:
         if limit.get("type") == "Container":
             for key in keys:
-                found |= amounts_of(limit.get(key))
-    return found
+                default |= amounts_of(limit.get(key))
+    return default
 
 
 def _is_cpu(name: str) -> bool:

@@ -56,7 +56,7 @@ REPORTERS = (SERVICE_EXPORT, MULTI_CLUSTER_SERVICE)
 
 
 def is_made_by_karmada(endpoint_slice: Object) -> bool:
-    """Whether a slice came from the hub and must not be reported back."""
+    """Return whether a slice is from the hub and must not be reported back."""
     return labels_of(endpoint_slice).get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA
 
 
@@ -65,8 +65,8 @@ def reported_services(work: Object) -> set[tuple[str, str]]:
     labels = labels_of(work)
     if not karmada.is_report(work):
         return set()
-    found = {(labels.get(r.namespace_label), labels.get(r.name_label)) for r in REPORTERS}
-    return {(namespace, name) for namespace, name in found if namespace and name}
+    services = {(labels.get(r.namespace_label), labels.get(r.name_label)) for r in REPORTERS}
+    return {(namespace, name) for namespace, name in services if namespace and name}
 
 
 def exported_services(work: Object) -> set[tuple[str, str]]:
@@ -128,13 +128,13 @@ def report(
     }
 
 
-def without_reporters(work: Object, gone: Collection[Reporter]) -> Object | None:
+def without_reporters(work: Object, ended: Collection[Reporter]) -> Object | None:
     """Return a report without these reporters, unchanged if it names none of them; None if empty.
 
     Their finalizers stay: the hub removes them after its cleanup.
     """
     names = _reporter_names(work)
-    leaving = [reporter for reporter in gone if reporter.name in names]
+    leaving = [reporter for reporter in ended if reporter.name in names]
     if not leaving:
         return work
     left = [name for name in names if name not in {reporter.name for reporter in leaving}]

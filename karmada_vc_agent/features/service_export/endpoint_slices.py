@@ -3,16 +3,15 @@
 A key is a Service of a virtual cluster. Whatever changed, one reconcile compares the slices of
 that Service on the host with the Works that report them: so nothing is lost by a restart.
 
-    who asks   a ServiceExport on the host, or a Work with a MultiClusterService
+    request    a ServiceExport on the host, or a Work with a MultiClusterService
     read       the slices in the host namespace that is claimed for the Service's
     write      Works in the execution namespace, with virtual names, never dispatched
 
-The host is watched only while some Work asks for it, or is a report that may be outdated.
+The host is watched only while some Work requests it, or is a report that may be outdated.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.claims import Claims, claim_of, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
@@ -60,22 +59,7 @@ SELECTOR = f"{SERVICE_NAME_LABEL},{SLICE_MANAGED_BY_LABEL} notin ({','.join(MADE
 """Slices of Services, except those from the hub."""
 
 SYNCING = Requeue(0.5)
-"""Until the first list of the host is complete; before it, nothing is known to be absent."""
-
-
-@dataclass(frozen=True, slots=True)
-class SliceCollaborators:
-    """The collaborators of this controller; `setup` passes them in."""
-
-    hub: ApiClient
-    host: ApiClient
-    clusters: HubClusters
-    works: Works
-    claims: Claims
-    find_on_host: Callable[[GroupVersionKind], Awaitable[Resource | None]]
-    context_for: Callable[[VirtualCluster, str], TranslationContext]
-    enqueue: Callable[[ServiceKey], None]
-    scope: WatchScope | None = None
+"""Until the first list of the host is complete; before it, nothing counts as absent."""
 
 
 class EndpointSliceController:
@@ -88,16 +72,30 @@ class EndpointSliceController:
         self,
         virtual_clusters: Mapping[str, VirtualCluster],
         reporters: Collection[Reporter],
-        others: SliceCollaborators,
+        *,
+        hub: ApiClient,
+        host: ApiClient,
+        clusters: HubClusters,
+        works: Works,
+        claims: Claims,
+        find_on_host: Callable[[GroupVersionKind], Awaitable[Resource | None]],
+        context_for: Callable[[VirtualCluster, str], TranslationContext],
+        enqueue: Callable[[ServiceKey], None],
+        scope: WatchScope | None = None,
     ) -> None:
         self._virtual_clusters = virtual_clusters
         self._reporters = reporters
-        self._o = others
-        index = {BY_SERVICE: _service_of}
-        self._slices = InformerSet(
-            others.host, {"labelSelector": SELECTOR}, self._changed, index, scope=others.scope
-        )
-        self._exports = InformerSet(others.host, {}, self._changed, scope=others.scope)
+        self._hub = hub
+        self._host = host
+        self._clusters = clusters
+        self._works = works
+        self._claims = claims
+        self._find_on_host = find_on_host
+        self._context_for = context_for
+        self._enqueue = enqueue
+        selector, index = {"labelSelector": SELECTOR}, {BY_SERVICE: _service_of}
+        self._slices = InformerSet(host, selector, self._changed, index, scope=scope)
+        self._exports = InformerSet(host, {}, self._changed, scope=scope)
 
     async def run(self) -> None:
         """Watch what was requested, until cancelled."""
@@ -122,20 +120,20 @@ class EndpointSliceController:
     def all_keys(self, clusters: Iterable[str]) -> Iterator[ServiceKey]:
         """Yield the Services that Works of some virtual clusters export, or report."""
         for cluster in clusters:
-            for work in self._o.works.of(cluster):
+            for work in self._works.of(cluster):
                 yield from self.keys_of_work(cluster, None, work)
 
     def _services_of(self, work: Object) -> set[tuple[str, str]]:
-        found = rules.reported_services(work) | rules.multi_cluster_services(work)
+        services = rules.reported_services(work) | rules.multi_cluster_services(work)
         # Before it is applied there is nothing of it on the host.
-        return found | (rules.exported_services(work) if is_applied(work) else set())
+        return services | (rules.exported_services(work) if is_applied(work) else set())
 
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[ServiceKey]:
         """Yield all Services of a virtual namespace that was added, moved or deleted."""
         if old is not None and new is not None and claim_of(old) == claim_of(new):
             return
         for claim in claims_in(old, new):
-            for work in self._o.works.using_namespace(claim.cluster, claim.namespace):
+            for work in self._works.using_namespace(claim.cluster, claim.namespace):
                 yield from self.keys_of_work(claim.cluster, None, work)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
@@ -144,11 +142,11 @@ class EndpointSliceController:
             if obj is None:
                 continue
             # Informers see the whole host: the namespace identifies the virtual cluster (trap 40).
-            claim = self._o.claims.holder_of(obj["metadata"]["namespace"])
+            claim = self._claims.holder_of(obj["metadata"]["namespace"])
             is_slice = gvk_of(obj) == ENDPOINT_SLICE
             name = labels_of(obj).get(SERVICE_NAME_LABEL) if is_slice else obj["metadata"]["name"]
             if claim is not None and claim.cluster in self._virtual_clusters and name:
-                self._o.enqueue((claim.cluster, claim.namespace, name))
+                self._enqueue((claim.cluster, claim.namespace, name))
 
     # --- one Service --------------------------------------------------------------------
 
@@ -156,74 +154,74 @@ class EndpointSliceController:
         """Align the reports of one Service with its slices."""
         cluster, namespace, service = key
         vc = self._virtual_clusters.get(cluster)
-        if vc is None or self._o.clusters.ours(cluster) is None:
+        if vc is None or self._clusters.ours(cluster) is None:
             return None
-        if self._o.clusters.is_deleting(cluster):
-            return None  # its Works go with the execution namespace, and the hub finalises them
-        if not self._o.clusters.is_ready(cluster):
+        if self._clusters.is_deleting(cluster):
+            return None  # its Works end with the execution namespace, and the hub finalises them
+        if not self._clusters.is_ready(cluster):
             raise NotReadyError(f"cluster({cluster}) not ready")
-        if self._o.host.history.is_in_doubt:
+        if self._host.history.is_in_doubt:
             return SYNCING  # what it lacks now may appear when it is listed again
         slices = await self._store(self._slices, ENDPOINT_SLICE)
         exports = None
         if rules.SERVICE_EXPORT in self._reporters:
             exports = await self._store(self._exports, SERVICE_EXPORT)
-        if not self._is_known(cluster, slices, exports):
+        if not self._are_synced(cluster, slices, exports):
             return SYNCING
-        place = self._o.claims.of(cluster).get(namespace)
-        asking = self._asking(key, place, exports)
-        found = slices.by_index(BY_SERVICE, f"{place}/{service}") if asking and slices else []
+        place = self._claims.of(cluster).get(namespace)
+        requested = self._requested(key, place, exports)
+        listed = slices.by_index(BY_SERVICE, f"{place}/{service}") if requested and slices else []
         reports = {work["metadata"]["name"]: work for work in self._reports(key)}
-        for endpoint_slice in found:
+        for endpoint_slice in listed:
             if not rules.is_made_by_karmada(endpoint_slice):
-                name = await self._report(vc, endpoint_slice, asking)
+                name = await self._report(vc, endpoint_slice, requested)
                 reports.pop(name, None)
         for work in reports.values():
             await self._write(work, rules.without_reporters(work, self._reporters))
         return None
 
-    def _is_known(self, cluster: str, *host_stores: Store[Object] | None) -> bool:
-        """Whether all lists are complete; what the host does not serve is known to be absent."""
-        works = self._o.works.store(cluster)
-        is_host_known = all(store is None or store.is_synced for store in host_stores)
-        return is_host_known and works is not None and works.is_synced
+    def _are_synced(self, cluster: str, *host_stores: Store[Object] | None) -> bool:
+        """Return whether all lists are complete; None: the host does not serve the kind."""
+        works = self._works.store(cluster)
+        is_host_synced = all(store is None or store.is_synced for store in host_stores)
+        return is_host_synced and works is not None and works.is_synced
 
-    def _asking(
+    def _requested(
         self, key: ServiceKey, place: HostNamespace | None, exports: Store[Object] | None
     ) -> list[Reporter]:
-        """Return who requests reports of the slices of a Service."""
+        """Return the reporters that are to report the slices of a Service."""
         cluster, namespace, service = key
-        asking = {
+        is_requested = {
             rules.SERVICE_EXPORT: bool(place and exports and exports.get(place, service)),
             rules.MULTI_CLUSTER_SERVICE: any(
                 (namespace, service) in rules.multi_cluster_services(work)
-                for work in self._o.works.using_namespace(cluster, namespace)
+                for work in self._works.using_namespace(cluster, namespace)
             ),
         }
-        return [reporter for reporter in self._reporters if asking[reporter]]
+        return [reporter for reporter in self._reporters if is_requested[reporter]]
 
     def _reports(self, key: ServiceKey) -> list[Object]:
         """Return the Works that report slices of a Service."""
         cluster, namespace, service = key
         return [
             work
-            for work in self._o.works.using_namespace(cluster, namespace)
+            for work in self._works.using_namespace(cluster, namespace)
             if (namespace, service) in rules.reported_services(work)
         ]
 
     async def _report(
-        self, vc: VirtualCluster, endpoint_slice: Object, asking: Collection[Reporter]
+        self, vc: VirtualCluster, endpoint_slice: Object, requested: Collection[Reporter]
     ) -> str:
         """Write the report of one slice; return its name."""
-        virtual = prune(restore(endpoint_slice, self._o.context_for(vc, "")))
+        virtual = prune(restore(endpoint_slice, self._context_for(vc, "")))
         meta = virtual["metadata"]
         name = work_name("EndpointSlice", meta["name"], meta["namespace"])
-        existing = self._o.works.get(vc.name, name)
+        existing = self._works.get(vc.name, name)
         if existing is not None and not is_report(existing):
             return name  # a Work that contains a slice of this name; Karmada would break it
         uid = endpoint_slice["metadata"]["uid"]
-        work = rules.report(virtual, uid, execution_namespace(vc.name), existing, asking)
-        silent = [reporter for reporter in self._reporters if reporter not in asking]
+        work = rules.report(virtual, uid, execution_namespace(vc.name), existing, requested)
+        silent = [reporter for reporter in self._reporters if reporter not in requested]
         await self._write(existing, rules.without_reporters(work, silent))
         return name
 
@@ -238,28 +236,28 @@ class EndpointSliceController:
         if existing is None:
             assert work is not None  # noqa: S101 - equal to existing otherwise
             path = work_path(work["metadata"]["namespace"])
-            self._accept(await self._o.hub.create(path, work))
+            self._accept(await self._hub.create(path, work))
             return
         metadata = existing["metadata"]
         path = work_path(metadata["namespace"], metadata["name"])
         try:
             if work is not None:
-                self._accept(await self._o.hub.replace(path, work))
+                self._accept(await self._hub.replace(path, work))
             else:
-                await self._o.hub.delete_same(path, existing)
+                await self._hub.delete_same(path, existing)
         except NotFoundError:
             return  # the watch will report it and enqueue the Service again
 
     def _accept(self, work: Object) -> None:
         """Store a written Work and notify immediately: execution has a condition to write."""
         work["metadata"].pop("managedFields", None)
-        store = self._o.works.store_of_namespace(work["metadata"]["namespace"])
+        store = self._works.store_of_namespace(work["metadata"]["namespace"])
         if store is not None:
             store.accept(work)
 
     async def _store(self, informers: InformerSet, gvk: GroupVersionKind) -> Store[Object] | None:
         """Return what the host has of a kind; None if it does not serve that kind."""
-        resource = await self._o.find_on_host(gvk)
+        resource = await self._find_on_host(gvk)
         return informers.store(resource) if resource is not None else None
 
 
@@ -278,17 +276,15 @@ def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
     controller = EndpointSliceController(
         common.virtual_clusters,
         reporters,
-        SliceCollaborators(
-            hub=common.clients.hub,
-            host=common.clients.host,
-            clusters=common.stores.clusters,
-            works=works.watches.works,
-            claims=common.stores.claims,
-            find_on_host=common.discoveries.host.find,
-            context_for=works.contexts.context_for,
-            enqueue=queue.add,
-            scope=works.scope,
-        ),
+        hub=common.clients.hub,
+        host=common.clients.host,
+        clusters=common.stores.clusters,
+        works=works.watches.works,
+        claims=common.stores.claims,
+        find_on_host=common.discoveries.host.find,
+        context_for=works.contexts.context_for,
+        enqueue=queue.add,
+        scope=works.scope,
     )
     return ControllerSpec(
         "service-export",

@@ -1,6 +1,6 @@
 """The rules by which the host's CoreDNS knows the names of virtual namespaces (ADR 15).
 
-One ConfigMap, made from the claims of the virtual clusters whose settings ask for it.
+One ConfigMap, made from the claims of the virtual clusters whose settings enable it.
 """
 
 import logging
@@ -31,7 +31,7 @@ SERVICE_NAMES = "rules"
 SETTLES_S = 0.2
 RULES_KEY = "virtual-clusters.override"
 """Files of this ending are imported into the server block by the CoreDNS of k3s and AKS."""
-_LOOK_AGAIN = Requeue(60.0)
+_CHECK = Requeue(60.0)
 
 
 def keys_of_namespace(
@@ -64,14 +64,14 @@ class ServiceNamesController:
         self._name = f"{agent_name}-service-names"
 
     async def reconcile(self, _: str) -> Requeue | None:
-        """Make the rules fit the claims; nothing where no virtual cluster asks for them."""
-        asking = self._asking()
-        if not asking and not self._has_written:
+        """Make the rules fit the claims; do nothing where no virtual cluster enables them."""
+        enabled = self._enabled()
+        if not enabled and not self._has_written:
             return None
-        # Pods of a virtual cluster that is served no more go on finding what they found.
+        # Pods of a virtual cluster that is served no more still resolve what they did.
         left = (name for name in self._claims.clusters() if name not in self._virtual_clusters)
         claims: defaultdict[str, dict[VirtualNamespace, HostNamespace]] = defaultdict(dict)
-        for name in (*left, *asking):
+        for name in (*left, *enabled):
             vc = self._virtual_clusters.get(name)
             claims[vc.name_on_host if vc is not None else name] |= self._claims.of(name)
         data = {RULES_KEY: rewrite_rules(self._cluster_domain, claims)}
@@ -80,9 +80,9 @@ class ServiceNamesController:
         try:
             live = await self._host.get(path)
         except ForbiddenError:
-            if asking:
+            if enabled:
                 raise
-            return None  # `join` has taken back the right that nobody needs any more
+            return None  # `join` has taken back the right, which is not needed any more
         except NotFoundError:
             _log.info(
                 "Writing rewrite rules for CoreDNS",
@@ -90,13 +90,13 @@ class ServiceNamesController:
             )
             await self._host.create(collection, self._config_map(data))
             self._has_written = True
-            return _LOOK_AGAIN
+            return _CHECK
         if live.get("data") != data:
             await self._host.replace(path, {**live, "data": data})
-        self._has_written = bool(asking)
-        return _LOOK_AGAIN if asking else None
+        self._has_written = bool(enabled)
+        return _CHECK if enabled else None
 
-    def _asking(self) -> list[str]:
+    def _enabled(self) -> list[str]:
         vcs = self._virtual_clusters.items()
         return [name for name, vc in vcs if vc.service_names != SERVICE_NAMES_NONE]
 

@@ -26,14 +26,14 @@ NAMESPACES_HELD = ConditionType(
 _NAMED = 10
 
 
-def takes_changes(vc: VirtualCluster, opening: Opening) -> Condition:
+def takes_changes(vc: VirtualCluster, window: Opening) -> Condition:
     """Return the condition."""
     if vc.paused:
         return TAKES_CHANGES.false("Paused", "the virtual cluster is paused")
     if not vc.window:
         return TAKES_CHANGES.true("NoWindow", "changes are applied at once")
-    end = f" until {opening.text}" if opening.text else ""
-    if opening.is_open:
+    end = f" until {window.text}" if window.text else ""
+    if window.is_open:
         return TAKES_CHANGES.true("InsideWindow", f"the window {vc.window} is open{end}")
     text = f"new generations wait{end}, for the window {vc.window}"
     return TAKES_CHANGES.false("OutsideWindow", text)

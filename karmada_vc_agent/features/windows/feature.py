@@ -12,10 +12,10 @@ from karmada_vc_agent.runner.parts import Parts
 
 
 def _prepare(common: Common) -> None:
-    openings = Openings(common.virtual_clusters, lambda: datetime.fromisoformat(common.clock.now()))
-    common.provide(openings)
-    common.hooks.window_gate = partial(Windows, openings, scopes=common.scopes)
-    openings.changed.subscribe(common.signals.window.emit)
+    states = Openings(common.virtual_clusters, lambda: datetime.fromisoformat(common.clock.now()))
+    common.provide(states)
+    common.hooks.window_gate = partial(Windows, states, scopes=common.scopes)
+    states.changed.subscribe(common.signals.window.emit)
 
 
 def _connect(parts: Parts) -> None:

@@ -1,8 +1,8 @@
 """Which manifests wait for a maintenance window, and what is kept as it is until then (ADR 43).
 
-What was applied is known by a digest on its object, which outlives this process, and by its
-manifest as long as this process runs. An object goes on being corrected by the manifest that was
-applied; one of which that is not known is left alone until the window opens.
+What was applied is recorded by a digest on its object, which outlives this process, and by its
+manifest as long as this process runs. Drift is corrected by the manifest that was applied; an
+object without a recorded manifest is left alone until the window opens.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,12 +30,12 @@ class Windows(WindowGate):
 
     def __init__(
         self,
-        openings: Openings,
+        states: Openings,
         host_objects: HostObjects,
         may_hold: Callable[[str], Awaitable[bool]],
         scopes: Scopes,
     ) -> None:
-        self._openings = openings
+        self._states = states
         self._host_objects = host_objects
         self._may_hold = may_hold
         self._applied: dict[str, dict[ObjectKey, Object]] = scopes.keep_by(cluster_of_work)
@@ -55,10 +55,10 @@ class Windows(WindowGate):
         """
         if not may_wait(target):
             return None
-        found = self._openings.of(target.vc)
-        if found.is_open or await self._was_applied(target, is_known=is_known):
+        state = self._states.of(target.vc)
+        if state.is_open or await self._was_applied(target, is_known=is_known):
             return None
-        return found
+        return state
 
     def note(self, item: WorkManifest) -> None:
         """Remember that a manifest was applied."""
@@ -66,7 +66,7 @@ class Windows(WindowGate):
             self._applied.setdefault(item.work, {})[key_of(item.manifest)] = item.manifest
 
     def former(self, item: WorkManifest) -> WorkManifest | None:
-        """Return the manifest that was applied for the same object; None if it is not known."""
+        """Return the manifest that was applied for the same object; None if none is recorded."""
         manifest = self._applied.get(item.work, {}).get(key_of(item.manifest))
         return None if manifest is None else WorkManifest(item.vc, manifest, item.work)
 
@@ -75,11 +75,11 @@ class Windows(WindowGate):
         self._applied.get(item.work, {}).pop(key_of(item.manifest), None)
 
     def forget_work(self, work: str) -> None:
-        """Forget a Work that is gone, as `<execution namespace>/<name>`."""
+        """Forget a deleted Work, `<execution namespace>/<name>`."""
         self._applied.pop(work, None)
 
     async def _was_applied(self, target: Target, *, is_known: bool) -> bool:
-        """Whether the object is from this very manifest, or was until somebody changed it."""
+        """Return whether the object is from this very manifest, or was until it drifted."""
         key, desired = target.object.host_key, target.object.obj
         live = None
         if not key.namespace or await self._may_hold(key.namespace):
@@ -99,7 +99,7 @@ class Windows(WindowGate):
 
 
 def may_wait(target: Target) -> bool:
-    """Whether a manifest waits for a window whenever that is closed."""
+    """Return whether a manifest waits for a window whenever that is closed."""
     if not target.vc.window or not target.strategy.waits_for_window:
         return False
     gvk = gvk_of(target.manifest)

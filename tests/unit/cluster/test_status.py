@@ -15,7 +15,6 @@ from karmada_vc_agent.cluster.rules.readiness import Thresholds
 from karmada_vc_agent.cluster.scopes import Scopes
 from karmada_vc_agent.cluster.status import ClusterStatusController
 from karmada_vc_agent.features.policies.placement_enforced import (
-    Enforcement,
     placement_enforced,
     rights_confined,
 )
@@ -514,7 +513,7 @@ async def test_overlap_is_a_condition_of_both_clusters_until_it_ends() -> None:
 async def test_what_holds_the_pods_is_a_condition_beside_the_others(setting: Setting) -> None:
     await setting.sync()
     assert setting.condition("PlacementEnforced") is None
-    enforced = placement_enforced(Enforcement(frozenset(("PodNodeSelector",))))
+    enforced = placement_enforced(frozenset(("PodNodeSelector",)))
     setting.world.parts.common.part(PlacementState).report(
         enforced, rights_confined((), is_confined=True)
     )

@@ -72,10 +72,10 @@ async def test_what_found_no_room_is_told_until_it_does(
     for name in small:
         scene.work(name)
     await scene.write()
-    assert list(scene.writer.too_large) == ["branch-a"]
+    assert list(scene.secrets.too_large) == ["branch-a"]
     scene.work(small[0], text="new", generation=2)
     await scene.write()
-    assert list(scene.writer.too_large) == ["branch-a"]
+    assert list(scene.secrets.too_large) == ["branch-a"]
 
 
 async def test_what_found_no_room_is_written_once_there_is_room(
@@ -89,13 +89,13 @@ async def test_what_found_no_room_is_written_once_there_is_room(
         for number in range(count):
             scene.work(f"{name}-{number}", of=name, text=f"{uuid.uuid4()}{uuid.uuid4()}")
     await scene.write()
-    assert list(scene.writer.too_large) == ["branch-a"]
+    assert list(scene.secrets.too_large) == ["branch-a"]
     for number in range(40):
         scene.work(f"branch-b-{number}", of="branch-b", deletionTimestamp="2026-05-01T10:00:00Z")
     await scene.write()
     await scene.write()
     assert len(scene.names("branch-a")) == 60
-    assert not scene.writer.too_large
+    assert not scene.secrets.too_large
 
 
 async def test_a_write_that_failed_within_the_host_is_not_believed(host: FakeApiServer) -> None:
@@ -127,7 +127,7 @@ async def test_a_host_that_went_back_is_read_again(scene: Scene) -> None:
     await scene.writer.strike("branch-a", "two")
     scene.host.change(_path_of("branch-a"), data=backup["data"])
     assert scene.names() == ["one", "two"]
-    scene.writer.host_went_back()
+    scene.writer.host_restored()
     await scene.write()
     assert scene.names() == ["one"]
 
@@ -137,7 +137,7 @@ async def test_a_hub_that_went_back_is_saved_anew(scene: Scene) -> None:
     scene.work("one", text="before", generation=2)
     await scene.write()
     scene.work("one", text="after", generation=2)
-    scene.writer.hub_went_back()
+    scene.writer.hub_restored()
     await scene.write()
     (work,) = scene.saved().works("branch-a")
     assert "after" in str(work["spec"])

@@ -6,7 +6,7 @@ import pytest
 
 from karmada_vc_agent import agent
 from karmada_vc_agent.config.settings import CheckpointSettings
-from karmada_vc_agent.features.checkpoint.offline_serving import LOOK_S
+from karmada_vc_agent.features.checkpoint.offline_serving import CHECK_S
 from karmada_vc_agent.runner import service
 from tests.fuzz.served_ways import field
 
@@ -15,7 +15,7 @@ from tests.fuzz.served_ways import field
 async def test_a_service_that_was_told_everything_by_the_hub_is_alive(*, enabled: bool) -> None:
     """What serves from the checkpoint has no more to do by then."""
     async with field(checkpoint=CheckpointSettings(enabled)) as running:
-        await asyncio.sleep(2 * LOOK_S)
+        await asyncio.sleep(2 * CHECK_S)
         assert running.agent.checks.liveness() == {"tasks": None, "leases": None}
 
 

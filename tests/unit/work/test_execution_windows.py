@@ -100,10 +100,10 @@ async def test_all_that_wait_are_enqueued_when_the_window_opens(world: World) ->
     queue = world.execution.queue
     for source in world.execution.sources:
         source.connect(queue)
-    world.parts.common.part(Openings).look()
+    world.parts.common.part(Openings).check()
     assert len(queue) == 0
     world.now = NEXT
-    world.parts.common.part(Openings).look()
+    world.parts.common.part(Openings).check()
     assert await queue.take() == KEY
     await sync(world, NEXT)
     assert value(world) == "2"

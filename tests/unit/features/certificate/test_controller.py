@@ -15,7 +15,6 @@ from karmada_vc_agent.features.certificate.controller import (
     POLL,
     POLLS,
     CertificateController,
-    RenewalRule,
 )
 from karmada_vc_agent.features.certificate.hub_kubeconfig import FileStore, SecretStore
 from karmada_vc_agent.kube.certificates import REQUESTS_PATH
@@ -59,7 +58,8 @@ class Setting:
             self.world.hub_client,
             read_kubeconfig(self.path),
             (file, SecretStore(self.world.host_client, "agent")),
-            RenewalRule(interval_s=300.0, threshold=0.2),
+            300.0,
+            0.2,
             self.used.append,
             lambda: self.now,
             self.renewed,

@@ -6,7 +6,7 @@ from typing import Any
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, cluster_id, cluster_store
-from karmada_vc_agent.features.checkpoint.entry_source import Knowledge
+from karmada_vc_agent.features.checkpoint.entry_source import EntrySource
 from karmada_vc_agent.features.checkpoint.outdated import Outdated
 from karmada_vc_agent.features.checkpoint.saved import Expected, Saved, read
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
@@ -74,7 +74,7 @@ class Scene:
         self.outdated = Outdated(AgentState(self.client, "agents", "agent"))
         self.writer = CheckpointWriter(
             self.secrets,
-            Knowledge(
+            EntrySource(
                 clusters=self.clusters,
                 works=Works(self.works),
                 rules=(self.rules,),
@@ -83,11 +83,11 @@ class Scene:
                 hub=lambda: "hub-1",
                 is_in_contact=lambda _: self.is_in_contact,
                 now=lambda: self.time,
+                # The clock of the loop would jump while a thread of a busy machine waits.
+                in_thread=_at_once,
             ),
             self.outdated,
         )
-        # The clock of the loop would jump while a thread of a busy machine waits for its turn.
-        self.writer._make.in_thread = _at_once
 
     def _told(self, name: str, old: Object | None, new: Object | None) -> None:
         self.writer.work_changed(name, old, new)
@@ -113,7 +113,7 @@ class Scene:
     async def write(self) -> None:
         """Write as the loop does once. Raises the first error that the loop would tell."""
         errors = await self.writer._write_all()
-        self.writer._complain()
+        self.writer._log_errors()
         for error in errors.values():
             raise error
 

@@ -12,9 +12,9 @@ from karmada_vc_agent.features.checkpoint.checkpoint_kept import checkpoint_kept
 from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
 from karmada_vc_agent.features.checkpoint.parts import (
     CheckpointParts,
+    _not_written,
     contact_s,
     is_of_checkpoint,
-    not_written,
 )
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint
 from karmada_vc_agent.features.checkpoint.refused import Reason
@@ -58,7 +58,7 @@ def forbidden(*, by_rbac: bool) -> ForbiddenError:
 )
 def test_join_is_advised_for_missing_rights_only(error: KubeError, reason: str, text: str) -> None:
     """A quota and a webhook answer Forbidden, too."""
-    told = not_written(error)
+    told = _not_written(error)
     assert told[0] == reason
     assert text in told[1]
 

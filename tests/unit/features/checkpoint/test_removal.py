@@ -1,11 +1,11 @@
-"""remove_once_there: what is left of a checkpoint that was turned off."""
+"""remove_disabled: what is left of a checkpoint that was turned off."""
 
 import asyncio
 import logging
 
 import pytest
 
-from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint, remove_once_there
+from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint, remove_disabled
 from karmada_vc_agent.kube.client import ApiClient
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -21,7 +21,7 @@ async def test_its_secrets_go_and_no_others(
     scene.work("one")
     await scene.write()
     host.seed(objects.secret("karmada-kubeconfig", "agents"))
-    await remove_once_there(client, "agents", "agent")
+    await remove_disabled(client, "agents", "agent")
     assert [each["metadata"]["name"] for each in host.listed(SECRETS)] == ["karmada-kubeconfig"]
     assert "it is turned off" in caplog.text
 
@@ -31,7 +31,7 @@ async def test_nothing_is_said_where_nothing_was_kept(
 ) -> None:
     caplog.set_level(logging.INFO)
     host.seed(objects.namespace("agents"))
-    await remove_once_there(client, "agents", "agent")
+    await remove_disabled(client, "agents", "agent")
     assert caplog.text == ""
     assert await remove_checkpoint(client, "agents", "agent") == []
 
@@ -41,7 +41,7 @@ async def test_what_a_denial_leaves_is_told(
 ) -> None:
     caplog.set_level(logging.INFO)
     host.fail(403, "Forbidden", method="DELETE", times=100)
-    await remove_once_there(client, "agents", "agent")
+    await remove_disabled(client, "agents", "agent")
     assert "delete Secrets agent-" in caplog.text
     assert len(host.writes()) == 1
 
@@ -54,7 +54,7 @@ async def test_they_go_once_the_host_answers_for_itself(
     scene.work("one")
     await scene.write()
     with host.in_front(PAGES[page]):
-        removing = asyncio.create_task(remove_once_there(client, "agents", "agent"))
+        removing = asyncio.create_task(remove_disabled(client, "agents", "agent"))
         await asyncio.sleep(60)
     assert host.listed(SECRETS)
     await removing

@@ -27,7 +27,6 @@ def test_cluster_works_and_rules_are_there() -> None:
     assert found["metadata"] == {"name": "a", "uid": "uid-a", "labels": {"x": "y"}}
     assert names(saved.works("a")) == ["one"]
     assert saved.rules() == []
-    assert saved.hub == "hub-1"
     assert not saved.refusals
 
 
@@ -48,7 +47,7 @@ def test_parts_of_another_split_are_not_used() -> None:
     [
         ({"hub": "hub-2"}, Reason.HUB),
         ({"uids": {"a": "uid-b"}}, Reason.CLUSTER),
-        ({"uids": {"a": None}}, Reason.GONE),
+        ({"uids": {"a": None}}, Reason.DELETED),
         ({"template": "{cluster}-{namespace}"}, Reason.TEMPLATE),
         ({"times": usable_times(NOW, 1800)}, Reason.TOO_OLD),
     ],

@@ -32,7 +32,6 @@ async def test_clusters_works_and_contact_are_saved(scene: Scene) -> None:
     assert "status" not in cluster
     assert scene.names() == ["one"]
     assert saved.contact is not None
-    assert saved.hub == "hub-1"
 
 
 async def test_nothing_is_written_before_the_first_lists(scene: Scene) -> None:
@@ -90,7 +89,7 @@ async def test_large_works_are_split_until_they_find_room(scene: Scene) -> None:
         scene.work(name, text=_incompressible(3000))
     await scene.write()
     assert scene.names() == names
-    assert not scene.writer.too_large
+    assert not scene.secrets.too_large
     parts = {key for _, key in scene.secrets if key.startswith("works.")}
     scene.patches()
     scene.work("work-0", text="small", generation=2)
@@ -112,7 +111,7 @@ async def test_parts_that_outdated_ones_left_no_room_for_are_written_then(
     await scene.write()
     await scene.write()
     assert len(scene.names()) == 11
-    assert not scene.writer.too_large
+    assert not scene.secrets.too_large
 
 
 def _incompressible(size: int) -> str:
@@ -267,11 +266,11 @@ async def test_a_large_neighbour_does_not_cost_a_small_one_its_works(
     await scene.write()
     assert scene.names() == ["small"]
     assert scene.names("branch-b") == []
-    assert list(scene.writer.too_large) == ["branch-b"]
+    assert list(scene.secrets.too_large) == ["branch-b"]
     for number in range(200):
         scene.work(f"work-{number}", of="branch-b", **DELETED)
     await scene.write()
-    assert not scene.writer.too_large
+    assert not scene.secrets.too_large
 
 
 async def test_rules_are_saved(scene: Scene) -> None:

@@ -2,12 +2,13 @@
 
 import pytest
 
+from karmada_vc_agent.config.settings import DeletionBrakeSettings
 from karmada_vc_agent.features.deletion_brake.rules import (
     Deletion,
-    Limits,
     Recent,
     Record,
     digest_of,
+    is_too_much,
     read_record,
     record_of,
 )
@@ -33,7 +34,7 @@ ONE, TWO = Deletion("1", "one", 3), Deletion("2", "two", 4)
 def test_limits_are_a_share_and_a_number(
     *, share: float, at_least: int, deleted: int, total: int, is_exceeded: bool
 ) -> None:
-    assert Limits(share, at_least, 300.0).are_exceeded(deleted, total) is is_exceeded
+    assert is_too_much(DeletionBrakeSettings(share, at_least), deleted, total) is is_exceeded
 
 
 def test_deletions_count_until_their_window_ends() -> None:

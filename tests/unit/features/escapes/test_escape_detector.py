@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.escapes import escape_detector
-from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods, PodKey
+from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods
+from karmada_vc_agent.features.escapes.left_pods import PodKey
 from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object

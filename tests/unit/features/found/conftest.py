@@ -1,4 +1,4 @@
-"""Fake hub and host, and a follower of what a test says is found."""
+"""Fake hub and host, and a controller of what a test says is discovered."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from karmada_vc_agent.cluster.origins import Origins
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, FoundSettings
-from karmada_vc_agent.features.found.finding import Found, Making
-from karmada_vc_agent.features.found.follower import Follower, FollowerContext
-from karmada_vc_agent.features.found.found_records import FoundRecord, FoundRecords
+from karmada_vc_agent.features.found.finding import Discovered, Making
+from karmada_vc_agent.features.found.follower import DiscoveryController
+from karmada_vc_agent.features.found.found_records import DiscoveredRecord, DiscoveredRecords
 from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object
@@ -25,23 +25,23 @@ SOURCE = "nodeGroups"
 GRACE_S = 60.0
 
 
-class Findings:
-    """What a test says is found."""
+class FakeDiscovery:
+    """What a test says is discovered."""
 
     source = SOURCE
     by_label = False
     is_synced = True
 
     def __init__(self) -> None:
-        self.found: dict[str, Found] = {}
-        self.gone = True
+        self.listed: dict[str, Discovered] = {}
+        self.is_absent = True
         self.changed: Signal[[str]] = Signal()
 
     def names(self) -> Iterable[str]:
-        return tuple(self.found)
+        return tuple(self.listed)
 
-    def find(self, name: str) -> Found | None:
-        return self.found.get(name)
+    def get(self, name: str) -> Discovered | None:
+        return self.listed.get(name)
 
     def text_of(self, subject: str) -> str:
         return f"NodeGroup {subject}"
@@ -49,13 +49,13 @@ class Findings:
     def object_of(self, subject: str) -> Object | None:
         return {"apiVersion": "v1", "kind": "NodeGroup", "metadata": {"name": subject}}
 
-    async def is_gone(self, _name: str, _subject: str) -> bool:
-        return self.gone
+    async def is_deleted(self, _name: str, _subject: str) -> bool:
+        return self.is_absent
 
 
 @dataclass
 class Following:
-    """A follower, on the world of fakes. problem: what `check` finds. told: (name, text)."""
+    """A controller, on the world of fakes. problem: of `check`. warned: (name, text)."""
 
     world: World
     drains: bool = False
@@ -64,7 +64,7 @@ class Following:
     now: float = 1000.0
     problem: str = ""
     away: set[str] = field(default_factory=set)
-    told: list[tuple[str, str]] = field(default_factory=list)
+    warned: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         world = self.world
@@ -73,10 +73,10 @@ class Following:
         self.file = sources.add("the settings file")
         self.source = sources.add("a NodeGroup")
         self.source_of_labels = sources.add("a node label")
-        self.findings = Findings()
+        self.findings = FakeDiscovery()
         self.origins = Origins()
         self.state = AgentState(world.host_client, "agents", "karmada-vc-agent")
-        self.records = FoundRecords(self.state, SOURCE)
+        self.records = DiscoveredRecords(self.state, SOURCE)
         removal = Removal(
             world.hub_client,
             world.host_client,
@@ -87,21 +87,17 @@ class Following:
             world.finalizer,
             self.state,
         )
-        self.follower = Follower(
+        self.follower = DiscoveryController(
             self.findings,
             self.source,
             self.records,
             self._making,
-            FollowerContext(
-                removal=removal,
-                origins=self.origins,
-                check=self._check,
-                stays_away=self.away.__contains__,
-                is_in_doubt=lambda: world.host_client.history.is_in_doubt,
-                tell=lambda about, _reason, text: self.told.append(
-                    (about["metadata"]["name"], text)
-                ),
-            ),
+            removal=removal,
+            origins=self.origins,
+            check=self._check,
+            stays_away=self.away.__contains__,
+            is_in_doubt=lambda: world.host_client.history.is_in_doubt,
+            warn=lambda about, _reason, text: self.warned.append((about["metadata"]["name"], text)),
             wall_clock=lambda: self.now,
         )
 
@@ -119,13 +115,13 @@ class Following:
             raise ConfigError("hub", "", self.problem)
 
     async def find(self, *nodes: str, name: str = "branch-a", **labels: str) -> float | None:
-        """Have a group found; return after how long it is looked at again."""
-        self.findings.found[name] = Found(name, f"of-{name}", labels or None, nodes)
+        """Have a group discovered; return after how long it is checked again."""
+        self.findings.listed[name] = Discovered(name, f"of-{name}", labels or None, nodes)
         return await self.reconcile(name)
 
     async def lose(self, name: str = "branch-a") -> float | None:
-        """Have a group gone."""
-        del self.findings.found[name]
+        """Have a group deleted."""
+        del self.findings.listed[name]
         return await self.reconcile(name)
 
     async def reconcile(self, name: str = "branch-a") -> float | None:
@@ -133,11 +129,11 @@ class Following:
         self.world.look()
         return outcome.after_s if outcome is not None else None
 
-    def record(self, name: str = "branch-a") -> FoundRecord | None:
+    def record(self, name: str = "branch-a") -> DiscoveredRecord | None:
         return self.records.of(name)
 
     def absence(self, name: str = "branch-a") -> str:
-        """Return what is said of a group that is gone."""
+        """Return the message about a deleted group."""
         origin = self.origins.of(name)
         assert origin is not None
         return origin.absence

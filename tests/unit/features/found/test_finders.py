@@ -8,15 +8,15 @@ import orjson
 import pytest
 
 from karmada_vc_agent.config.settings import DiscoverSettings, NodeGroupSettings
-from karmada_vc_agent.features.found.finding import Found
+from karmada_vc_agent.features.found.finding import Discovered
 from karmada_vc_agent.features.found.node_groups import (
     MOST_LABELS,
-    NodeGroupFinder,
+    NodeGroupDiscovery,
     groups_of_host,
-    is_meant,
+    is_selected,
     read_group,
 )
-from karmada_vc_agent.features.found.node_labels import NodeLabelFinder
+from karmada_vc_agent.features.found.node_labels import NodeLabelDiscovery
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
@@ -48,16 +48,16 @@ def node(name: str, version: int = 1, **labels: str) -> Node:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        ({}, Found("branch-a", "a")),
-        ({"nodes": ["n1", "n2", "n1"]}, Found("branch-a", "a", None, ("n1", "n2"))),
-        ({"matchLabels": {"x": "y"}}, Found("branch-a", "a", {"x": "y"})),
+        ({}, Discovered("branch-a", "a")),
+        ({"nodes": ["n1", "n2", "n1"]}, Discovered("branch-a", "a", None, ("n1", "n2"))),
+        ({"matchLabels": {"x": "y"}}, Discovered("branch-a", "a", {"x": "y"})),
         (
             {"matchLabels": {"x": "y"}, "nodes": ["n1"]},
-            Found("branch-a", "a", {"x": "y"}, ("n1",)),
+            Discovered("branch-a", "a", {"x": "y"}, ("n1",)),
         ),
     ],
 )
-def test_group_is_read(spec: Object, expected: Found) -> None:
+def test_group_is_read(spec: Object, expected: Discovered) -> None:
     assert read_group(group(**spec), NodeGroupSettings(name_template="branch-{name}")) == expected
 
 
@@ -95,17 +95,17 @@ async def test_group_gets_its_node_once_the_other_one_lets_it_go(edge: FakeApiSe
     edge.seed(having("b", member("n1", FAILED), nodes=["n1", "n2"]))
     listed = {each.name: each.nodes for each in await groups_of_host(edge.client(), settings)}
     assert listed == {"a": ("n1",), "b": ("n2",)}, "from the start on"
-    finder = NodeGroupFinder(edge.client(), settings)
+    discovery = NodeGroupDiscovery(edge.client(), settings)
     changed: list[str] = []
-    finder.changed.subscribe(changed.append)
-    running = asyncio.ensure_future(finder.run())
+    discovery.changed.subscribe(changed.append)
+    running = asyncio.ensure_future(discovery.run())
     await asyncio.sleep(30)
-    assert finder.find("b") == Found("b", "b", None, ("n2",))
+    assert discovery.get("b") == Discovered("b", "b", None, ("n2",))
     changed.clear()
     edge.seed(having("a", member("n3", GOT), nodes=["n3"]))
     await asyncio.sleep(1)
     assert set(changed) == {"a", "b"}
-    assert finder.find("b") == Found("b", "b", None, ("n1", "n2"))
+    assert discovery.get("b") == Discovered("b", "b", None, ("n1", "n2"))
     changed.clear()
     heard = member("n1", FAILED) | {"readyStatus": "NotReady"}
     edge.seed(having("b", heard, nodes=["n1", "n2"]))
@@ -116,7 +116,7 @@ async def test_group_gets_its_node_once_the_other_one_lets_it_go(edge: FakeApiSe
     assert set(changed) == {"b", "c"}
     edge.remove("/apis/apps.kubeedge.io/v1alpha1/nodegroups/c")
     await asyncio.sleep(1)
-    assert finder.find("b") == Found("b", "b", None, ("n1", "n2"))
+    assert discovery.get("b") == Discovered("b", "b", None, ("n1", "n2"))
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -133,81 +133,81 @@ def test_group_of_too_much_is_refused(labels: dict[str, str], problem: str) -> N
 
 
 def test_only_selected_groups_are_meant() -> None:
-    assert is_meant(group(), NodeGroupSettings())
-    assert is_meant(group(), NodeGroupSettings(selector=LabelSelector({"tier": "shop"})))
-    assert not is_meant(group(), NodeGroupSettings(selector=LabelSelector({"tier": "cloud"})))
+    assert is_selected(group(), NodeGroupSettings())
+    assert is_selected(group(), NodeGroupSettings(selector=LabelSelector({"tier": "shop"})))
+    assert not is_selected(group(), NodeGroupSettings(selector=LabelSelector({"tier": "cloud"})))
 
 
 async def test_group_is_gone_only_where_the_host_knows_groups(world: World) -> None:
-    finder = NodeGroupFinder(world.host_client, NodeGroupSettings())
-    assert not await finder.is_gone("a", "a"), "the host does not serve NodeGroups"
-    assert await finder.is_gone("by-another-template-a", "a")
+    discovery = NodeGroupDiscovery(world.host_client, NodeGroupSettings())
+    assert not await discovery.is_deleted("a", "a"), "the host does not serve NodeGroups"
+    assert await discovery.is_deleted("by-another-template-a", "a")
 
 
 async def test_value_is_gone_where_no_node_has_it(world: World) -> None:
     world.host.seed(objects.node("n1", {"branch": "a"}))
     settings = DiscoverSettings(node_label="branch", name_template="shop-{value}")
-    finder = NodeLabelFinder(world.host_client, Store(CODEC), settings)
-    assert not await finder.is_gone("shop-a", "a")
-    assert await finder.is_gone("shop-b", "b")
-    assert await finder.is_gone("a", "a"), "it had that name by another template"
+    discovery = NodeLabelDiscovery(world.host_client, Store(CODEC), settings)
+    assert not await discovery.is_deleted("shop-a", "a")
+    assert await discovery.is_deleted("shop-b", "b")
+    assert await discovery.is_deleted("a", "a"), "it had that name by another template"
 
 
 def test_values_come_with_their_first_node_and_go_with_their_last(world: World) -> None:
     nodes: Store[Node] = Store(CODEC)
     settings = DiscoverSettings(node_label="branch", name_template="shop-{value}")
     nodes.apply(node("n0", branch="z"))
-    finder = NodeLabelFinder(world.host_client, nodes, settings)
-    assert list(finder.names()) == ["shop-z"]
+    discovery = NodeLabelDiscovery(world.host_client, nodes, settings)
+    assert list(discovery.names()) == ["shop-z"]
     changed: list[str] = []
-    finder.changed.subscribe(changed.append)
+    discovery.changed.subscribe(changed.append)
     nodes.apply(node("n1", branch="a"))
     nodes.apply(node("n2", branch="a"))
     nodes.apply(node("n3"))
     assert changed == ["shop-a"]
-    assert finder.find("shop-a") == Found("shop-a", "a", {"branch": "a"})
+    assert discovery.get("shop-a") == Discovered("shop-a", "a", {"branch": "a"})
     nodes.apply(node("n1", 2, branch="b"))
     assert changed == ["shop-a", "shop-b"]
     nodes.apply(node("n2", 2))
     assert changed == ["shop-a", "shop-b", "shop-a"]
-    assert finder.find("shop-a") is None
+    assert discovery.get("shop-a") is None
     nodes.remove(node("n1", 2))
-    assert finder.find("shop-b") is None
-    assert finder.object_of("b") is None
-    about = finder.object_of("z")
+    assert discovery.get("shop-b") is None
+    assert discovery.object_of("b") is None
+    about = discovery.object_of("z")
     assert about
     assert about["metadata"]["name"] == "n0"
 
 
 def test_value_is_noticed_though_it_came_with_an_answer_to_a_write(world: World) -> None:
     nodes: Store[Node] = Store(CODEC)
-    finder = NodeLabelFinder(world.host_client, nodes, DiscoverSettings(node_label="branch"))
+    discovery = NodeLabelDiscovery(world.host_client, nodes, DiscoverSettings(node_label="branch"))
     nodes.apply(node("n1"))
     nodes.observe(node("n1", 2, branch="a"))
     nodes.apply(node("n1", 2, branch="a"))
-    assert finder.find("a")
+    assert discovery.get("a")
 
 
 def test_other_label_and_template_find_others_at_once(world: World) -> None:
     nodes: Store[Node] = Store(CODEC)
     nodes.apply(node("n1", branch="a", shop="x"))
     nodes.apply(node("n2", branch="b"))
-    finder = NodeLabelFinder(world.host_client, nodes, DiscoverSettings(node_label="branch"))
+    discovery = NodeLabelDiscovery(world.host_client, nodes, DiscoverSettings(node_label="branch"))
     changed: list[str] = []
-    finder.changed.subscribe(changed.append)
-    finder.use(DiscoverSettings(node_label="branch", name_template="of-{value}"))
+    discovery.changed.subscribe(changed.append)
+    discovery.use(DiscoverSettings(node_label="branch", name_template="of-{value}"))
     assert set(changed) == {"a", "b", "of-a", "of-b"}
-    assert set(finder.names()) == {"of-a", "of-b"}
-    assert finder.find("a") is None
-    finder.use(DiscoverSettings(node_label="shop"))
-    assert list(finder.names()) == ["x"]
+    assert set(discovery.names()) == {"of-a", "of-b"}
+    assert discovery.get("a") is None
+    discovery.use(DiscoverSettings(node_label="shop"))
+    assert list(discovery.names()) == ["x"]
     nodes.apply(node("n2", 2, branch="b", shop="x"))
     nodes.remove(node("n1", branch="a", shop="x"))
-    assert finder.find("x") == Found("x", "x", {"shop": "x"})
-    finder.use(DiscoverSettings())
-    assert list(finder.names()) == []
+    assert discovery.get("x") == Discovered("x", "x", {"shop": "x"})
+    discovery.use(DiscoverSettings())
+    assert list(discovery.names()) == []
     nodes.apply(node("n3", shop="y"))
-    assert list(finder.names()) == []
+    assert list(discovery.names()) == []
 
 
 @pytest.fixture
@@ -218,26 +218,26 @@ async def edge() -> AsyncIterator[FakeApiServer]:
 
 
 async def test_groups_are_followed_while_the_settings_want_them(edge: FakeApiServer) -> None:
-    finder = NodeGroupFinder(edge.client(), NodeGroupSettings())
+    discovery = NodeGroupDiscovery(edge.client(), NodeGroupSettings())
     changed: list[str] = []
-    finder.changed.subscribe(changed.append)
+    discovery.changed.subscribe(changed.append)
     edge.seed(HEAD | group("a", nodes=["n1"]))
-    running = asyncio.ensure_future(finder.run())
+    running = asyncio.ensure_future(discovery.run())
     await asyncio.sleep(30)
-    assert not finder.is_synced, "nobody wants them"
-    finder.use(NodeGroupSettings(enabled=True))
+    assert not discovery.is_synced, "nobody wants them"
+    discovery.use(NodeGroupSettings(enabled=True))
     await asyncio.sleep(30)
-    assert finder.is_synced
-    assert finder.find("a") == Found("a", "a", None, ("n1",))
+    assert discovery.is_synced
+    assert discovery.get("a") == Discovered("a", "a", None, ("n1",))
     changed.clear()
-    finder.use(NodeGroupSettings(enabled=True, name_template="x-{name}"))
+    discovery.use(NodeGroupSettings(enabled=True, name_template="x-{name}"))
     assert changed == ["a", "x-a"]
-    assert finder.find("a") is None
-    assert finder.find("x-a") == Found("x-a", "a", None, ("n1",))
-    finder.use(NodeGroupSettings())
+    assert discovery.get("a") is None
+    assert discovery.get("x-a") == Discovered("x-a", "a", None, ("n1",))
+    discovery.use(NodeGroupSettings())
     await asyncio.sleep(1)
     edge.seed(HEAD | group("b"))
     await asyncio.sleep(30)
-    assert list(finder.names()) == ["a"], "nobody watches"
+    assert list(discovery.names()) == ["a"], "nobody watches"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -7,9 +7,9 @@ from karmada_vc_agent.cluster.live_settings import LiveSettings
 from karmada_vc_agent.cluster.origins import Origin
 from karmada_vc_agent.config.settings import AgentConfig, NodeGroupSettings
 from karmada_vc_agent.features.found.finding import Making
-from karmada_vc_agent.features.found.follower import LOOK_S, STEP_S, SYNC_S, TELL_AGAIN_S
-from karmada_vc_agent.features.found.found_records import MOST_NODES, FoundRecord
-from karmada_vc_agent.features.found.start import FoundStart
+from karmada_vc_agent.features.found.follower import RECHECK_S, STEP_S, SYNC_S, WARN_AGAIN_S
+from karmada_vc_agent.features.found.found_records import MOST_NODES, DiscoveredRecord
+from karmada_vc_agent.features.found.start import DiscoveryStart
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreachableError
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
@@ -44,15 +44,15 @@ async def test_group_without_nodes_has_none(following: Following) -> None:
 
 async def test_bad_name_is_told_once_and_not_shortened(following: Following) -> None:
     for _ in range(2):
-        assert await following.find("n1", name="branch.a") == LOOK_S
+        assert await following.find("n1", name="branch.a") == RECHECK_S
     assert following.served == set()
-    ((about, text),) = following.told
+    ((about, text),) = following.warned
     assert about == "of-branch.a"
     assert '"branch.a" is not a valid Cluster name' in text
     assert following.origins.refused() == {"nodeGroups": 1}
-    following.now += TELL_AGAIN_S + 1
+    following.now += WARN_AGAIN_S + 1
     await following.reconcile("branch.a")
-    assert len(following.told) == 2, "events do not last"
+    assert len(following.warned) == 2, "events do not last"
     assert await following.lose("branch.a") is None
     assert following.origins.refusals() == []
 
@@ -69,7 +69,7 @@ async def test_mistake_in_what_is_served_changes_nothing(following: Following) -
 
 async def test_what_the_hub_forbids_is_served_once_it_does_not(following: Following) -> None:
     following.problem = "the agent has no rights"
-    assert await following.find("n1") == LOOK_S
+    assert await following.find("n1") == RECHECK_S
     assert following.served == set()
     following.problem = ""
     assert await following.reconcile() is None
@@ -79,9 +79,9 @@ async def test_what_the_hub_forbids_is_served_once_it_does_not(following: Follow
 async def test_limit_is_for_new_ones_only(world: World) -> None:
     following = await Following(world, limit=1).begin()
     await following.find("n1", name="a")
-    assert await following.find("n2", name="b") == LOOK_S
+    assert await following.find("n2", name="b") == RECHECK_S
     assert following.served == {"a"}
-    assert "limit of 1 virtual clusters" in following.told[0][1]
+    assert "limit of 1 virtual clusters" in following.warned[0][1]
     await following.find("n3", name="a")
     assert following.world.vc("a").node_names == ("n3",)
 
@@ -90,10 +90,11 @@ async def test_one_that_is_written_down_wins_and_gives_the_name_back(following: 
     await following.find("n1")
     written = objects.virtual_cluster("branch-a", provider="file")
     following.file.replace_all([written])
-    assert await following.reconcile() == LOOK_S
+    assert await following.reconcile() == RECHECK_S
     assert following.world.vc() == written
     assert (
-        "the settings file already defines a virtual cluster of this name" in (following.told[0][1])
+        "the settings file already defines a virtual cluster of this name"
+        in (following.warned[0][1])
     )
     assert following.record() is None
     assert following.origins.of("branch-a") is None
@@ -121,7 +122,7 @@ async def test_gone_one_stays_as_it_is_for_a_while(following: Following) -> None
     await following.find("n1")
     following.world.register()
     before = following.world.vc()
-    assert await following.lose() == LOOK_S
+    assert await following.lose() == RECHECK_S
     assert following.world.vc() == before
     text = following.absence()
     assert (
@@ -142,7 +143,7 @@ async def test_gone_one_stays_registered_where_drain_is_off(following: Following
     following.world.register()
     await following.lose()
     following.now += GRACE_S
-    assert await following.reconcile() == LOOK_S
+    assert await following.reconcile() == RECHECK_S
     assert following.served == {"branch-a"}
     assert "stays registered, because nodeGroups.drain is off" in following.absence()
     following.away.add("branch-a")  # somebody took it away
@@ -221,10 +222,10 @@ async def test_nothing_goes_while_the_host_does_not_say_that_it_is_gone(
 ) -> None:
     await draining.find("n1")
     draining.world.register()
-    draining.findings.gone = False
+    draining.findings.is_absent = False
     await draining.lose()
     draining.now += 2 * GRACE_S
-    assert await draining.reconcile() == LOOK_S
+    assert await draining.reconcile() == RECHECK_S
     record = draining.record()
     assert record
     assert record.gone_at is None
@@ -246,7 +247,7 @@ async def test_start_wants_what_was_served_before_anything_is_watched(
     assert record
     assert record.labels == {"branch": "a"}
     live = LiveSettings(AgentConfig(node_groups=NodeGroupSettings(enabled=True)))
-    found = FoundStart(following.source, following.source_of_labels)
+    found = DiscoveryStart(following.source, following.source_of_labels)
     following.source.replace_all([])
     await found.read(following.world.host_client, live, following.state)
     assert following.world.vc("labelled").required_selector == {"branch": "a"}
@@ -268,13 +269,15 @@ async def test_too_many_names_are_remembered_by_the_label_that_nodes_were_given(
     record = following.record()
     assert record is not None
     assert (record.labels, record.nodes) == ({}, ()), "not by a part of what selects them"
-    vc = Making(AgentConfig(agent_namespace="agents")).of_gone("branch-a", record)
+    vc = Making(AgentConfig(agent_namespace="agents")).of_record("branch-a", record)
     assert vc.selects("any", {MEMBERSHIP_LABEL: "branch-a"})
 
 
 def test_what_lies_under_all_lies_under_these() -> None:
     config = AgentConfig(agent_namespace="agents", cluster_region="south")
-    assert Making(config).of_gone("a", FoundRecord("", "a", {"branch": "a"})).region == "south"
+    assert (
+        Making(config).of_record("a", DiscoveredRecord("", "a", {"branch": "a"})).region == "south"
+    )
 
 
 async def test_what_is_switched_off_is_served_no_more_and_nothing_goes(
@@ -322,7 +325,7 @@ async def test_what_went_while_it_was_off_and_cannot_be_served_stays(
     draining.is_on = False
     await draining.lose()
     draining.is_on = True
-    monkeypatch.setattr(Making, "of_gone", fail)
+    monkeypatch.setattr(Making, "of_record", fail)
     with pytest.raises(RetryError, match="no such profile"):
         await draining.reconcile()
     assert draining.served == set()
@@ -339,7 +342,7 @@ async def test_removal_that_has_begun_ends_though_it_is_switched_off(draining: F
     draining.world.look()
     draining.is_on = False
     live = LiveSettings(AgentConfig(agent_namespace="agents"))
-    found = FoundStart(draining.source, draining.source_of_labels)
+    found = DiscoveryStart(draining.source, draining.source_of_labels)
     draining.source.replace_all([])
     await found.read(draining.world.host_client, live, draining.state)  # and it was restarted
     assert draining.served == {"branch-a"}
@@ -364,7 +367,7 @@ async def test_changed_grace_time_counts_for_what_is_gone_already(draining: Foll
     await draining.lose()
     draining.now += GRACE_S
     draining.drains = False
-    assert await draining.reconcile() == LOOK_S
+    assert await draining.reconcile() == RECHECK_S
     assert "drain is off" in draining.absence()
     draining.drains = True
     assert await draining.reconcile() == STEP_S

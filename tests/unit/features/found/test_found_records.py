@@ -3,12 +3,12 @@
 import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.features.found.found_records import FoundRecord, FoundRecords
+from karmada_vc_agent.features.found.found_records import DiscoveredRecord, DiscoveredRecords
 from karmada_vc_agent.kube.client import ApiClient
 from tests.fakes.api_server import FakeApiServer
 
 STATE = "/api/v1/namespaces/agents/configmaps/karmada-vc-agent-state"
-RECORD = FoundRecord("nodeGroups", "a", {"branch": "a"}, 12.5, is_draining=True)
+RECORD = DiscoveredRecord("nodeGroups", "a", {"branch": "a"}, 12.5, is_draining=True)
 
 
 @pytest.fixture
@@ -20,10 +20,10 @@ async def state(client: ApiClient) -> AgentState:
 
 
 async def test_record_outlives_the_process(client: ApiClient, state: AgentState) -> None:
-    await FoundRecords(state, "nodeGroups").keep("shop-a", RECORD)
+    await DiscoveredRecords(state, "nodeGroups").keep("shop-a", RECORD)
     later = AgentState(client, "agents", "karmada-vc-agent")
     await later.load()
-    records = FoundRecords(later, "nodeGroups")
+    records = DiscoveredRecords(later, "nodeGroups")
     assert list(records) == ["shop-a"]
     assert records.of("shop-a") == RECORD
     assert later.clusters() == {}
@@ -33,18 +33,18 @@ async def test_record_outlives_the_process(client: ApiClient, state: AgentState)
 
 
 async def test_each_source_sees_its_own_only(state: AgentState) -> None:
-    await FoundRecords(state, "nodeGroups").keep("shop-a", RECORD)
-    others = FoundRecords(state, "discover")
+    await DiscoveredRecords(state, "nodeGroups").keep("shop-a", RECORD)
+    others = DiscoveredRecords(state, "discover")
     assert list(others) == []
     await others.drop("shop-a")
-    assert FoundRecords(state, "nodeGroups").of("shop-a")
+    assert DiscoveredRecords(state, "nodeGroups").of("shop-a")
 
 
 async def test_record_that_somebody_spoiled_counts_as_absent(
     host: FakeApiServer, state: AgentState
 ) -> None:
-    await FoundRecords(state, "nodeGroups").keep("shop-a", RECORD)
+    await DiscoveredRecords(state, "nodeGroups").keep("shop-a", RECORD)
     for text in ("{", '{"source": 1}', ""):
         host.change(STATE, data={"found.shop-a": text})
         await state.load()
-        assert FoundRecords(state, "nodeGroups").of("shop-a") is None
+        assert DiscoveredRecords(state, "nodeGroups").of("shop-a") is None

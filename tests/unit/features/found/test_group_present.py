@@ -1,4 +1,4 @@
-"""GroupPresent: what is said of what a virtual cluster was found by."""
+"""GroupPresent: the source of a discovered virtual cluster."""
 
 import pytest
 
@@ -7,13 +7,13 @@ from karmada_vc_agent.features.found.conditions import group_present
 
 
 @pytest.mark.parametrize(
-    ("found_by", "absence", "expected"),
+    ("source", "absence", "expected"),
     [
-        ("NodeGroup a", "", ("True", "Found", "found by NodeGroup a")),
-        ("NodeGroup a", "NodeGroup a is gone", ("False", "Gone", "NodeGroup a is gone")),
+        ("NodeGroup a", "", ("True", "Found", "defined by NodeGroup a")),
+        ("NodeGroup a", "NodeGroup a was deleted", ("False", "Gone", "NodeGroup a was deleted")),
         ("", "", ("True", "Defined", "the settings or a VirtualCluster object define it now")),
     ],
 )
-def test_condition_says_what_is(found_by: str, absence: str, expected: tuple[str, ...]) -> None:
-    made = group_present(Origin(found_by, absence=absence) if found_by else None)
+def test_condition_says_what_is(source: str, absence: str, expected: tuple[str, ...]) -> None:
+    made = group_present(Origin(source, absence=absence) if source else None)
     assert (made["status"], made["reason"], made["message"]) == expected

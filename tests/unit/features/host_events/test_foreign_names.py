@@ -1,14 +1,16 @@
-"""ForeignNames: which words a virtual cluster is not to read."""
+"""Which words a virtual cluster must not read."""
+
+from functools import partial
 
 import pytest
 
-from karmada_vc_agent.features.host_events.foreign_names import ForeignNames
+from karmada_vc_agent.features.host_events.foreign_names import is_foreign
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 
 
 @pytest.mark.parametrize(
-    ("word", "is_foreign"),
+    ("word", "expected"),
     [
         ("edge-v-branch-a", False),
         ("edge-v-branch-b", True),
@@ -25,7 +27,7 @@ from tests.fakes.world import World, new_world
         ("default", False),
     ],
 )
-async def test_word(world: World, word: str, is_foreign: bool) -> None:
+async def test_word(world: World, word: str, expected: bool) -> None:
     for name in ("branch-a", "branch-b"):
         world.register(name)
     world.host.seed(
@@ -38,14 +40,14 @@ async def test_word(world: World, word: str, is_foreign: bool) -> None:
         objects.claimed("branch-b", "old", "adopted"),
     )
     world.look()
-    names = ForeignNames(world.claims, world.nodes, world.membership, world.virtual_clusters)
-    assert names.is_foreign("branch-a", word) is is_foreign
+    stores = world.parts.common.stores
+    assert is_foreign(stores, world.virtual_clusters, "branch-a", word) is expected
 
 
 async def test_renamed_one_is_known_by_its_names_on_the_host() -> None:
     renamed = objects.virtual_cluster("shop-7", former_names=("branch-b",))
     async with new_world(objects.virtual_cluster("branch-a"), renamed) as world:
-        names = ForeignNames(world.claims, world.nodes, world.membership, world.virtual_clusters)
-        assert names.is_foreign("branch-a", "reader-v-branch-b")
-        assert not names.is_foreign("shop-7", "reader-v-branch-b")
-        assert not names.is_foreign("branch-a", "reader-v-shop-7")
+        names = partial(is_foreign, world.parts.common.stores, world.virtual_clusters)
+        assert names("branch-a", "reader-v-branch-b")
+        assert not names("shop-7", "reader-v-branch-b")
+        assert not names("branch-a", "reader-v-shop-7")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.features.host_events.texts import (
     Surroundings,
-    cause_of,
+    failure_of,
     hub_text,
     is_over_quota,
     is_reason,
@@ -93,12 +93,12 @@ def test_a_group_without_nodes_has_none() -> None:
     ],
 )
 def test_pods_of_one_object_have_one_cause(one: str, other: str) -> None:
-    assert cause_of(one, "web") == cause_of(other, "web")
+    assert failure_of(one, "web") == failure_of(other, "web")
 
 
 @pytest.mark.parametrize("other", ["image b", "webimage a", "image  a"])
 def test_other_texts_are_other_causes(other: str) -> None:
-    assert cause_of("image a", "web") != cause_of(other, "web")
+    assert failure_of("image a", "web") != failure_of(other, "web")
 
 
 def test_only_the_quota_of_the_virtual_cluster_counts() -> None:
@@ -120,4 +120,4 @@ def test_any_text_makes_one_line_without_foreign_names(message: str, nodes: int)
     found = hub_text(message, around(nodes))
     assert found.isprintable()
     assert "node-of-b " not in found
-    assert cause_of(message, "web", message[:20])
+    assert failure_of(message, "web", message[:20])

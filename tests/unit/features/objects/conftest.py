@@ -17,7 +17,6 @@ from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.definitions import Definitions
 from karmada_vc_agent.features.objects.drain import Drain
-from karmada_vc_agent.features.objects.facts import Facts, Seen
 from karmada_vc_agent.features.objects.object_names import (
     API_VERSION,
     KIND,
@@ -25,7 +24,6 @@ from karmada_vc_agent.features.objects.object_names import (
     finalizer,
     is_for,
 )
-from karmada_vc_agent.features.objects.reading import Reader
 from karmada_vc_agent.features.objects.status_writer import StatusWriter
 from karmada_vc_agent.features.objects.work_tally import WorkTally
 from karmada_vc_agent.kube.signal import Signal
@@ -74,7 +72,7 @@ class Served:
         self.live = LiveSettings(AgentConfig(agent_namespace="agents"))
         self.definitions = Definitions(
             self.sources.add("objects"),
-            Reader(self.live),
+            self.live,
             self._check,
             self.due.append,
             lambda metadata: is_for("karmada-vc-agent", metadata),
@@ -84,7 +82,9 @@ class Served:
         self.scopes = Scopes()
         self.contact = HubContact(40.0, self.scopes, self.clock)
         self.judgements = Judgements(self.scopes)
-        seen = Seen(
+        self.writer = StatusWriter(
+            world.host_client,
+            self.definitions,
             clusters=world.clusters,
             membership=world.membership,
             works=WorkTally(self.works, self.scopes),
@@ -96,10 +96,8 @@ class Served:
             trouble=self.troubles.get,
             stays_away=lambda _: False,
             conditions=lambda vc, _: [node_overlap(world.membership.overlaps(vc.name))],
-        )
-        self.facts = Facts(self.definitions, seen, lambda: START)
-        self.writer = StatusWriter(
-            world.host_client, self.definitions, self.facts.status, self.clock
+            now=lambda: START,
+            clock=self.clock,
         )
         state = AgentState(world.host_client, "agents", "karmada-vc-agent")
         removal = Removal(
@@ -140,7 +138,7 @@ class Served:
         """Return type -> (status, reason) of what the status says now."""
         definition = self.definitions.of(name)
         assert definition is not None
-        found = self.facts.status(definition)["conditions"]
+        found = self.writer.status(definition)["conditions"]
         return {each["type"]: (each["status"], each["reason"]) for each in found}
 
 

@@ -6,7 +6,6 @@ from karmada_vc_agent.cluster.agent_state import ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, cluster_id
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.features.objects.object_names import PATH
-from karmada_vc_agent.features.objects.reading import read_at_start
 from karmada_vc_agent.features.objects.setup import setup
 from karmada_vc_agent.features.objects.start import ObjectsStart
 from karmada_vc_agent.model.domain import (
@@ -152,12 +151,14 @@ async def test_next_process_preserves_what_is_being_removed(
     assert world.host.find(CONFIG_MAP)
     world.hub.mark_deleted(CLUSTER)
     await served.status()
-    at_start = await read_at_start(world.host_client, served.live, bool)
+    definition = served.definitions.of("branch-a")
+    assert definition is not None
+    assert definition.virtual_cluster is not None
     world.restart()
     sources = VirtualClusterSources(world.virtual_clusters)
-    sources.add("the settings file", at_start.virtual_clusters if is_taken else ())
-    started = ObjectsStart(sources.add("objects", at_start.virtual_clusters))
-    started.preserved = at_start.preserved
+    sources.add("the settings file", (definition.virtual_cluster,) if is_taken else ())
+    started = ObjectsStart(sources.add("objects"))
+    await started.read(world.host_client, served.live, served.state)
     setup(world.parts, started)
     world.look()
     await world.execution.reconcile(key)

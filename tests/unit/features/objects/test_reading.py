@@ -1,15 +1,20 @@
-"""Reader: an object stands upon the agent's settings, as an entry of the file does."""
+"""How objects are read: the agent's settings are their defaults, as of an entry of the file."""
 
 from typing import Any
 
 import pytest
 
+from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.object_names import PATH
-from karmada_vc_agent.features.objects.reading import AtStart, Reader, read_at_start
+from karmada_vc_agent.features.objects.reading import read
+from karmada_vc_agent.features.objects.start import ObjectsStart
 from karmada_vc_agent.kube.errors import NotServedError
 from karmada_vc_agent.model.bounds import Bounds
+from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.features.objects.conftest import BRANCH_A, virtual_cluster
 
@@ -19,9 +24,13 @@ CONFIG = AgentConfig(
 LIVE = LiveSettings(CONFIG)
 
 
+def new_start() -> ObjectsStart:
+    return ObjectsStart(VirtualClusterSources(VirtualClusters()).add("another object"))
+
+
 def test_settings_of_the_agent_lie_under_the_object() -> None:
     spec = BRANCH_A | {"bounds": {"works": 5}, "deletionPolicy": "Preserve"}
-    found = Reader(LIVE).read(virtual_cluster(spec=spec))
+    found = read(virtual_cluster(spec=spec), CONFIG)
     vc = found.virtual_cluster
     assert vc is not None
     assert (vc.name, vc.region, vc.bounds) == ("branch-a", "south", Bounds(works=5, kinds=7))
@@ -30,7 +39,7 @@ def test_settings_of_the_agent_lie_under_the_object() -> None:
 
 def test_tenant_has_an_account_of_its_own() -> None:
     config = AgentConfig(agent_namespace="agents", tenancy="Strict")
-    vc = Reader(LiveSettings(config)).read(virtual_cluster()).virtual_cluster
+    vc = read(virtual_cluster(), config).virtual_cluster
     assert vc is not None
     assert vc.apply_as is not None
     assert vc.apply_as.name == "branch-a.karmada-vc-agent"
@@ -46,7 +55,7 @@ def test_tenant_has_an_account_of_its_own() -> None:
     ],
 )
 def test_mistake_is_told_with_its_place(spec: dict[str, Any], problem: str) -> None:
-    found = Reader(LIVE).read(virtual_cluster(spec=spec))
+    found = read(virtual_cluster(spec=spec), CONFIG)
     assert found.virtual_cluster is None
     assert problem in found.problem
 
@@ -63,14 +72,20 @@ async def test_what_was_in_use_is_served_from_the_start(host: FakeApiServer) -> 
         body = virtual_cluster(name)
         host.seed(body | ({"status": {"phase": phase}} if phase else {}))
     host.seed(virtual_cluster("e", labels={"virtualcluster.kubeedge.io/agent": "another"}))
-    registered = {"a", "b", "f"}.__contains__
-    found = await read_at_start(client, LIVE, registered)
-    assert [vc.name for vc in found.virtual_clusters] == ["a", "c", "f"]
+    host.seed(objects.namespace("agents"))
+    state = AgentState(client, "agents", "karmada-vc-agent")
+    await state.load()
+    for name in ("a", "b", "f"):
+        await state.remember(name, ClusterRecord("uid", "settings"))
+    started = new_start()
+    await started.read(client, LIVE, state)
+    assert [vc.name for vc in started.source.wanted()] == ["a", "c", "f"]
     host.answer(b"404 page not found", 404, path=PATH)
     with pytest.raises(NotServedError):
-        await read_at_start(client, LIVE, registered)  # discovery still lists the kind
+        await started.read(client, LIVE, state)  # discovery still lists the kind
     host.storage.served = [each for each in host.storage.served if each.kind != "VirtualCluster"]
-    assert await read_at_start(client, LIVE, registered) == AtStart()
+    await started.read(client, LIVE, state)
+    assert list(started.source.wanted()) == []
 
 
 async def test_removal_that_began_before_the_start_preserves_what_it_is_to(
@@ -86,6 +101,7 @@ async def test_removal_that_began_before_the_start_preserves_what_it_is_to(
         host.seed(body | {"status": {"phase": phase}})
         if is_deleting:
             host.mark_deleted(f"{PATH}/{name}")
-    found = await read_at_start(host.client(), LIVE, bool)
-    assert [vc.name for vc in found.virtual_clusters] == ["a", "b", "c"]
-    assert found.preserved == {"a"}
+    started = new_start()
+    await started.read(host.client(), LIVE, AgentState(host.client(), "agents", "agent"))
+    assert [vc.name for vc in started.source.wanted()] == ["a", "b", "c"]
+    assert started.preserved == {"a"}

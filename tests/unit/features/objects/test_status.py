@@ -6,7 +6,7 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.judgements import LEASE, STATUS
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.features.objects.object_names import PATH
-from karmada_vc_agent.features.objects.status_writer import LOOK_S, PAUSE_S
+from karmada_vc_agent.features.objects.status_writer import CHECK_S, PAUSE_S
 from karmada_vc_agent.kube.controller import Requeue
 from tests.fakes import objects
 from tests.unit.features.objects.conftest import BRANCH_A, Served, virtual_cluster
@@ -56,7 +56,7 @@ async def test_nothing_is_written_where_nothing_changed(registered: Served) -> N
     registered.world.forget_requests()
     registered.clock.advance(300.0)
     registered.contact.accepted("branch-a", LEASE)
-    assert await registered.writer.reconcile("branch-a") == Requeue(LOOK_S)
+    assert await registered.writer.reconcile("branch-a") == Requeue(CHECK_S)
     assert registered.world.host.writes() == []
 
 

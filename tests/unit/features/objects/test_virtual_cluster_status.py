@@ -7,13 +7,12 @@ import pytest
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.rules.nodes_reachable import NodeCounts
 from karmada_vc_agent.features.objects.virtual_cluster_status import (
-    ObservedObject,
+    REGISTERED,
     WorkCounts,
     applied_state,
     compose_status,
     hub_reachable,
     ready,
-    registered,
     works_applied,
 )
 from tests.fakes import objects
@@ -24,10 +23,11 @@ NOT_READY = Condition(
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 
 
-def observed(contact: str = "", *, is_registered: bool = True, **fields: Any) -> ObservedObject:
-    conditions = [registered("Registered", "it is on the hub", is_registered=is_registered)]
+def observed(contact: str = "", *, is_registered: bool = True, **fields: Any) -> dict[str, Any]:
+    condition = REGISTERED.true if is_registered else REGISTERED.false
+    conditions = [condition("Registered", "it is on the hub")]
     given = {"generation": 2, "phase": "Active", "nodes": NodeCounts(3, 2), "works": WorkCounts(1)}
-    return ObservedObject(conditions=conditions, last_contact=contact, **{**given, **fields})
+    return {"conditions": conditions, "last_contact": contact} | given | fields
 
 
 def work(name: str, applied: str | None) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def work(name: str, applied: str | None) -> dict[str, Any]:
 
 
 def test_status_has_generation_phase_counts_and_conditions() -> None:
-    assert compose_status({}, observed(EARLY), EARLY) == {
+    assert compose_status({}, **observed(EARLY), now=EARLY) == {
         "observedGeneration": 2,
         "phase": "Active",
         "nodes": {"total": 3, "ready": 2},
@@ -57,34 +57,34 @@ def test_status_has_generation_phase_counts_and_conditions() -> None:
 
 
 def test_nothing_new_is_nothing_to_write() -> None:
-    live = compose_status({}, observed("2026-01-01T00:00:00Z"), EARLY)
-    assert compose_status(live, observed(LATE), LATE) == live
+    live = compose_status({}, **observed("2026-01-01T00:00:00Z"), now=EARLY)
+    assert compose_status(live, **observed(LATE), now=LATE) == live
 
 
 @pytest.mark.parametrize("change", [{"generation": 3}, {"is_registered": False}])
 def test_contact_is_written_with_what_changed(change: dict[str, Any]) -> None:
-    live = compose_status({}, observed(EARLY), EARLY)
-    status = compose_status(live, observed("2026-01-01T00:00:09Z", **change), LATE)
+    live = compose_status({}, **observed(EARLY), now=EARLY)
+    status = compose_status(live, **observed("2026-01-01T00:00:09Z", **change), now=LATE)
     assert status["lastHubContact"] == "2026-01-01T00:00:09Z"
 
 
 def test_contact_that_was_stays_while_there_is_none() -> None:
-    live = compose_status({}, observed(EARLY), EARLY)
-    status = compose_status(live, observed("", phase="Pending"), LATE)
+    live = compose_status({}, **observed(EARLY), now=EARLY)
+    status = compose_status(live, **observed("", phase="Pending"), now=LATE)
     assert status["lastHubContact"] == EARLY
 
 
 def test_transition_time_moves_with_the_status_only() -> None:
-    live = compose_status({}, observed(), EARLY)
-    (same,) = compose_status(live, observed(generation=3), LATE)["conditions"]
-    (other,) = compose_status(live, observed(is_registered=False), LATE)["conditions"]
+    live = compose_status({}, **observed(), now=EARLY)
+    (same,) = compose_status(live, **observed(generation=3), now=LATE)["conditions"]
+    (other,) = compose_status(live, **observed(is_registered=False), now=LATE)["conditions"]
     assert (same["lastTransitionTime"], other["lastTransitionTime"]) == (EARLY, LATE)
 
 
-def test_condition_that_is_not_observed_any_more_goes() -> None:
-    live = compose_status({}, observed(), EARLY)
+def test_condition_that_is_not_observed_any_more_is_dropped() -> None:
+    live = compose_status({}, **observed(), now=EARLY)
     live["conditions"].append({"type": "NodeOverlap", "status": "True"})
-    status = compose_status(live, observed(), EARLY)
+    status = compose_status(live, **observed(), now=EARLY)
     assert [condition["type"] for condition in status["conditions"]] == ["Registered"]
 
 
@@ -117,9 +117,9 @@ def test_works_applied_says_what_is_not(counts: WorkCounts, reason: str, message
 
 
 def test_hub_is_reachable_where_it_accepts_all() -> None:
-    assert hub_reachable(None, is_known=True)["status"] == "True"
-    assert hub_reachable(None, is_known=False)["status"] == "Unknown"
-    refused = hub_reachable("it has accepted no Lease", is_known=True)
+    assert hub_reachable(None, is_sent=True)["status"] == "True"
+    assert hub_reachable(None, is_sent=False)["status"] == "Unknown"
+    refused = hub_reachable("it has accepted no Lease", is_sent=True)
     assert (refused["status"], refused["message"]) == ("False", "it has accepted no Lease")
 
 

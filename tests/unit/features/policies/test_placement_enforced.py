@@ -6,7 +6,6 @@ from karmada_vc_agent.features.policies.placement_enforced import (
     MUTATING,
     POD_NODE_SELECTOR,
     VALIDATING,
-    Enforcement,
     PolicyProblem,
     placement_enforced,
     with_kept,
@@ -28,11 +27,11 @@ PROBLEM = PolicyProblem("ForeignPolicy", "remove it")
 def test_it_is_true_when_a_layer_holds_that_lets_no_other_selector_pass(
     layers: tuple[str, ...], status: str
 ) -> None:
-    assert placement_enforced(Enforcement(frozenset(layers)))["status"] == status
+    assert placement_enforced(frozenset(layers))["status"] == status
 
 
 def test_layers_are_named_in_the_order_in_which_they_are_asked() -> None:
-    found = placement_enforced(Enforcement(frozenset((VALIDATING, MUTATING, POD_NODE_SELECTOR))))
+    found = placement_enforced(frozenset((VALIDATING, MUTATING, POD_NODE_SELECTOR)))
     assert found["message"] == (
         "enforced by PodNodeSelector, MutatingAdmissionPolicy, ValidatingAdmissionPolicy"
     )
@@ -40,12 +39,12 @@ def test_layers_are_named_in_the_order_in_which_they_are_asked() -> None:
 
 
 def test_problem_of_one_layer_is_told_beside_those_that_hold() -> None:
-    found = placement_enforced(Enforcement(frozenset((VALIDATING,)), (PROBLEM,)))
+    found = placement_enforced(frozenset((VALIDATING,)), (PROBLEM,))
     assert found["message"] == "enforced by ValidatingAdmissionPolicy; remove it"
 
 
 def test_what_to_do_is_told_when_nothing_holds() -> None:
-    found = placement_enforced(Enforcement(frozenset(), (PROBLEM,)))
+    found = placement_enforced(frozenset(), (PROBLEM,))
     assert found["reason"] == "ForeignPolicy"
     assert found["message"] == (
         "pods created by operators or tenants may run on any node; remove it"
@@ -53,7 +52,7 @@ def test_what_to_do_is_told_when_nothing_holds() -> None:
 
 
 def test_adopted_workloads_that_are_not_placed_are_named_and_counted() -> None:
-    holds = placement_enforced(Enforcement(frozenset((VALIDATING,))))
+    holds = placement_enforced(frozenset((VALIDATING,)))
     assert with_kept(holds, ()) == holds
     assert with_kept(None, ()) is None
     found = with_kept(holds, [f"Deployment edge/{number:02}" for number in range(12)])
@@ -62,7 +61,7 @@ def test_adopted_workloads_that_are_not_placed_are_named_and_counted() -> None:
     assert "Deployment edge/00, Deployment edge/01" in found["message"]
     assert "Deployment edge/09 and 2 more; the agent adds it" in found["message"]
     assert found["message"].endswith(holds["message"])
-    broken = placement_enforced(Enforcement(frozenset(), (PROBLEM,)))
+    broken = placement_enforced(frozenset(), (PROBLEM,))
     found = with_kept(broken, ["Pod edge/a"])
     assert found is not None
     assert found["reason"] == "ForeignPolicy"

@@ -10,24 +10,24 @@ from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.access.probes import UNPLACED_LABEL
 from karmada_vc_agent.access.tenant_guards import holds
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.policies.placement_enforced import PolicyProblem
 from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
 from karmada_vc_agent.features.policies.policy_status import (
-    ASK_AGAIN_S,
     DISCOVERY_MAX_AGE_S,
     EVERYTHING,
-    LOOK_AGAIN_S,
+    INTERVAL_S,
     NEEDED_RULE,
+    PROBE_AGAIN_S,
     PROBLEM_S,
     UNDECIDED_S,
-    PolicySettings,
     PolicyStatusController,
 )
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import SHARED, STRICT
+from karmada_vc_agent.model.tenancy import SHARED, STRICT, Tenancy
 from tests.fakes import objects
 from tests.fakes.pages import PAGES
 from tests.fakes.served import Served
@@ -73,7 +73,7 @@ class Setting:
         owner: PolicyOwner | None = None,
         *,
         install: bool = True,
-        tenancy: str = SHARED,
+        tenancy: Tenancy = SHARED,
     ) -> None:
         self.world = world
         self.clock = Clock()
@@ -101,7 +101,12 @@ class Setting:
             Discovery(world.host_client, self.clock),
             world.claims,
             world.virtual_clusters,
-            PolicySettings(AGENT, HOME, install, tenancy),
+            AgentConfig(
+                agent_name=AGENT,
+                agent_namespace=HOME,
+                install_policies=install,
+                tenancy=tenancy,
+            ),
             self.state,
             is_needed=lambda: self.is_needed,
             watch=lambda resource: self.watched.add(resource.gvk.kind),
@@ -174,7 +179,7 @@ async def idle() -> AsyncIterator[Setting]:
 
 
 async def test_policies_are_read_watched_and_reported(setting: Setting) -> None:
-    assert await setting.look() == LOOK_AGAIN_S
+    assert await setting.look() == INTERVAL_S
     assert setting.written() == []
     assert setting.watched == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     assert setting.found() == ("True", "PodsKept", "enforced by ValidatingAdmissionPolicy")
@@ -267,7 +272,7 @@ async def test_policies_that_hold_tenants_to_other_settings_are_told(world: Worl
     ],
 )
 async def test_policies_made_for_strict_are_in_order_in_strict_only(
-    world: World, tenancy: str, told: str
+    world: World, tenancy: Tenancy, told: str
 ) -> None:
     world.host.seed(objects.namespace(HOME), objects.claimed())
     held = {each for vc in world.virtual_clusters.values() for each in holds(vc, STRICT)}
@@ -333,7 +338,7 @@ async def test_settings_that_want_no_policies_are_told_apart(idle: Setting) -> N
 async def test_policies_that_are_gone_are_not_told_to_hold(idle: Setting) -> None:
     """A server goes by a policy for a moment after it was deleted."""
     idle.is_slow = True
-    assert await idle.look() == ASK_AGAIN_S
+    assert await idle.look() == PROBE_AGAIN_S
     assert idle.state.placement is None
     idle.is_slow = False
     await idle.look()
@@ -349,7 +354,7 @@ async def test_an_agent_without_virtual_clusters_waits_for_nothing(setting: Sett
 
 async def test_claims_that_are_not_protected_are_reported(setting: Setting) -> None:
     setting.unheeded = {OWNER.claims_policy}
-    assert await setting.look() == ASK_AGAIN_S
+    assert await setting.look() == PROBE_AGAIN_S
     setting.clock.advance(IN_EFFECT_WITHIN_S)
     await setting.look()
     status, _, message = setting.found()
@@ -359,7 +364,7 @@ async def test_claims_that_are_not_protected_are_reported(setting: Setting) -> N
 
 async def test_a_new_policy_gets_time_to_take_effect(setting: Setting) -> None:
     setting.acts_on = set()
-    assert await setting.look() == ASK_AGAIN_S
+    assert await setting.look() == PROBE_AGAIN_S
     assert setting.state.placement is None
     setting.acts_on = {"Validating"}
     await setting.look()
@@ -397,7 +402,7 @@ async def test_a_namespace_that_refuses_for_another_reason_decides_nothing(
     assert await setting.look() == UNDECIDED_S
     assert setting.guard.is_undecided()
     setting.has_plugin = True
-    assert await setting.look() == LOOK_AGAIN_S
+    assert await setting.look() == INTERVAL_S
     assert setting.found()[2] == "enforced by PodNodeSelector, ValidatingAdmissionPolicy"
     assert not setting.guard.is_undecided()
 
@@ -405,7 +410,7 @@ async def test_a_namespace_that_refuses_for_another_reason_decides_nothing(
 async def test_nobody_is_asked_about_the_plugin_before_there_is_a_namespace(world: World) -> None:
     world.host.seed(objects.namespace(HOME))
     setting = Setting(world, OWNER)
-    assert await setting.look() == LOOK_AGAIN_S
+    assert await setting.look() == INTERVAL_S
     assert setting.guard.is_undecided()
 
 

@@ -14,15 +14,15 @@ from karmada_vc_agent.features.quota.shares import (
     divide,
     next_hard,
     quantities_of,
+    requested_by,
     share_of,
-    wanted_by,
 )
 from karmada_vc_agent.model.kinds import WITH_PODS
 from karmada_vc_agent.model.objects import Object
 
 
-def share(hard: int = 0, used: int = 0, wanted: int = 0, rolling: int = 0) -> Share:
-    amounts = [{"pods": amount} for amount in (hard, used, wanted, max(wanted, rolling))]
+def share(hard: int = 0, used: int = 0, requested: int = 0, rolling: int = 0) -> Share:
+    amounts = [{"pods": amount} for amount in (hard, used, requested, max(requested, rolling))]
     return Share(amounts[0], amounts[0], amounts[1], amounts[2], amounts[3])
 
 
@@ -35,19 +35,19 @@ def test_what_nobody_wants_is_divided_evenly() -> None:
 
 
 def test_wishes_come_before_the_rest() -> None:
-    assert divided(10, a=share(wanted=7), b=share()) == {"a": 9, "b": 1}
+    assert divided(10, a=share(requested=7), b=share()) == {"a": 9, "b": 1}
 
 
 def test_smallest_wish_comes_first() -> None:
-    assert divided(6, a=share(wanted=5), b=share(wanted=2)) == {"a": 4, "b": 2}
+    assert divided(6, a=share(requested=5), b=share(requested=2)) == {"a": 4, "b": 2}
 
 
 def test_running_comes_before_rolling() -> None:
-    assert divided(6, a=share(wanted=5, rolling=7), b=share(wanted=1)) == {"a": 5, "b": 1}
+    assert divided(6, a=share(requested=5, rolling=7), b=share(requested=1)) == {"a": 5, "b": 1}
 
 
 def test_what_is_used_is_not_taken() -> None:
-    assert divided(6, a=share(hard=6, used=5), b=share(wanted=6)) == {"a": 5, "b": 1}
+    assert divided(6, a=share(hard=6, used=5), b=share(requested=6)) == {"a": 5, "b": 1}
 
 
 def test_division_that_serves_is_kept() -> None:
@@ -98,57 +98,57 @@ def step(total: int, shares: dict[str, Share], *, may_raise: bool = True) -> dic
 
 
 def test_lowering_comes_first_and_frees_nothing_before_it_is_enforced() -> None:
-    shares = {"a": share(hard=6), "b": share(wanted=6)}
+    shares = {"a": share(hard=6), "b": share(requested=6)}
     assert step(6, shares) == {"a": 0, "b": 0}
 
 
 def test_share_that_was_raised_but_not_enforced_yet_frees_nothing_while_it_is_lowered() -> None:
     raised = Share({"pods": 5}, {"pods": 0}, {}, {}, {})
-    assert step(6, {"a": raised, "b": share(hard=1, wanted=6)}) == {"a": 0, "b": 1}
+    assert step(6, {"a": raised, "b": share(hard=1, requested=6)}) == {"a": 0, "b": 1}
 
 
 def test_what_is_enforced_as_free_is_raised() -> None:
-    assert step(6, {"a": share(), "b": share(wanted=6)}) == {"a": 0, "b": 6}
+    assert step(6, {"a": share(), "b": share(requested=6)}) == {"a": 0, "b": 6}
 
 
 def test_pod_that_came_in_between_is_counted() -> None:
     lowered = Share({"pods": 0}, {"pods": 0}, {"pods": 1}, {}, {})
-    assert step(6, {"a": lowered, "b": share(wanted=6)}) == {"a": 1, "b": 5}
+    assert step(6, {"a": lowered, "b": share(requested=6)}) == {"a": 1, "b": 5}
 
 
 @pytest.mark.parametrize("enforced", [None, {}, {"cpu": 1}])
 def test_nothing_is_raised_while_one_is_not_counted(enforced: dict[str, int] | None) -> None:
     fresh = Share({"pods": 0}, enforced, {}, {}, {})
-    assert step(6, {"a": fresh, "b": share(hard=2, wanted=6)})["b"] == 2
+    assert step(6, {"a": fresh, "b": share(hard=2, requested=6)})["b"] == 2
 
 
 def test_nothing_is_raised_while_a_namespace_has_no_quota() -> None:
-    shares = {"a": share(hard=3), "b": share(hard=1, wanted=6)}
+    shares = {"a": share(hard=3), "b": share(hard=1, requested=6)}
     assert step(6, shares, may_raise=False) == {"a": 0, "b": 1}
 
 
 class Server:
     """Namespaces that use what the enforced quota allows, and a server that is behind."""
 
-    def __init__(self, total: int, wanted: dict[str, int], seed: int) -> None:
-        self.total, self.wanted = total, wanted
-        self.hard = dict.fromkeys(wanted, 0)
-        self.enforced = dict.fromkeys(wanted, 0)
-        self.used = dict.fromkeys(wanted, 0)
+    def __init__(self, total: int, requested: dict[str, int], seed: int) -> None:
+        self.total, self.requested = total, requested
+        self.hard = dict.fromkeys(requested, 0)
+        self.enforced = dict.fromkeys(requested, 0)
+        self.used = dict.fromkeys(requested, 0)
         self.random = random.Random(seed)  # noqa: S311 - a test
 
     def act(self) -> None:
         """Admit a pod, end a pod, enforce a written number, or change a wish."""
-        name = self.random.choice(sorted(self.wanted))
+        name = self.random.choice(sorted(self.requested))
         match self.random.randrange(5):
-            case 0 | 1 if self.used[name] < min(self.enforced[name], self.wanted[name]):
+            case 0 | 1 if self.used[name] < min(self.enforced[name], self.requested[name]):
                 self.used[name] += 1
-            case 2 if self.used[name] > self.wanted[name]:
+            case 2 if self.used[name] > self.requested[name]:
                 self.used[name] -= 1
             case 3:
                 self.enforced[name] = self.hard[name]
             case 4:
-                self.wanted[name] = self.random.randrange(self.total + 3)
+                self.requested[name] = self.random.randrange(self.total + 3)
 
     def shares(self) -> dict[str, Share]:
         return {
@@ -156,10 +156,10 @@ class Server:
                 {"pods": self.hard[name]},
                 {"pods": self.enforced[name]},
                 {"pods": self.used[name]},
-                {"pods": self.wanted[name]},
+                {"pods": self.requested[name]},
                 {},
             )
-            for name in self.wanted
+            for name in self.requested
         }
 
     def step(self) -> None:
@@ -175,11 +175,13 @@ class Server:
                 self.hard[name] = hard
 
     def settle(self) -> None:
-        for _ in range(4 * (self.total + len(self.wanted)) + 8):
+        for _ in range(4 * (self.total + len(self.requested)) + 8):
             self.step()
             self.enforced = dict(self.hard)
-            for name in self.wanted:
-                self.used[name] = min(self.wanted[name], max(self.used[name], self.enforced[name]))
+            for name in self.requested:
+                self.used[name] = min(
+                    self.requested[name], max(self.used[name], self.enforced[name])
+                )
 
 
 @for_all(st.integers(0, 12), st.integers(1, 5), st.integers(0, 10**6))
@@ -193,8 +195,8 @@ def test_sum_holds_whatever_happens_and_what_fits_runs_in_the_end(
         assert sum(server.enforced.values()) <= total
         assert sum(server.used.values()) <= total
     server.settle()
-    used, wanted = sum(server.used.values()), sum(server.wanted.values())
-    assert used == min(total, wanted)
+    used, requested = sum(server.used.values()), sum(server.requested.values())
+    assert used == min(total, requested)
     settled = copy.copy(server.hard)
     server.settle()
     assert server.hard == settled, "a division at rest must not move"
@@ -236,13 +238,13 @@ def workload(kind: str, api_version: str = "apps/v1", **spec: object) -> Object:
     ],
 )
 def test_pods_of_a_workload_are_counted(obj: Object, pods: int, rolling: int) -> None:
-    running, while_rolling = wanted_by(obj, (), nodes=2)
+    running, while_rolling = requested_by(obj, (), nodes=2)
     assert running.get("pods", 0) == pods
     assert while_rolling.get("pods", 0) == rolling
 
 
 def test_requests_and_limits_are_counted_by_all_names_of_a_quota() -> None:
-    running, _ = wanted_by(workload("StatefulSet", replicas=2), (), nodes=0)
+    running, _ = requested_by(workload("StatefulSet", replicas=2), (), nodes=0)
     assert running == {
         "pods": 2,
         "count/pods": 2,
@@ -262,14 +264,14 @@ def test_containers_that_state_nothing_get_the_defaults() -> None:
         "initContainers": [{"name": "i", "resources": {"requests": {"cpu": "2"}}}],
         "overhead": {"cpu": "10m"},
     }
-    running, _ = wanted_by(obj, limits, nodes=0)
+    running, _ = requested_by(obj, limits, nodes=0)
     assert running["requests.cpu"] == 2010
     assert running["limits.cpu"] == 1010
 
 
 def test_workload_without_a_template_wants_nothing() -> None:
     odd = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": "x"}}
-    assert wanted_by(odd, (), nodes=1) == ({}, {})
+    assert requested_by(odd, (), nodes=1) == ({}, {})
 
 
 def test_amounts_go_there_and_back() -> None:

@@ -13,7 +13,6 @@ from karmada_vc_agent.features.service_export.endpoint_slices import (
     SYNCING,
     EndpointSliceController,
     ServiceKey,
-    SliceCollaborators,
 )
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.model import karmada
@@ -96,16 +95,14 @@ class Setting:
         self.controller = EndpointSliceController(
             world.virtual_clusters,
             reporters or rules.REPORTERS,
-            SliceCollaborators(
-                hub=world.hub_client,
-                host=world.host_client,
-                clusters=world.clusters,
-                works=world.works,
-                claims=world.claims,
-                find_on_host=world.host_discovery.find,
-                context_for=world.context_for,
-                enqueue=self.enqueued.append,
-            ),
+            hub=world.hub_client,
+            host=world.host_client,
+            clusters=world.clusters,
+            works=world.works,
+            claims=world.claims,
+            find_on_host=world.host_discovery.find,
+            context_for=world.context_for,
+            enqueue=self.enqueued.append,
         )
 
     async def look(self) -> None:
