@@ -34,10 +34,6 @@ HUB_NAME = "karmada-apiserver"
 _ATTEMPTS = 5
 
 
-class CertificateError(CommandError):
-    """The hub did not sign the certificate; the message gives the hub's reason."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
     """A signed certificate and its key, both in PEM. request: name of the CSR."""
@@ -53,7 +49,7 @@ async def request_certificate(
     """Have the hub sign a client certificate for a user of the agents' group.
 
     approves: approve the CSR as the user of `hub`; otherwise the hub's own controller approves what
-    a bootstrap token may request. Raises KubeError, CertificateError.
+    a bootstrap token may request. Raises KubeError, CommandError.
     """
     subject = x509.Name(
         [
@@ -137,7 +133,7 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
         if certificate := dig(csr, "status", "certificate"):
             return base64.b64decode(certificate)
         if reason := refusal(csr):
-            raise CertificateError(f"CertificateSigningRequest {name}: {reason}")
+            raise CommandError(f"CertificateSigningRequest {name}: {reason}")
         is_approved = bool(dig(csr, "status", "conditions"))
         return None
 
@@ -146,7 +142,7 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
             return await poll(signed, POLLS)
     except TimeoutError:
         said = "although it is approved" if is_approved else "nobody approved it"
-        raise CertificateError(
+        raise CommandError(
             f"CertificateSigningRequest {name} was not signed within {SIGNING_S:.0f} s ({said}); "
             "check that controller agentcsrapproving runs in karmada-controller-manager and "
             "csrsigning in the hub's kube-controller-manager. A hub made by karmada-operator lets "
@@ -159,6 +155,6 @@ async def forget_request(hub: ApiClient, name: str) -> None:
     try:
         await hub.delete(f"{REQUESTS_PATH}/{name}")
     except KubeError as error:
-        raise CertificateError(
+        raise CommandError(
             f"could not delete CertificateSigningRequest {name} on the hub ({error}); delete it"
         ) from error

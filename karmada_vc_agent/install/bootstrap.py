@@ -52,10 +52,6 @@ GENERATOR_LIFETIME_S = 600
 """The shortest lifetime that Kubernetes signs; the key is discarded long before."""
 
 
-class BootstrapError(CommandError):
-    """This token does not prove that the hub can be trusted."""
-
-
 @dataclass(frozen=True, slots=True)
 class BootstrapToken:
     """A bootstrap token, `<id>.<secret>`."""
@@ -97,12 +93,12 @@ def public_key_hash(authority: bytes) -> str:
 def verify(cluster_info: Object, token: BootstrapToken) -> str:
     """Return the kubeconfig in a cluster-info ConfigMap if it is signed with this token.
 
-    The signature is a detached JWS, HS256 with the token's secret. Raises BootstrapError.
+    The signature is a detached JWS, HS256 with the token's secret. Raises CommandError.
     """
     content = dig(cluster_info, "data", "kubeconfig") or ""
     signature = dig(cluster_info, "data", _SIGNATURE_PREFIX + token.token_id)
     if not signature:
-        raise BootstrapError(
+        raise CommandError(
             f'the hub does not know token "{token.token_id}": it is wrong or has expired; create '
             "one with kubectl-karmada token create"
         )
@@ -112,7 +108,7 @@ def verify(cluster_info: Object, token: BootstrapToken) -> str:
     wanted = _base64url(hmac.new(token.secret.encode(), signed, hashlib.sha256).digest())
     is_ours = _header(head) == {"alg": "HS256", "kid": token.token_id} and not payload
     if not is_ours or not hmac.compare_digest(tail, wanted):
-        raise BootstrapError(
+        raise CommandError(
             "cluster-info is not signed with this token: the token is wrong, or the server is "
             "not the hub"
         )
@@ -125,7 +121,7 @@ def trusted_server(
     """Return the cluster entry of a verified cluster-info.
 
     ca_hashes: one of them must match the hub's certificate authority; empty = rely on the signature
-    alone. Raises BootstrapError.
+    alone. Raises CommandError.
     """
     try:
         content: Any = yaml.safe_load(verify(cluster_info, token))
@@ -133,9 +129,9 @@ def trusted_server(
         authority = base64.b64decode(cluster["certificate-authority-data"], validate=True)
         found = public_key_hash(authority)
     except (yaml.YAMLError, TypeError, KeyError, ValueError, binascii.Error) as error:
-        raise BootstrapError(f"cluster-info contains no usable kubeconfig: {error}") from error
+        raise CommandError(f"cluster-info contains no usable kubeconfig: {error}") from error
     if ca_hashes and found not in ca_hashes:
-        raise BootstrapError(
+        raise CommandError(
             f"the hub's certificate authority has hash {found}, which is not the given one: the "
             "server may not be the hub"
         )
@@ -145,7 +141,7 @@ def trusted_server(
 async def discover(endpoint: str, token: BootstrapToken, ca_hashes: tuple[str, ...]) -> Object:
     """Return a trusted cluster entry of the hub at `<host:port>`.
 
-    Raises BootstrapError, KubeError.
+    Raises CommandError, KubeError.
     """
     server = f"https://{endpoint}"
     anyone = Credentials(server, make_ssl_context(None, None, verify=False), endpoint)
@@ -154,7 +150,7 @@ async def discover(endpoint: str, token: BootstrapToken, ca_hashes: tuple[str, .
     pinned = server_credentials({**cluster, "server": server}, {}, endpoint)
     again = trusted_server(await _cluster_info(pinned, token), token, ca_hashes)
     if again != cluster:
-        raise BootstrapError("cluster-info changed while it was read; try again")
+        raise CommandError("cluster-info changed while it was read; try again")
     return {**cluster, "server": server}
 
 
@@ -175,7 +171,7 @@ async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Obje
     except TimeoutError:
         return found  # still unsigned; `verify` reports it
     except (NotFoundError, PageError, ForbiddenError, UnauthorizedError) as error:
-        raise BootstrapError(
+        raise CommandError(
             f"the hub does not publish ConfigMap kube-public/cluster-info ({error}), as one made "
             "by karmada-operator; use an administrator's kubeconfig (--karmada-kubeconfig) instead "
             "of a token"

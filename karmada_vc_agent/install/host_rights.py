@@ -28,12 +28,13 @@ from karmada_vc_agent.access.policy_owner import (
     renames_of,
 )
 from karmada_vc_agent.access.tenant_guards import allowances, cluster_of, holds
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import apply_all, find
 from karmada_vc_agent.install.changes import Changes, differences
-from karmada_vc_agent.install.join_preflight import PreflightError, definitions
+from karmada_vc_agent.install.join_preflight import definitions
 from karmada_vc_agent.install.removals import prune, remove_gateway, remove_policies
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
@@ -148,7 +149,7 @@ async def grant_on_host(
 ) -> None:
     """Grant an agent its rights, and remove those that an earlier `join` granted beside them.
 
-    Raises KubeError, PreflightError.
+    Raises KubeError, CommandError.
     """
     told = changes or Changes()
     await apply_all(host, [*rights.definitions, *base_objects(rights.install)], told)
@@ -213,7 +214,7 @@ async def _install(host: ApiClient, served: ServedApis, wanted: Object, changes:
             return
         if not _is_ours(live, wanted):
             theirs = f"host: {key_of(wanted)} was not created by this agent's join"
-            raise PreflightError([f"{theirs}; delete it first"])
+            raise CommandError(f"{theirs}; delete it first")
         version = live["metadata"]["resourceVersion"]
         labels = {**labels_of(live), **labels_of(wanted)}
         metadata = {**wanted["metadata"], "labels": labels, "resourceVersion": version}

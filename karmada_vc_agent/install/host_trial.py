@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Iterator
 
 from karmada_vc_agent.access.installed_policies import resource_of
 from karmada_vc_agent.access.policy_owner import VALIDATING
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.apply_objects import MANAGER, find, path_of
 from karmada_vc_agent.install.host_rights import HostRights
-from karmada_vc_agent.install.join_preflight import PreflightError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.errors import InvalidError
@@ -21,18 +21,18 @@ _UNCONFINED = (
 
 
 def check_confined(rights: HostRights, *, installs_policies: bool, unconfined: bool) -> None:
-    """Refuse a host that has no policies. Raises PreflightError.
+    """Refuse a host that has no policies. Raises CommandError.
 
     installs_policies: as the settings have it. unconfined: the administrator does without.
     """
     if installs_policies and VALIDATING not in rights.versions and not unconfined:
-        raise PreflightError([_UNCONFINED])
+        raise CommandError(_UNCONFINED)
 
 
 async def try_on_host(host: ApiClient, rights: HostRights, served: ServedApis) -> None:
     """Have the host validate the CustomResourceDefinition and the policies.
 
-    Raises PreflightError with all that it refuses, KubeError.
+    Raises CommandError with all that it refuses, KubeError.
     """
     problems = []
     for obj, attempt in _attempts(host, rights, served):
@@ -41,7 +41,7 @@ async def try_on_host(host: ApiClient, rights: HostRights, served: ServedApis) -
         except InvalidError as error:
             problems.append(f"host: {key_of(obj)} is refused: {str(error)[:_LONGEST]}")
     if problems:
-        raise PreflightError([*problems, "Nothing was changed"])
+        raise CommandError(*problems, "Nothing was changed")
 
 
 def _attempts(

@@ -38,7 +38,7 @@ class Hub:
 
 @asynccontextmanager
 async def connect(options: HubOptions) -> AsyncIterator[Hub]:
-    """Connect to the hub. Raises KubeconfigError, BootstrapError, KubeError."""
+    """Connect to the hub. Raises KubeconfigError, CommandError, KubeError."""
     if options.token is None:
         path = Path(options.kubeconfig)
         credentials = read_kubeconfig(path, options.context)
@@ -65,7 +65,7 @@ async def powerful(plan: JoinPlan, hub: Hub) -> AsyncIterator[ApiClient]:
 
 
 async def check(plan: JoinPlan, hub: Hub, administrator: ApiClient, uid: str) -> None:
-    """Do the preflight checks on the hub; uid: of the host. Raises PreflightError, KubeError."""
+    """Do the preflight checks on the hub; uid: of the host. Raises CommandError, KubeError."""
     needs = join_preflight.needs_on_hub(plan.access)
     if hub.is_admin and HOST in plan.sides:
         needs += join_preflight.needs_for_certificate()
@@ -78,7 +78,7 @@ async def check(plan: JoinPlan, hub: Hub, administrator: ApiClient, uid: str) ->
 async def credential(plan: JoinPlan, hub: Hub, known: str, changes: Changes) -> str:
     """Return the agent's kubeconfig: `known` while it is good, else one that the hub signs.
 
-    A dry run signs nothing and returns `known`. Raises KubeError, CertificateError.
+    A dry run signs nothing and returns `known`. Raises KubeError, CommandError.
     """
     if is_good(plan, hub, known):
         return known

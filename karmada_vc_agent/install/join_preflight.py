@@ -1,7 +1,7 @@
 """Checks of `join` and `leave` before anything is written."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
@@ -23,19 +23,11 @@ from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
 
 
-class PreflightError(CommandError):
-    """`join` or `leave` cannot succeed; one problem a line."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
-
-
 async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_uid: str) -> None:
     """Reject names that another agent or cluster uses on the hub.
 
     namespace: the agent's on the host. host_uid: UID of the host's kube-system; empty = unknown,
-    then only Push Clusters are detected. Raises PreflightError, KubeError.
+    then only Push Clusters are detected. Raises CommandError, KubeError.
     """
     clusters = await hub.get(CLUSTERS_PATH)
     ids = {name: cluster_id(host_uid, name) if host_uid else "" for name in access.clusters}
@@ -67,7 +59,7 @@ async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_ui
             "choose another agentName"
         )
     if problems:
-        raise PreflightError(problems)
+        raise CommandError(*problems)
 
 
 def needs_on_hub(access: HubAccess) -> list[Need]:
@@ -125,15 +117,15 @@ def needs_on_host(agent: str, namespace: str, config: AgentConfig) -> list[Need]
 
 
 async def check_rights(client: ApiClient, needs: Iterable[Need]) -> None:
-    """Ask the server for each right. Raises PreflightError with the missing rules, KubeError."""
+    """Ask the server for each right. Raises CommandError with the missing rules, KubeError."""
     wanted = list(needs)
     allowed = await asyncio.gather(*(may(client, need) for need in wanted))
     missing = [need for need, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
     if missing:
         source = client.credentials.source
-        raise PreflightError(
-            [f"{client.name}: {source} lacks rights; add these rules, or use another account:"]
-            + [f"  {need}" for need in missing]
+        raise CommandError(
+            f"{client.name}: {source} lacks rights; add these rules, or use another account:",
+            *(f"  {need}" for need in missing),
         )
 
 

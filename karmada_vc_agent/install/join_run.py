@@ -23,7 +23,7 @@ _WORKS_WIDE = (
 async def run_join(plan: JoinPlan) -> None:
     """Join as planned.
 
-    Raises KubeError, BootstrapError, CertificateError, ConfigError, PreflightError, OSError.
+    Raises KubeError, CommandError, ConfigError, OSError.
     """
     if plan.output.directory is not None:
         make_directory(
@@ -66,7 +66,7 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
 
 
 async def _check_host(plan: JoinPlan, host: ApiClient) -> None:
-    """Do the preflight checks on the host. Raises PreflightError, KubeError."""
+    """Do the preflight checks on the host. Raises CommandError, KubeError."""
     config = plan.config
     needs = join_preflight.needs_on_host(plan.access.agent, plan.namespace, config)
     await join_preflight.check_rights(host, needs)

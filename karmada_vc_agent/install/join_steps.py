@@ -80,7 +80,7 @@ async def credential(
     """Return the agent's kubeconfig for the hub.
 
     cluster: the cluster entry of the hub. known: the agent's present kubeconfig; kept while it is
-    good. Raises KubeError, CertificateError.
+    good. Raises KubeError, CommandError.
     """
     if known and is_still_good(known, cluster, access.user):
         return known

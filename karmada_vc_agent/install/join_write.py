@@ -24,7 +24,7 @@ KUBECONFIG_FILE = "hub.kubeconfig"
 
 
 async def write(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: str) -> None:
-    """Print the manifests, or write them to files. Raises KubeError, PreflightError, OSError."""
+    """Print the manifests, or write them to files. Raises KubeError, CommandError, OSError."""
     if hub is not None and hub.is_admin:  # a bootstrap token's user cannot read any of this
         await check_karmada(hub.client)
         await check_apart(hub.client, uid)

@@ -9,15 +9,15 @@ from contextlib import suppress
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import find, path_of
 from karmada_vc_agent.install.changes import Changes
-from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH, PreflightError
+from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.install.leave_checks import claimants
 from karmada_vc_agent.install.leave_cleaning import NAMESPACES_PATH, claimed, obstacle_in
 from karmada_vc_agent.install.leave_steps import (
     SHOWN,
-    LeaveError,
     Leaving,
     Say,
     delete_present,
@@ -61,13 +61,13 @@ async def check_last(
 ) -> None:
     """Refuse to remove an agent of another host, or one with other virtual clusters.
 
-    hub, host: None = it does not answer. Raises LeaveError, PreflightError, KubeError.
+    hub, host: None = it does not answer. Raises CommandError, KubeError.
     """
     if hub is not None:
         await _check_host(leaving, hub, host_uid)
     left = await clusters_left(leaving, hub, host)
     if others := [name for name in left if name != leaving.cluster]:
-        raise LeaveError(
+        raise CommandError(
             f"agent {leaving.agent} has other virtual clusters: {listed(others, SHOWN)}; "
             "run leave for each of them first. Nothing was changed"
         )
@@ -130,7 +130,7 @@ async def _check_host(leaving: Leaving, hub: ApiClient, host_uid: str) -> None:
     marked = annotations_of(await _hub_role(leaving, hub)).get(HOST_ANNOTATION, "")
     if host_uid and marked and marked != host_id(host_uid):
         problem = f'the roles of agent "{leaving.agent}" on the hub are of an agent on another host'
-        raise PreflightError([f"{problem}; nothing was changed"])
+        raise CommandError(f"{problem}; nothing was changed")
 
 
 async def _hub_role(leaving: Leaving, hub: ApiClient) -> Object:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import click
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.install import join_steps, leave_purge, leave_steps
 from karmada_vc_agent.install.leave_checks import check_known, check_ours, claims_user
 from karmada_vc_agent.install.leave_cleaning import HostCleaner, claimed, clean_host, describe
-from karmada_vc_agent.install.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
+from karmada_vc_agent.install.leave_steps import SHOWN, HubFacts, Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotServedError, UnreachableError
@@ -43,7 +44,7 @@ class LeavePlan:
 
 
 async def run_leave(plan: LeavePlan) -> None:
-    """Leave as planned. Raises ConfigError, LeaveError, PreflightError, KubeError."""
+    """Leave as planned. Raises ConfigError, CommandError, KubeError."""
     async with _connect(plan) as (hub, host, uid):
         user = await _claims_user(plan.what, host)
         plan = replace(plan, what=replace(plan.what, claims_user=user))
@@ -138,7 +139,7 @@ def _report_rest(what: Leaving, hub: ApiClient | None, host: ApiClient | None) -
 
 
 async def run_purge(plan: LeavePlan) -> None:
-    """Remove an agent without virtual clusters. Raises LeaveError, PreflightError, KubeError."""
+    """Remove an agent without virtual clusters. Raises CommandError, KubeError."""
     async with _connect(plan) as (hub, host, uid):
         if hub is not None:
             await check_karmada(hub)
@@ -230,17 +231,17 @@ def warn(plan: LeavePlan, facts: HubFacts) -> None:
 
 
 def _confirm(plan: LeavePlan, question: str) -> None:
-    """Ask for confirmation unless --yes is given. Raises LeaveError on "no", or without a tty."""
+    """Ask for confirmation unless --yes is given. Raises CommandError on "no", or without a tty."""
     if plan.is_sure:
         return
     if not sys.stdin.isatty():
-        raise LeaveError("no terminal to ask for confirmation; use --yes. Nothing was changed")
+        raise CommandError("no terminal to ask for confirmation; use --yes. Nothing was changed")
     if not click.confirm(question):
-        raise LeaveError("nothing was changed")
+        raise CommandError("nothing was changed")
 
 
 async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
-    """Whether a server answers. Raises LeaveError if it does not, unless forced."""
+    """Whether a server answers. Raises CommandError if it does not, unless forced."""
     path = CLUSTERS_PATH if client.name == "hub" else "/api/v1/namespaces/kube-system"
     try:
         async with waiting(f"an answer from the {client.name}", PROBE_S):
@@ -249,7 +250,7 @@ async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
         return True  # not Karmada: reported later
     except (UnreachableError, TimeoutError) as error:
         if not plan.is_forced:
-            raise LeaveError(
+            raise CommandError(
                 f"no answer from the {client.name} ({error or 'timed out'}); with --force, leave "
                 "cleans up the other side and prints what remains"
             ) from error
@@ -264,12 +265,12 @@ async def _connect(
 ) -> AsyncIterator[tuple[ApiClient | None, ApiClient | None, str]]:
     """Yield clients of hub and host, None for one that does not answer, and the UID of the host.
 
-    Raises LeaveError if neither answers, or if one does not and the plan is not forced.
+    Raises CommandError if neither answers, or if one does not and the plan is not forced.
     """
     async with _client("hub", plan.hub) as hub, _client("host", plan.host) as host:
         has_hub, has_host = await _answers(plan, hub), await _answers(plan, host)
         if not has_hub and not has_host:
-            raise LeaveError("neither hub nor host answers")
+            raise CommandError("neither hub nor host answers")
         uid = await join_steps.host_uid(host) if has_host else ""
         yield hub if has_hub else None, host if has_host else None, uid
 

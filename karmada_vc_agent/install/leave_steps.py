@@ -57,10 +57,6 @@ _BINDINGS_PATH = "/apis/work.karmada.io/v1alpha2"
 Say = Callable[[str], None]
 
 
-class LeaveError(CommandError):
-    """`leave` did not finish; the message says how far it got and what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class Leaving:
     """Which virtual cluster of which agent leaves, and how.
@@ -124,7 +120,7 @@ async def leading(
     """Hold leadership, so that no agent starts meanwhile; yield whether an agent does instead.
 
     That is one that serves the virtual cluster. hub: None = it does not answer; then any agent
-    that leads raises LeaveError. An agent that was never installed needs no leadership.
+    that leads raises CommandError. An agent that was never installed needs no leadership.
     """
     alone = "no agent is running: cleaning up from here"
     if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
@@ -166,7 +162,7 @@ async def leading(
             alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
             if hub is None:
                 process, _ = await _lead(host, leaving)
-                raise LeaveError(
+                raise CommandError(
                     f"an agent is running ({process}) and would restore what is removed; stop it, "
                     "then try again"
                 ) from None
@@ -234,7 +230,7 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
 async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
     """Wait until the Cluster is deleted, and print what it waits for.
 
-    releases: remove finalizers of Works that appear late. Raises LeaveError.
+    releases: remove finalizers of Works that appear late. Raises CommandError.
     """
     deadline = time.monotonic() + leaving.timeout_s
     said = ""
@@ -249,7 +245,7 @@ async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: 
         if time.monotonic() > deadline:
             bindings = await _bindings(hub, leaving.cluster)
             still = "; still targeted by " + ", ".join(bindings[:SHOWN]) if bindings else ""
-            raise LeaveError(
+            raise CommandError(
                 f"Cluster {leaving.cluster} still exists after {leaving.timeout_s:.0f} s, "
                 f"waiting for {waiting}{still}. It is marked for deletion; run leave again to "
                 "continue"

@@ -13,11 +13,11 @@ from msgspec import structs
 
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.policy_owner import GROUP
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
 from karmada_vc_agent.install.agent_certificate import ClientCertificate, kubeconfig_text
 from karmada_vc_agent.install.host_rights import Approvals
 from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan, Output
-from karmada_vc_agent.install.join_preflight import PreflightError
 from karmada_vc_agent.install.join_run import run_join
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
@@ -260,19 +260,19 @@ async def test_nothing_is_written_where_the_host_refuses_the_definition(ends: En
     name = "virtualclusters.virtualcluster.kubeedge.io"
     refusal = "estimated rule cost exceeds budget by factor of more than 100x"
     ends.host.fail(422, "Invalid", message=refusal, path=f"{DEFINITIONS}/{name}")
-    with pytest.raises(PreflightError) as refused:
+    with pytest.raises(CommandError) as refused:
         await run_join(replace(plan, config=config))
-    assert refused.value.problems == (
+    assert str(refused.value).splitlines() == [
         f"host: CustomResourceDefinition {name} is refused: {refusal}",
         "Nothing was changed",
-    )
+    ]
     assert ends.hub.changes() == ends.host.changes() == []
 
 
 async def test_nothing_is_written_where_the_host_refuses_a_policy(ends: Ends) -> None:
     path = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
     ends.host.fail(422, "Invalid", message="undeclared reference", method="POST", path=path)
-    with pytest.raises(PreflightError, match="undeclared reference"):
+    with pytest.raises(CommandError, match="undeclared reference"):
         await run_join(ends.plan(Output(applies=True), ELSEWHERE))
     assert ends.hub.changes() == ends.host.changes() == []
 
@@ -286,7 +286,7 @@ async def test_host_without_policies_is_joined_only_if_the_administrator_says_so
         ends = replace(ends, host=old)
         ends.install_certificate(ELSEWHERE)
         plan = ends.plan(Output(applies=True), ELSEWHERE)
-        with pytest.raises(PreflightError, match=r"no ValidatingAdmissionPolicy.*--unconfined"):
+        with pytest.raises(CommandError, match=r"no ValidatingAdmissionPolicy.*--unconfined"):
             await run_join(plan)
         assert ends.hub.changes() == old.changes() == []
         await run_join(replace(plan, unconfined=True))

@@ -12,16 +12,16 @@ from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.policy_owner import GROUP
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import host_id
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.install.host_rights import Approvals, host_rights
-from karmada_vc_agent.install.join_preflight import PreflightError
 from karmada_vc_agent.install.leave_purge import (
     check_last,
     purge,
     report_agent,
 )
-from karmada_vc_agent.install.leave_steps import LeaveError, Leaving
+from karmada_vc_agent.install.leave_steps import Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import ALLOW_ADOPTION_ANNOTATION, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
@@ -250,7 +250,7 @@ async def test_rights_on_the_hub_go_and_what_others_share_stays(hub: FakeApiServ
 async def test_agent_of_that_name_on_another_host_is_not_touched(hub: FakeApiServer) -> None:
     hub.seed(*on_hub((), OTHER_UID))
     async with hub.client("hub") as client:
-        with pytest.raises(PreflightError, match="are of an agent on another host"):
+        with pytest.raises(CommandError, match="are of an agent on another host"):
             await check_last(AGENT, client, None, UID)
 
 
@@ -264,7 +264,7 @@ async def test_agent_that_has_a_virtual_cluster_is_not_removed(
     if where == "claim":
         installed.seed(objects.claimed("branch-b", agent="agent"))
     async with hub.client("hub") as of_hub:
-        with pytest.raises(LeaveError, match="has other virtual clusters: branch-b; run leave"):
+        with pytest.raises(CommandError, match="has other virtual clusters: branch-b; run leave"):
             await check_last(replace(AGENT, cluster="branch-a"), of_hub, client, UID)
 
 

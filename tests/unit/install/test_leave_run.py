@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.install.leave_run import (
     LeavePlan,
@@ -16,7 +17,6 @@ from karmada_vc_agent.install.leave_run import (
 )
 from karmada_vc_agent.install.leave_steps import (
     HubFacts,
-    LeaveError,
     Leaving,
     is_served,
     read_hub,
@@ -172,9 +172,9 @@ async def test_agent_with_a_virtual_cluster_is_not_purged(
     hub: FakeApiServer, host: FakeApiServer
 ) -> None:
     host.seed(objects.namespace("kube-system"), objects.claimed("branch-b", agent="agent"))
-    with pytest.raises(LeaveError, match="other virtual clusters: branch-b"):
+    with pytest.raises(CommandError, match="other virtual clusters: branch-b"):
         await run_purge(purging(hub, host))
-    with pytest.raises(LeaveError, match="other virtual clusters: branch-b"):
+    with pytest.raises(CommandError, match="other virtual clusters: branch-b"):
         await run_leave(purging(hub, host, "branch-a"))
     assert host.writes() == hub.writes() == []
 
