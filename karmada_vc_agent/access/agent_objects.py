@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from karmada_vc_agent.access.agent_nodes import OffGroups
+from karmada_vc_agent.access.agent_nodes import pod_affinity
 from karmada_vc_agent.access.templates import objects
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
@@ -29,9 +29,8 @@ class HostInstall:
 
     settings: content of the settings file; empty = the user creates the ConfigMap. kubeconfig: the
     agent's, for the hub; empty = the user creates the Secret. accounts: (namespace, name) of
-    further accounts to create. off_groups: requirements that keep the agent's Pods off the nodes of
-    virtual clusters. is_elsewhere: the agent runs outside the host. gateway_port: of its gateway, 0
-    = off.
+    further accounts to create. affinity: of the agent's Pods. is_elsewhere: the agent runs outside
+    the host. gateway_port: of its gateway, 0 = off.
     """
 
     agent: str
@@ -40,7 +39,7 @@ class HostInstall:
     settings: str = ""
     kubeconfig: str = ""
     accounts: tuple[tuple[str, str], ...] = ()
-    off_groups: OffGroups = field(default_factory=OffGroups)
+    affinity: Object = field(default_factory=pod_affinity)
     is_elsewhere: bool = False
     gateway_port: int = 0
 
@@ -97,7 +96,7 @@ def metrics_certificate(agent: str) -> str:
 def _values(install: HostInstall) -> Mapping[str, Any]:
     has_gateway = bool(install.gateway_port)
     return {
-        "affinity": install.off_groups.affinity(),
+        "affinity": install.affinity,
         "agent": install.agent,
         "authorities": certificates_name(install.agent) if has_gateway else None,
         "authorities_path": _CERTIFICATES if has_gateway else None,

@@ -93,7 +93,7 @@ def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) 
 
 
 def is_still_good(kubeconfig: str, cluster: Object, common_name: str) -> bool:
-    """Whether a kubeconfig leads to this server as this user and will not expire soon."""
+    """Whether a kubeconfig, "" = none, is for this server and user and will not expire soon."""
     try:
         content: Any = yaml.safe_load(kubeconfig)
         data = dig(content, "users", 0, "user", "client-certificate-data")

@@ -16,8 +16,7 @@ from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.install.agent_certificate import YEAR_S
 from karmada_vc_agent.install.bootstrap import check_hash, parse_token
-from karmada_vc_agent.install.host_rights import Approvals
-from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan, Output
+from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan
 from karmada_vc_agent.install.join_run import run_join
 from karmada_vc_agent.kube.kubeconfig import is_http_url
 from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
@@ -201,7 +200,8 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         access=access,
         namespace=namespace,
         config=with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
-        approvals=Approvals(options["schedulers"], options["api_groups"]),
+        schedulers=options["schedulers"],
+        api_groups=options["api_groups"],
         is_elsewhere=options["elsewhere"],
         settings=file.read_text() if file else "",
         image=options["image"] or IMAGE,
@@ -211,12 +211,9 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         lifetime_s=options["lifetime_s"],
         sides=(options["only"],) if options["only"] else ("hub", "host"),
         unconfined=options["unconfined"],
-        output=Output(
-            options["applies"],
-            options["output"] == "yaml",
-            options["output_dir"],
-            options["is_dry"],
-        ),
+        applies=options["applies"],
+        directory=options["output_dir"],
+        is_dry=options["is_dry"],
     )
 
 

@@ -96,7 +96,8 @@ async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
     with suppress(NotFoundError):
         await host.delete(f"{_RBAC_PATH}/clusterrolebindings/vc-agent:{leaving.agent}")
         say(f"host: agent {leaving.agent} has no virtual cluster left: removing all its rights")
-    await _remove_policies(host, leaving, say)
+    served = await Discovery(host).refresh()
+    await remove_policies(host, served, leaving.agent, Changes(say))
 
 
 async def report_agent(
@@ -147,7 +148,7 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
     changes = Changes(say)
     await remove_gateway(host, leaving.agent, leaving.namespace, changes)
     await prune(host, leaving.agent, (), changes, BINDINGS, claimed=True)
-    await _remove_policies(host, leaving, say)
+    await remove_policies(host, await Discovery(host).refresh(), leaving.agent, changes)
     await _report_accounts(host, leaving, say)
     await prune(host, leaving.agent, (), changes, ROLES, claimed=True)
     for name in TENANT_ROLES.values():
@@ -155,11 +156,6 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
     await _unmark(host, leaving, say)
     await _delete_records(host, leaving, say)
     await _delete_namespace(host, leaving, say)
-
-
-async def _remove_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    for policy in await remove_policies(host, await Discovery(host).refresh(), leaving.agent):
-        say(f"host: removed {policy}")
 
 
 async def _report_accounts(host: ApiClient, leaving: Leaving, say: Say) -> None:

@@ -94,9 +94,9 @@ async def prune(
 
 
 async def remove_policies(
-    host: ApiClient, served: ServedApis, agent: str, only: str = ""
-) -> list[str]:
-    """Remove all policies of an agent; return them as `<kind> <name>`. Raises KubeError.
+    host: ApiClient, served: ServedApis, agent: str, changes: Changes, only: str = ""
+) -> None:
+    """Remove all policies of an agent. Raises KubeError.
 
     Bindings before policies: a policy without one does nothing. only: the name of the one to
     remove, with its binding.
@@ -107,13 +107,9 @@ async def remove_policies(
             host, served, f"{AGENT_LABEL}={agent}", wants=_is_policy
         )
     ]
-    removed = []
     for resource, name in sorted(listed, key=lambda each: not each[0].gvk.kind.endswith("Binding")):
         if only in ("", name):
-            with suppress(NotFoundError):
-                await host.delete(resource.path(name=name))
-                removed.append(f"{resource.gvk.kind} {name}")
-    return removed
+            await remove(host, resource.path(name=name), f"{resource.gvk.kind} {name}", changes)
 
 
 def _is_policy(resource: Resource) -> bool:

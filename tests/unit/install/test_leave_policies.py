@@ -139,7 +139,7 @@ async def test_policies_go_with_the_last_virtual_cluster(
     await give_up_policies(client, LEAVING, said.append)
     assert protected.listed(POLICIES) == protected.listed(BINDINGS) == []
     assert len(said) == 5
-    assert said[-1].startswith("host: removed ValidatingAdmissionPolicy ")
+    assert said[-1].startswith("host: remove ValidatingAdmissionPolicy ")
 
 
 async def test_policies_go_though_the_namespace_of_the_agent_went_first(

@@ -15,7 +15,7 @@ from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.install.host_rights import Approvals, host_rights
+from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.install.leave_purge import (
     check_last,
     purge,
@@ -57,27 +57,19 @@ def joined(agent: str = "agent", namespace: str = "agents") -> list[Object]:
         agent_name=agent, virtual_clusters=clusters, tenancy=STRICT, dns_namespace="kube-system"
     )
     config = with_profile_defaults(config, namespace)
-    accounts = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as]
-    install = HostInstall(
-        agent,
-        namespace,
-        "image",
-        "settings: all",
-        "kubeconfig",
-        tuple((each.namespace, each.name) for each in accounts),
-    )
-    rights = host_rights(install, config, ("branch-a", "branch-b"), None, Approvals())
+    install = HostInstall(agent, namespace, "image", "settings: all", "kubeconfig")
+    rights = host_rights(install, config, ("branch-a", "branch-b"), None)
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": agent, "namespace": namespace},
     }
     return [
-        *base_objects(install),
+        *base_objects(rights.install),
         *host_roles(rights.access),
-        *rights.policies(),
+        *rights.policies,
         *host_bindings(rights.access),
-        *workload_objects(install),
+        *workload_objects(rights.install),
         lease,
     ]
 
