@@ -61,7 +61,7 @@ class HostRights:
     install: HostInstall
     access: HostAccess
     owner: PolicyOwner
-    policies: Sequence[Object]
+    policies: list[Object]
     adoptions: Mapping[str, str]
     definitions: Sequence[Object]
 
@@ -103,7 +103,7 @@ def host_rights(
         install=install,
         access=access,
         owner=owner,
-        policies=wanted_policies(owner, versions) if is_confined else (),
+        policies=wanted_policies(owner, versions) if is_confined else [],
         adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
         definitions=definitions(config),
     )

@@ -64,7 +64,7 @@ def test_account_of_the_settings_is_the_one_that_is_used(tenancy: str) -> None:
 
 def test_policies_are_not_wanted_by_everybody() -> None:
     given = rights("a", install_policies=False)
-    assert given.policies == ()
+    assert given.policies == []
     assert not given.access.is_confined
     assert rights("a").access.is_confined
 
