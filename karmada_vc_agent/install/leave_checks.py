@@ -13,7 +13,7 @@ from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.apply_objects import find
 from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.install.leave_cleaning import claimed
-from karmada_vc_agent.install.leave_steps import HubFacts, Leaving, recorded_state
+from karmada_vc_agent.install.leave_steps import Leaving, recorded_state
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
@@ -56,11 +56,11 @@ def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
 
 
 async def check_known(
-    leaving: Leaving, facts: HubFacts, hub: ApiClient | None, host: ApiClient | None
+    leaving: Leaving, cluster: Object | None, hub: ApiClient | None, host: ApiClient | None
 ) -> None:
     """Reject a name that does not exist, and one whose namespaces another agent claims.
 
-    hub, host: None = unreachable. Raises CommandError, KubeError.
+    cluster: on the hub. hub, host: None = unreachable. Raises CommandError, KubeError.
     """
     agents = await claimants(host, leaving.cluster) if host is not None else set()
     if others := agents - {leaving.agent}:
@@ -69,7 +69,7 @@ async def check_known(
             f'"{min(others)}", not by "{leaving.agent}"; nothing was changed'
         )
         raise CommandError(problem)
-    if facts.cluster is not None or agents:
+    if cluster is not None or agents:
         return
     if hub is not None:
         role = await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(leaving.agent, ()).role}")

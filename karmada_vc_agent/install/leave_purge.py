@@ -100,14 +100,12 @@ async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
     await remove_policies(host, served, leaving.agent, Changes(say))
 
 
-async def report_agent(
-    leaving: Leaving, hub: ApiClient, host: ApiClient, flags: str, say: Say
-) -> None:
+async def report_agent(leaving: Leaving, hub: ApiClient, host: ApiClient, say: Say) -> None:
     """Say how to remove an agent that is left without virtual clusters. Raises KubeError."""
     is_there = await find(host, f"{_RBAC_PATH}/clusterroles/vc-agent:{leaving.agent}") is not None
     if is_there and not await clusters_left(leaving, hub, host):
         say(f"agent {leaving.agent} has no virtual cluster left; to remove it as well, run:")
-        say(f"  karmada-vc-agent leave --purge {flags}")
+        say(f"  karmada-vc-agent leave --purge {leaving.flags}")
 
 
 async def clusters_left(

@@ -61,7 +61,9 @@ Say = Callable[[str], None]
 class Leaving:
     """Which virtual cluster of which agent leaves, and how.
 
-    claims_user: the user to impersonate for its namespaces; empty = none.
+    claims_user: the user to impersonate for its namespaces; empty = none. is_sure: ask for no
+    confirmation. is_forced: continue if the hub or the host is unreachable. purges: remove the
+    agent, too. flags: those of the command that say where the agent is.
     """
 
     cluster: str
@@ -70,26 +72,14 @@ class Leaving:
     preserve: bool
     timeout_s: float
     claims_user: str = ""
+    is_sure: bool = False
+    is_forced: bool = False
+    purges: bool = False
+    flags: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HubFacts:
-    """What the hub knows of the virtual cluster: its Cluster, and the bindings that target it."""
-
-    cluster: Object | None
-    bindings: tuple[str, ...]
-
-
-NOTHING = HubFacts(None, ())
-
-
-async def read_hub(hub: ApiClient, cluster: str) -> HubFacts:
-    """Read the Cluster, and the bindings that target it. Raises KubeError."""
-    live = await find(hub, f"{CLUSTERS_PATH}/{cluster}")
-    return HubFacts(live, tuple(await _bindings(hub, cluster)))
-
-
-async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
+async def bindings_to(hub: ApiClient, cluster: str) -> list[str]:
+    """Return the bindings of Karmada that target a Cluster. Raises KubeError."""
     targeting = []
     for kind in _BINDINGS:
         answer = await hub.get(f"{_BINDINGS_PATH}/{kind}")
@@ -243,7 +233,7 @@ async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: 
             say(f"hub: waiting for {waiting}")
             said = waiting
         if time.monotonic() > deadline:
-            bindings = await _bindings(hub, leaving.cluster)
+            bindings = await bindings_to(hub, leaving.cluster)
             still = "; still targeted by " + ", ".join(bindings[:SHOWN]) if bindings else ""
             raise CommandError(
                 f"Cluster {leaving.cluster} still exists after {leaving.timeout_s:.0f} s, "
