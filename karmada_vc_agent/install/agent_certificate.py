@@ -42,6 +42,14 @@ class ClientCertificate:
     key: bytes
     request: str
 
+    @property
+    def user(self) -> Object:
+        """Return the user entry of a kubeconfig."""
+        return {
+            "client-certificate-data": base64.b64encode(self.certificate).decode(),
+            "client-key-data": base64.b64encode(self.key).decode(),
+        }
+
 
 async def request_certificate(
     hub: ApiClient, user: str, prefix: str, lifetime_s: int, *, approves: bool
@@ -59,9 +67,9 @@ async def request_certificate(
     )
     key, request = new_request(subject)
     name = f"{prefix}-{secrets.token_hex(3)[:5]}"
-    wanted = signing_request(name, request, lifetime_s)
-    wanted["metadata"]["labels"] = {SYSTEM_LABEL: "true"}
-    await hub.create(REQUESTS_PATH, wanted)
+    csr = signing_request(name, request, lifetime_s)
+    csr["metadata"]["labels"] = {SYSTEM_LABEL: "true"}
+    await hub.create(REQUESTS_PATH, csr)
     if approves:
         await retry_on(ConflictError, _ATTEMPTS, lambda: _approve(hub, name))
     return ClientCertificate(await _wait_signed(hub, name), key, name)
@@ -77,15 +85,7 @@ def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) 
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": HUB_NAME, "cluster": cluster}],
-        "users": [
-            {
-                "name": user,
-                "user": {
-                    "client-certificate-data": base64.b64encode(certificate.certificate).decode(),
-                    "client-key-data": base64.b64encode(certificate.key).decode(),
-                },
-            }
-        ],
+        "users": [{"name": user, "user": certificate.user}],
         "contexts": [{"name": context, "context": {"cluster": HUB_NAME, "user": user}}],
         "current-context": context,
     }

@@ -20,7 +20,7 @@ from karmada_vc_agent.install.changes import Changes
 from karmada_vc_agent.install.join_plan import HOST, HUB, HubOptions, JoinPlan
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
+from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server, server_credentials
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
@@ -50,7 +50,9 @@ async def connect(options: HubOptions) -> AsyncIterator[Hub]:
         cluster = read_server(path, options.context)
     else:
         cluster = await bootstrap.discover(options.endpoint, options.token, options.ca_hashes)
-        credentials = bootstrap.token_credentials(cluster, options.token)
+        credentials = server_credentials(
+            cluster, {"token": str(options.token)}, str(cluster["server"])
+        )
     if options.server:
         cluster = {**cluster, "server": options.server}
     async with new_client(HUB, credentials) as client:
