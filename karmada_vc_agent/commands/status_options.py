@@ -3,7 +3,6 @@
 It asks the agent itself, by /metrics, so that it needs no rights and works while the hub is away.
 """
 
-import json
 import urllib.request
 from collections import defaultdict
 from dataclasses import asdict, dataclass
@@ -12,7 +11,6 @@ from http.client import HTTPException
 from typing import Any
 
 import click
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from karmada_vc_agent.commands import shared_options
@@ -126,10 +124,7 @@ def written(rows: list[Row], form: str, now: datetime) -> str:
     """Return the rows as a table, JSON or YAML."""
     if form == "table":
         return _table(rows, now)
-    items = [_plain(row) for row in rows]
-    if form == "json":
-        return json.dumps(items, indent=2)
-    return yaml.safe_dump(items, sort_keys=False).rstrip()
+    return shared_options.written([_plain(row) for row in rows], form)
 
 
 def _plain(row: Row) -> dict[str, Any]:
