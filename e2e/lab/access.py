@@ -12,7 +12,7 @@ from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.install import join_steps
 from karmada_vc_agent.install.agent_certificate import (
-    is_still_good,
+    is_valid_for,
     kubeconfig_text,
     request_certificate,
 )
@@ -72,7 +72,7 @@ def join(
         try:
             await join_steps.grant(hub, access, Changes())
             text, server = known, read_server(reached.hub)
-            if not is_still_good(known, server, access.user):
+            if not is_valid_for(known, server, access.user):
                 signed = await request_certificate(
                     hub, access.user, name, lifetime_s, approves=True
                 )

@@ -25,7 +25,7 @@ _POD_SECURITY = {
 
 @dataclass(frozen=True, slots=True)
 class HostInstall:
-    """What to install on the host.
+    """What differs between the installations of agents on hosts.
 
     settings: content of the settings file; empty = the user creates the ConfigMap. kubeconfig: the
     agent's, for the hub; empty = the user creates the Secret. accounts: (namespace, name) of
@@ -59,7 +59,7 @@ def base_objects(install: HostInstall) -> list[Object]:
 
 
 def gateway_base_objects(agent: str, namespace: str) -> list[Object]:
-    """Return the account and the Secret that the agent fills; both come before the roles."""
+    """Return the account and the Secret that the agent fills; both are applied before the roles."""
     return objects("access/install/gateway-account.yaml", {"agent": agent, "namespace": namespace})
 
 

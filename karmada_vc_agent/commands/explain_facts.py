@@ -69,7 +69,7 @@ def target_of(text: str) -> ExplainTarget:
 
 
 class Explanation:
-    """What hub and host have; a hub that does not answer leaves what the host alone has.
+    """The state of a target on hub and host; without an answer of the hub, on the host alone.
 
     problem: why the hub could not be read, "" if it was. objects: as in `plain`.
     """

@@ -50,7 +50,7 @@ def explain(what: str, form: str, **options: Any) -> None:
     """Show what hub and host have of one Work, or of one object by its name on the hub.
 
     That is the conditions of Work and Cluster, when the hub's picture was made, where the object
-    lies on the host, and whether an administrator holds its namespace. While the hub is away it
+    is on the host, and whether an administrator holds its namespace. While the hub is away it
     shows what the host alone has.
     """
     with one_line_errors():

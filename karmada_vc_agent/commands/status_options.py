@@ -1,11 +1,11 @@
-"""`karmada-vc-agent status`: what a running agent knows of its virtual clusters, and how old it is.
+"""`karmada-vc-agent status`: the virtual clusters of a running agent, and how old its reports are.
 
-It asks the agent itself, by /metrics, so that it needs no rights and works while the hub is away.
+It reads /metrics of the agent, so that it needs no rights and works while the hub is away.
 """
 
 import urllib.request
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import Any
@@ -32,7 +32,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is known of one virtual cluster.
+    """The state of one virtual cluster.
 
     ready: None before its host was looked at. works: by state. hub_contact: when the hub last
     accepted what the agent reports, in seconds since 1970; None = never. is_hub_reached: whether it
@@ -57,14 +57,14 @@ class Row:
     "--metrics-url",
     default="http://127.0.0.1:8080/metrics",
     show_default=True,
-    help="Address of the agent's metrics; only the leader knows virtual clusters.",
+    help="Address of the agent's metrics; only the leader has virtual clusters.",
 )
 @shared_options.form("table")
 def status(name: str, metrics_url: str, form: str) -> None:
     """Show which virtual clusters an agent serves, and how old the hub's picture of them is.
 
     HUB is `now` while the hub accepts what the agent reports. Otherwise it says since when it does
-    not: the hub's picture is of that time, and so is what the agent knows of the Works. ORPHANED
+    not: the hub's picture is of that time, and so is what the agent has of the Works. ORPHANED
     counts host objects without a Work; karmada-vc-agent leave --prune lists them. Below are the
     conditions of Clusters that are not normal, such as DeletionsHeld.
     """
@@ -79,7 +79,7 @@ def status(name: str, metrics_url: str, form: str) -> None:
 
 def rows_of(text: str) -> list[Row]:
     """Return what metrics say, by name."""
-    found: defaultdict[str, dict[tuple[str, str], float]] = defaultdict(dict)
+    values: defaultdict[str, dict[tuple[str, str], float]] = defaultdict(dict)
     reached = 1.0
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -87,13 +87,13 @@ def rows_of(text: str) -> list[Row]:
             if cluster is not None:
                 labels = (sample.labels.get(key) for key in ("state", "server", "condition"))
                 label = next(filter(None, labels), "")
-                found[cluster][sample.name, label] = sample.value
+                values[cluster][sample.name, label] = sample.value
             elif sample.name == "api_server_reachable" and sample.labels.get("server") == _HUB:
                 reached = sample.value
     return [
-        _row(name, values, is_reached=bool(reached))
-        for name, values in sorted(found.items())
-        if ("virtual_cluster_nodes", "") in values
+        _row(name, own, is_reached=bool(reached))
+        for name, own in sorted(values.items())
+        if ("virtual_cluster_nodes", "") in own
     ]
 
 
@@ -128,17 +128,16 @@ def written(rows: list[Row], form: str, now: datetime) -> str:
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    found = asdict(row)
-    at = found.pop("hub_contact")
+    at = row.hub_contact
     contact = None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
-        "name": found["name"],
-        "ready": found["ready"],
-        "nodes": {"total": found["nodes"], "ready": found["ready_nodes"]},
-        "works": found["works"],
-        "orphanedObjects": found["orphaned"],
+        "name": row.name,
+        "ready": row.ready,
+        "nodes": {"total": row.nodes, "ready": row.ready_nodes},
+        "works": row.works,
+        "orphanedObjects": row.orphaned,
         "abnormalConditions": list(row.abnormal),
-        "hub": {"reached": found["is_hub_reached"], "lastContact": contact},
+        "hub": {"reached": row.is_hub_reached, "lastContact": contact},
     }
 
 
@@ -181,17 +180,17 @@ def hub_text(contact: float | None, now: datetime, *, is_reached: bool) -> str:
 
 
 def _rows(url: str) -> list[Row]:
-    """Return what the agent says. Raises ConfigError, CommandError."""
+    """Return the metrics of the agent. Raises ConfigError, CommandError."""
     text = _metrics(url)
     try:
         return rows_of(text)
     except ValueError as error:
-        told = f"{url} answers, but not with metrics of an agent; give another --metrics-url"
-        raise CommandError(told) from error
+        problem = f"{url} answers, but not with metrics of an agent; give another --metrics-url"
+        raise CommandError(problem) from error
 
 
 def _metrics(url: str) -> str:
-    """Return what the agent says. Raises ConfigError, CommandError."""
+    """Return the metrics of the agent. Raises ConfigError, CommandError."""
     if not is_http_url(url):
         raise ConfigError("flags", "--metrics-url", f'"{url}" is not a valid http(s) URL')
     try:

@@ -1,4 +1,4 @@
-"""What is declared about settings, read from the structs that the code uses."""
+"""The declarations of settings, read from the structs that the code uses."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -56,7 +56,7 @@ class Setting:
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is also a flag and an environment variable: every single-valued setting is."""
+        """Return whether it is a flag and an environment variable, too, as all single values."""
         return self.kind in _FLAG_TYPES or bool(self.choices)
 
     @property
@@ -80,9 +80,9 @@ class Setting:
             return str(of_whole(self.default, "BinarySI"))
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
-    def _note(self, wanted: type[_Note]) -> _Note | None:
-        """Return the last annotation of a class: a field's own comes after those of its type."""
-        return next((note for note in reversed(self.notes) if isinstance(note, wanted)), None)
+    def _note(self, kind: type[_Note]) -> _Note | None:
+        """Return the last annotation of a class: a field's own follows those of its type."""
+        return next((note for note in reversed(self.notes) if isinstance(note, kind)), None)
 
 
 @cache

@@ -92,8 +92,8 @@ def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) 
     return str(yaml.safe_dump(content, sort_keys=False))
 
 
-def is_still_good(kubeconfig: str, cluster: Object, common_name: str) -> bool:
-    """Whether a kubeconfig, "" = none, is for this server and user and will not expire soon."""
+def is_valid_for(kubeconfig: str, cluster: Object, common_name: str) -> bool:
+    """Return whether a kubeconfig, "" = none, is for this server and user, and not near its end."""
     try:
         content: Any = yaml.safe_load(kubeconfig)
         data = dig(content, "users", 0, "user", "client-certificate-data")
@@ -141,7 +141,7 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
         async with waiting(f"the hub to sign CertificateSigningRequest {name}", SIGNING_S):
             return await poll(signed, POLLS)
     except TimeoutError:
-        said = "although it is approved" if is_approved else "nobody approved it"
+        said = "although it is approved" if is_approved else "it is not approved"
         raise CommandError(
             f"CertificateSigningRequest {name} was not signed within {SIGNING_S:.0f} s ({said}); "
             "check that controller agentcsrapproving runs in karmada-controller-manager and "

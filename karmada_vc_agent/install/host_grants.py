@@ -117,7 +117,7 @@ async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str], changes
         if live is None or annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == cluster:
             continue
         mark = {"metadata": {"annotations": {ALLOW_ADOPTION_ANNOTATION: cluster}}}
-        changes.tell(f"host: let {cluster} adopt Namespace {name}")
+        changes.report(f"host: let {cluster} adopt Namespace {name}")
         if not changes.is_dry:
             await host.merge_patch(path, mark)
 
@@ -135,7 +135,7 @@ async def _put_policy(
     async def put() -> None:
         live = await find(host, path)
         if live is None:
-            changes.tell(f"host: create {key_of(desired)}")
+            changes.report(f"host: create {key_of(desired)}")
             await host.create(resource.path(), desired, query=_DRY if changes.is_dry else None)
             return
         if not _is_ours(live, desired):
@@ -148,7 +148,7 @@ async def _put_policy(
         details = differences(live, await host.replace(path, body, query=_DRY))
         if not details:
             return
-        changes.tell(f"host: change {key_of(desired)}", details)
+        changes.report(f"host: change {key_of(desired)}", details)
         if not changes.is_dry:
             await host.replace(path, body)
 

@@ -52,7 +52,7 @@ _GRANTED_APART = frozenset({kinds.CLUSTER_ROLE})
 
 @dataclass(frozen=True, slots=True)
 class HostRights:
-    """What is to exist on the host.
+    """The desired objects of the host.
 
     policies: none if the host or the settings rule them out. adoptions: host namespace -> virtual
     cluster that may adopt it. definitions: CustomResourceDefinitions.

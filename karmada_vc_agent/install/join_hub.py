@@ -11,7 +11,7 @@ import click
 
 from karmada_vc_agent.install import bootstrap, join_preflight
 from karmada_vc_agent.install.agent_certificate import (
-    is_still_good,
+    is_valid_for,
     kubeconfig_text,
     request_certificate,
 )
@@ -87,9 +87,9 @@ async def credential(plan: JoinPlan, hub: Hub, installed: str, changes: Changes)
     A dry run signs nothing and returns `installed`. Raises KubeError, CommandError.
     """
     access = plan.access
-    if is_still_good(installed, hub.cluster, access.user):
+    if is_valid_for(installed, hub.cluster, access.user):
         return installed
-    changes.tell(f"hub: sign a client certificate for {access.user}")
+    changes.report(f"hub: sign a client certificate for {access.user}")
     if changes.is_dry:
         return installed
     certificate = await request_certificate(

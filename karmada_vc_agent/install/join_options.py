@@ -96,7 +96,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
     "--discovery-token-unsafe-skip-ca-verification",
     "skips_ca",
     is_flag=True,
-    help="Skip the check of the hash: whoever has the token can then impersonate the hub.",
+    help="Skip the check of the hash: a holder of the token can then impersonate the hub.",
 )
 @shared_options.kubeconfig
 @click.option(
@@ -150,7 +150,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
 @click.option(
     "--image",
     default="",
-    help=f"Image of the agent. Default: what somebody else set in the Deployment, else {IMAGE}.",
+    help=f"Image of the agent. Default: what another writer set in the Deployment, else {IMAGE}.",
 )
 @click.option(
     "--only", type=click.Choice(("hub", "host")), default=None, help="Write to this side only."
@@ -272,14 +272,14 @@ _TEXTS = (
 def _controllers(text: str) -> tuple[str, ...]:
     """Parse `*`, `foo` and `-foo`, as in Karmada's flag; return the optional controllers meant."""
     words = [word.strip() for word in text.split(",") if word.strip()]
-    known = set(OPTIONAL_CONTROLLERS)
-    unknown = {word.removeprefix("-") for word in words} - known - {"*"}
+    optional = set(OPTIONAL_CONTROLLERS)
+    unknown = {word.removeprefix("-") for word in words} - optional - {"*"}
     if unknown:
-        there = ", ".join(OPTIONAL_CONTROLLERS)
+        names = ", ".join(OPTIONAL_CONTROLLERS)
         raise _wrong(
-            "--controllers", f'"{min(unknown)}" is not an optional controller; these are: {there}'
+            "--controllers", f'"{min(unknown)}" is not an optional controller; these are: {names}'
         )
-    running = known if "*" in words else known & set(words)
+    running = optional if "*" in words else optional & set(words)
     return tuple(sorted(running - {word[1:] for word in words if word.startswith("-")}))
 
 

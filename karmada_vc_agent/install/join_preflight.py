@@ -33,14 +33,14 @@ async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_ui
     ids = {name: cluster_id(host_uid, name) if host_uid else "" for name in access.clusters}
     problems = []
     for cluster in clusters.get("items") or []:
-        name, found = cluster["metadata"]["name"], dig(cluster, "spec", "id")
-        if name in ids and (found != ids[name] if host_uid else _is_push(cluster)):
+        name, recorded_id = cluster["metadata"]["name"], dig(cluster, "spec", "id")
+        if name in ids and (recorded_id != ids[name] if host_uid else _is_push(cluster)):
             problems.append(
                 f'Cluster "{name}" on the hub belongs to another member cluster (its spec.id is '
-                f"{found}); give the virtual cluster another name"
+                f"{recorded_id}); give the virtual cluster another name"
             )
-        elif name not in ids and found in ids.values() and found:
-            mine = next(key for key, value in ids.items() if value == found)
+        elif name not in ids and recorded_id in ids.values() and recorded_id:
+            mine = next(key for key, value in ids.items() if value == recorded_id)
             problems.append(
                 f'Cluster "{name}" on the hub already has the id of "{mine}"; remove it first'
             )
@@ -117,10 +117,10 @@ def needs_on_host(agent: str, namespace: str, config: AgentConfig) -> list[Need]
 
 
 async def check_rights(client: ApiClient, needs: Iterable[Need]) -> None:
-    """Ask the server for each right. Raises CommandError with the missing rules, KubeError."""
-    wanted = list(needs)
-    allowed = await asyncio.gather(*(may(client, need) for need in wanted))
-    missing = [need for need, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
+    """Review each right on the server. Raises CommandError with the missing rules, KubeError."""
+    needs = list(needs)
+    allowed = await asyncio.gather(*(may(client, need) for need in needs))
+    missing = [need for need, is_allowed in zip(needs, allowed, strict=True) if not is_allowed]
     if missing:
         source = client.credentials.source
         raise CommandError(

@@ -111,4 +111,4 @@ async def _install(
         return
     agent, clusters = plan.access.agent, plan.access.clusters
     for name in await leave_steps.forget_left(host, plan.namespace, agent, clusters):
-        changes.tell(f"host: the agent registers {name} again at its next start")
+        changes.report(f"host: the agent registers {name} again at its next start")

@@ -1,4 +1,4 @@
-"""What `join` prints or writes to files instead of applying it."""
+"""Print the manifests of `join`, or write them to files."""
 
 from dataclasses import replace
 from itertools import chain
@@ -9,7 +9,7 @@ from karmada_vc_agent.access.agent_objects import base_objects, workload_objects
 from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
 from karmada_vc_agent.access.hub_objects import hub_objects, reasons
 from karmada_vc_agent.install import join_hub, join_preflight, join_steps
-from karmada_vc_agent.install.agent_certificate import is_still_good
+from karmada_vc_agent.install.agent_certificate import is_valid_for
 from karmada_vc_agent.install.changes import Changes
 from karmada_vc_agent.install.described import described_on_host
 from karmada_vc_agent.install.host_grants import read_host
@@ -57,7 +57,7 @@ async def _kubeconfig(plan: JoinPlan, hub: Hub, host: ApiClient | None) -> str:
     if host is not None and not installed:
         installed = await join_steps.installed_kubeconfig(host, plan.namespace)
     if folder is None:
-        return installed if is_still_good(installed, hub.cluster, plan.access.user) else ""
+        return installed if is_valid_for(installed, hub.cluster, plan.access.user) else ""
     return await join_hub.credential(plan, hub, installed, Changes(plan.say))
 
 
@@ -79,19 +79,19 @@ async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | No
         host_bindings(rights.access),
         workload_objects(replace(rights.install, kubeconfig=kubeconfig)),
     )
-    head = _host_head(plan, kubeconfig, asks=host is not None)
+    head = _host_head(plan, kubeconfig, is_host_read=host is not None)
     return manifest_text(chain.from_iterable(parts), host_reasons(rights.access), head)
 
 
-def _host_head(plan: JoinPlan, kubeconfig: str, *, asks: bool) -> str:
+def _host_head(plan: JoinPlan, kubeconfig: str, *, is_host_read: bool) -> str:
     lines = [
         "For the host: account, rights and admission policies of the agent, and the agent itself."
     ]
-    if not asks:
+    if not is_host_read:
         lines.append(
-            "Made for Kubernetes 1.34; with --kubeconfig, join asks the host what it serves."
+            "Made for Kubernetes 1.34; with --kubeconfig, join reads what the host serves."
         )
-    if not asks and plan.config.has_open_names:
+    if not is_host_read and plan.config.has_open_names:
         lines.append("Has no names of an earlier join; with --kubeconfig, join keeps them.")
     if not kubeconfig:
         what = f"Secret karmada-kubeconfig in {plan.namespace}, the agent's kubeconfig for the hub"

@@ -55,7 +55,7 @@ def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
         raise CommandError(problem)
 
 
-async def check_known(
+async def check_exists(
     leaving: Leaving, cluster: Object | None, hub: ApiClient | None, host: ApiClient | None
 ) -> None:
     """Reject a name that does not exist, and one whose namespaces another agent claims.
@@ -75,14 +75,14 @@ async def check_known(
         role = await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(leaving.agent, ()).role}")
         if leaving.cluster in named_clusters(role or {}):
             return
-    known = []
+    recorded: list[str] = []
     if host is not None:
-        known = list((await recorded_state(host, leaving.namespace, leaving.agent)).clusters())
-    if leaving.cluster in known:
+        recorded = list((await recorded_state(host, leaving.namespace, leaving.agent)).clusters())
+    if leaving.cluster in recorded:
         return
     of_agent = f"agent {agent_id(leaving.namespace, leaving.agent)}"
     text = f'virtual cluster "{leaving.cluster}" of {of_agent} not found'
-    raise CommandError(f"{text}; known: {', '.join(sorted(known))}" if known else text)
+    raise CommandError(f"{text}; recorded: {', '.join(sorted(recorded))}" if recorded else text)
 
 
 async def claimants(host: ApiClient, cluster: str) -> set[str]:

@@ -67,7 +67,7 @@ _WHICH = ("config_path", "agent_name", "agent_namespace", "karmada_kubeconfig", 
     "--prune",
     "prunes",
     is_flag=True,
-    help="Remove only host objects whose Work is gone; without --yes, list them.",
+    help="Remove only host objects whose Work was deleted; without --yes, list them.",
 )
 @click.option(
     "--purge",
@@ -104,7 +104,7 @@ def leave(**options: Any) -> None:
 
 
 def _flags(options: dict[str, Any]) -> str:
-    """Return the flags that say which agent, hub and host are meant, for a command to print."""
+    """Return the flags that name agent, hub and host, for a command to print."""
     names = (*_WHICH, "kubeconfig")
     given = {name.removesuffix("_path").replace("_", "-"): options[name] for name in names}
     return " ".join(f"--{name} {value}" for name, value in given.items() if value)

@@ -163,7 +163,7 @@ async def _report_accounts(host: ApiClient, leaving: Leaving, say: Say) -> None:
         for rule in maps_at(role, "rules"):
             if "impersonate" in rule["verbs"] and space != leaving.namespace:
                 for name in rule.get("resourceNames") or ():
-                    say(f"host: ServiceAccount {space}/{name} stays; delete it if nobody needs it")
+                    say(f"host: ServiceAccount {space}/{name} stays; delete it if it is not used")
 
 
 async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:

@@ -12,7 +12,7 @@ from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.install import join_steps, leave_purge, leave_steps
 from karmada_vc_agent.install.apply_objects import find
-from karmada_vc_agent.install.leave_checks import check_known, check_ours, claims_user
+from karmada_vc_agent.install.leave_checks import check_exists, check_ours, claims_user
 from karmada_vc_agent.install.leave_cleaning import HostCleaner, claimed, clean_host, describe
 from karmada_vc_agent.install.leave_steps import SHOWN, Leaving, Say
 from karmada_vc_agent.kube.client import ApiClient
@@ -75,7 +75,7 @@ async def _check(
         check_ours(cluster, leaving, uid)
         if leaving.purges:
             await leave_purge.check_last(leaving, hub, host, uid)
-    await check_known(leaving, cluster, hub, host)
+    await check_exists(leaving, cluster, hub, host)
     return cluster
 
 
@@ -222,13 +222,13 @@ def _confirm(leaving: Leaving, question: str) -> None:
     if leaving.is_sure:
         return
     if not sys.stdin.isatty():
-        raise CommandError("no terminal to ask for confirmation; use --yes. Nothing was changed")
+        raise CommandError("no terminal for the confirmation; use --yes. Nothing was changed")
     if not click.confirm(question):
         raise CommandError("nothing was changed")
 
 
 async def _answers(leaving: Leaving, client: ApiClient) -> bool:
-    """Whether a server answers. Raises CommandError if it does not, unless forced."""
+    """Return whether a server answers. Raises CommandError if it does not, unless forced."""
     path = CLUSTERS_PATH if client.name == "hub" else "/api/v1/namespaces/kube-system"
     try:
         async with waiting(f"an answer from the {client.name}", PROBE_S):

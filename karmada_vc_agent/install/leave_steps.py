@@ -59,9 +59,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Which virtual cluster of which agent leaves, and how.
+    """The virtual cluster and the agent that leave, and how.
 
-    claims_user: the user to impersonate for its namespaces; empty = none. is_sure: ask for no
+    claims_user: the user to impersonate for its namespaces; empty = none. is_sure: skip the
     confirmation. is_forced: continue if the hub or the host is unreachable. purges: remove the
     agent, too. flags: those of the command that say where the agent is.
     """
@@ -96,7 +96,7 @@ async def bindings_to(hub: ApiClient, cluster: str) -> list[str]:
 
 
 async def is_served(hub: ApiClient, leaving: Leaving, process: str) -> bool:
-    """Whether an agent process renews the Lease of the Cluster. Raises KubeError."""
+    """Return whether an agent process renews the Lease of the Cluster. Raises KubeError."""
     if await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is None:
         return False
     lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}")
@@ -139,7 +139,9 @@ async def leading(
     served = False
     try:
         try:
-            async with waiting(f"leadership, now held by {before[0] or 'nobody'}", LEAD_WITHIN_S):
+            async with waiting(
+                f"leadership, now held by {before[0] or 'no process'}", LEAD_WITHIN_S
+            ):
                 while not (leads.is_set() or served):
                     with suppress(TimeoutError):
                         async with asyncio.timeout(POLL_S):
@@ -169,7 +171,7 @@ async def leading(
 
 
 async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
-    """Return who holds the leader Lease, and when it was renewed."""
+    """Return the holder of the leader Lease, and when it was renewed."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
     spec = dig(await find(host, path), "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
@@ -210,7 +212,7 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
     released = 0
     for work in await works_of(hub, cluster):
         if EXECUTION_FINALIZER in (work["metadata"].get("finalizers") or ()):
-            with suppress(ConflictError, NotFoundError):  # the next look shows what became of it
+            with suppress(ConflictError, NotFoundError):  # the next read shows it
                 await remove_finalizer(hub, work)
                 released += 1
     if released:
@@ -333,7 +335,7 @@ async def forget_left(
 
 
 async def has_left(host: ApiClient, leaving: Leaving) -> bool:
-    """Whether an earlier `leave` recorded that it left. Raises KubeError."""
+    """Return whether an earlier `leave` recorded that it left. Raises KubeError."""
     state = await recorded_state(host, leaving.namespace, leaving.agent)
     record = state.cluster(leaving.cluster)
     return record is not None and record.has_left

@@ -39,7 +39,7 @@ _ANY_PORT = 1
 
 async def remove(client: ApiClient, path: str, what: object, changes: Changes) -> None:
     """Report the removal of an object, then delete it unless nothing is to be written."""
-    changes.tell(f"{client.name}: remove {what}")
+    changes.report(f"{client.name}: remove {what}")
     if not changes.is_dry:
         with suppress(NotFoundError):
             await client.delete(path)
@@ -161,7 +161,7 @@ async def revoke(
     data = dig(secret, "data") or {}
     if keys := [key for key in (*keys_of(secret, cluster), definition_key(cluster)) if key in data]:
         await host.merge_patch(path, {"data": dict.fromkeys(keys)})
-        changes.tell(f"host: revoked the tokens of {cluster}")
+        changes.report(f"host: revoked the tokens of {cluster}")
     callers = f"{GATEWAY_LABEL}={agent},{CLUSTER_LABEL}={cluster}"
     for role in await rbac_objects(host, "ClusterRole", callers):
         await remove(host, path_of(role), key_of(role), changes)

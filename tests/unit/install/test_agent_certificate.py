@@ -80,7 +80,7 @@ async def test_signature_is_looked_for_less_and_less_often(hub: FakeApiServer) -
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ({}, "nobody approved it"),
+        ({}, "it is not approved"),
         ({"conditions": [condition("Approved")]}, "although it is approved"),
     ],
 )

@@ -6,7 +6,7 @@ from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
 from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.install.leave_checks import check_known, check_ours
+from karmada_vc_agent.install.leave_checks import check_exists, check_ours
 from karmada_vc_agent.install.leave_steps import Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION
@@ -60,26 +60,26 @@ async def test_name_of_which_there_is_nothing_is_an_error(
     with pytest.raises(
         CommandError, match='virtual cluster "branch-a" of agent agents/agent not found'
     ):
-        await check_known(LEAVING, None, *clients)
+        await check_exists(LEAVING, None, *clients)
     state = AgentState(clients[1], "agents", "agent")
     await state.load()
     await state.remember("branch-b", ClusterRecord("uid", "settings"))
-    with pytest.raises(CommandError, match="of agent agents/agent not found; known: branch-b"):
-        await check_known(LEAVING, None, *clients)
+    with pytest.raises(CommandError, match="of agent agents/agent not found; recorded: branch-b"):
+        await check_exists(LEAVING, None, *clients)
     assert not [write for write in host.writes() if write.method == "DELETE"]
 
 
 async def test_whatever_there_is_of_a_name_makes_it_known(
     clients: tuple[ApiClient, ApiClient], hub: FakeApiServer, host: FakeApiServer
 ) -> None:
-    await check_known(LEAVING, cluster(OURS), *clients)
+    await check_exists(LEAVING, cluster(OURS), *clients)
     state = AgentState(clients[1], "agents", "agent")
     await state.load()
     await state.remember("branch-a", ClusterRecord("", "", has_left=True))
-    await check_known(LEAVING, None, *clients)
+    await check_exists(LEAVING, None, *clients)
     await state.forget("branch-a")
     host.seed(objects.claimed(agent="agent"))
-    await check_known(LEAVING, None, None, clients[1])
+    await check_exists(LEAVING, None, None, clients[1])
 
 
 async def test_name_in_the_role_of_the_agent_is_known(
@@ -88,11 +88,11 @@ async def test_name_in_the_role_of_the_agent_is_known(
     objects = hub_objects(HubAccess("agent", ("branch-a",)))
     host.seed(next(obj for obj in objects if obj["kind"] == "ClusterRole"))
     hub = host.client("hub")
-    await check_known(LEAVING, None, hub, None)
+    await check_exists(LEAVING, None, hub, None)
     for name in ("branch-b", "kube-system"):
         other = Leaving(name, "agent", "agents", preserve=False, timeout_s=1.0)
         with pytest.raises(CommandError):
-            await check_known(other, None, hub, None)
+            await check_exists(other, None, hub, None)
 
 
 async def test_namespaces_that_another_agent_claims_are_not_touched(
@@ -100,4 +100,4 @@ async def test_namespaces_that_another_agent_claims_are_not_touched(
 ) -> None:
     host.seed(objects.claimed(agent="another"))
     with pytest.raises(CommandError, match='are claimed by agent "another"'):
-        await check_known(LEAVING, cluster(OURS), *clients)
+        await check_exists(LEAVING, cluster(OURS), *clients)
