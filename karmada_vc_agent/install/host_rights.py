@@ -25,7 +25,6 @@ from karmada_vc_agent.access.tenant_guards import allowances, cluster_of, holds
 from karmada_vc_agent.config.profile_defaults import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.install.join_preflight import definitions
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import Object
@@ -63,7 +62,7 @@ class HostRights:
     owner: PolicyOwner
     policies: list[Object]
     adoptions: Mapping[str, str]
-    definitions: Sequence[Object]
+    definitions: list[Object]
 
 
 def host_rights(
@@ -107,6 +106,11 @@ def host_rights(
         adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
         definitions=definitions(config),
     )
+
+
+def definitions(config: AgentConfig) -> list[Object]:
+    """Return the CustomResourceDefinitions of all features."""
+    return [obj for feature in FEATURES for obj in feature.definitions(config)]
 
 
 def _access(

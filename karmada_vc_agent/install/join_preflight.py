@@ -9,15 +9,14 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent
 from karmada_vc_agent.cluster.rules.cluster_registration import served_by_another
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import find, needs_of
-from karmada_vc_agent.install.removals import NEEDS as NEEDS_TO_PRUNE
-from karmada_vc_agent.install.removals import workload
+from karmada_vc_agent.install.host_rights import definitions
+from karmada_vc_agent.install.removals import NEEDS_TO_PRUNE, workload
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import HOST_ANNOTATION
-from karmada_vc_agent.model.objects import Object, annotations_of, dig
+from karmada_vc_agent.model.objects import annotations_of, dig
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
 CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
@@ -81,11 +80,6 @@ def needs_for_certificate() -> list[Need]:
         Need("update", group, f"{requests}/approval"),
         Need("approve", group, "signers", name="kubernetes.io/kube-apiserver-client"),
     ]
-
-
-def definitions(config: AgentConfig) -> tuple[Object, ...]:
-    """Return the CustomResourceDefinitions of all features."""
-    return tuple(obj for feature in FEATURES for obj in feature.definitions(config))
 
 
 def needs_on_host(agent: str, namespace: str, config: AgentConfig) -> list[Need]:

@@ -28,7 +28,7 @@ from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 ROLES = ("ClusterRole", "Role")
-NEEDS = tuple(
+NEEDS_TO_PRUNE = tuple(
     Need(verb, RBAC_GROUP, f"{kind.lower()}s")
     for kind in (*BINDINGS, *ROLES)
     for verb in ("list", "delete")
