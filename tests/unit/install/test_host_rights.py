@@ -132,7 +132,7 @@ def test_objects_bring_their_crd_and_rights_to_hold_and_report_them() -> None:
         "virtualclusters": ["get", "list", "watch", "patch"],
         "virtualclusters/status": ["patch"],
     }
-    assert rights("a").definitions == ()
+    assert rights("a").definitions == []
 
 
 def test_any_name_is_known_to_the_policies_as_long_as_it_is_set() -> None:
