@@ -85,20 +85,12 @@ def needs_for_certificate() -> list[Need]:
 def needs_on_host(agent: str, namespace: str, config: AgentConfig) -> list[Need]:
     """Return the rights that an administrator needs on the host to install the agent."""
     made = [*base_objects(HostInstall(agent, namespace, "")), *workload(agent, namespace)]
-    writes = ("get", "create", "patch")
+    everywhere = (("clusterroles", ""), ("clusterrolebindings", ""))
+    roles = (*everywhere, ("roles", namespace), ("rolebindings", namespace))
     return [
         Need("get", "", "namespaces", name="kube-system"),
         *needs_of([*made, *definitions(config)]),
-        *(
-            Need(verb, RBAC_GROUP, kind)
-            for kind in ("clusterroles", "clusterrolebindings")
-            for verb in writes
-        ),
-        *(
-            Need(verb, RBAC_GROUP, kind, namespace)
-            for kind in ("roles", "rolebindings")
-            for verb in writes
-        ),
+        *(Need(verb, RBAC_GROUP, *each) for each in roles for verb in ("get", "create", "patch")),
         # RBAC: who grants rights must hold them, or `escalate` and `bind`.
         *(Need(verb, RBAC_GROUP, "clusterroles") for verb in ("escalate", "bind")),
         *(
