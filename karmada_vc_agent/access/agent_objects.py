@@ -75,12 +75,8 @@ def workload_objects(install: HostInstall) -> list[Object]:
         digest = hashlib.sha256(install.settings.encode()).hexdigest()[:16]
         metadata = agent[-1]["spec"]["template"]["metadata"]
         metadata["annotations"] = {_SETTINGS_DIGEST_ANNOTATION: digest}
-    return [*made, *agent, *(gateway_workload(install) if install.gateway_port else ())]
-
-
-def gateway_workload(install: HostInstall) -> list[Object]:
-    """Return the Deployment of the gateway and what it needs, in the order to apply them."""
-    return objects("access/install/gateway.yaml", _values(install))
+    gateway = objects("access/install/gateway.yaml", values) if install.gateway_port else ()
+    return [*made, *agent, *gateway]
 
 
 def certificates_name(agent: str) -> str:

@@ -16,10 +16,15 @@ from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.domain import HOST_ANNOTATION
-from karmada_vc_agent.model.objects import annotations_of, dig
+from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
 CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
+
+
+async def hub_role(hub: ApiClient, agent: str) -> Object:
+    """Return the ClusterRole of an agent on the hub, {} if there is none. Raises KubeError."""
+    return await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(agent, ()).role}") or {}
 
 
 async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_uid: str) -> None:
@@ -50,8 +55,7 @@ async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_ui
                 f'the agent would have the same user name as Cluster "{name}"; choose '
                 "another agentName"
             )
-    role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}")
-    owner = annotations_of(role or {}).get(HOST_ANNOTATION, "")
+    owner = annotations_of(await hub_role(hub, access.agent)).get(HOST_ANNOTATION, "")
     if owner and access.host_id and owner != access.host_id:
         problems.append(
             f'ClusterRole "{access.role}" belongs to an agent "{access.agent}" on another host; '

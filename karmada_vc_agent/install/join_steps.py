@@ -11,7 +11,7 @@ from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
 from karmada_vc_agent.install.apply_objects import apply_all, find
 from karmada_vc_agent.install.changes import Changes
-from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH, hub_role
 from karmada_vc_agent.install.removals import prune, remove
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
@@ -29,7 +29,7 @@ async def grant(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
 
     Virtual clusters that its roles already name keep their rights.
     """
-    role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}") or {}
+    role = await hub_role(hub, access.agent)
     names = dict.fromkeys((*named_clusters(role), *access.clusters))
     desired = hub_objects(replace(_with_host_of(role, access), clusters=tuple(names)))
     await apply_all(hub, desired, changes)
@@ -40,8 +40,7 @@ async def grant(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
 
 async def with_recorded_host(hub: ApiClient, access: HubAccess) -> HubAccess:
     """Return it with the host that its roles on the hub name, if it has none. Raises KubeError."""
-    role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}")
-    return _with_host_of(role or {}, access)
+    return _with_host_of(await hub_role(hub, access.agent), access)
 
 
 def _with_host_of(role: Object, access: HubAccess) -> HubAccess:

@@ -6,12 +6,12 @@ that works with and without a running agent, and the other virtual clusters stay
 docs/adr/0017.
 """
 
-from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
+from karmada_vc_agent.access.hub_objects import named_clusters
 from karmada_vc_agent.access.policy_owner import GROUP, PolicyOwner, protected_user
 from karmada_vc_agent.cluster.hub_clusters import agent_id, agent_of, cluster_id
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.apply_objects import find
-from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.install.join_preflight import hub_role
 from karmada_vc_agent.install.leave_cleaning import claimed
 from karmada_vc_agent.install.leave_steps import Leaving, recorded_state
 from karmada_vc_agent.kube.absence import is_absent
@@ -71,10 +71,8 @@ async def check_exists(
         raise CommandError(problem)
     if cluster is not None or agents:
         return
-    if hub is not None:
-        role = await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(leaving.agent, ()).role}")
-        if leaving.cluster in named_clusters(role or {}):
-            return
+    if hub is not None and leaving.cluster in named_clusters(await hub_role(hub, leaving.agent)):
+        return
     recorded: list[str] = []
     if host is not None:
         recorded = list((await recorded_state(host, leaving.namespace, leaving.agent)).clusters())

@@ -6,14 +6,14 @@ namespace with it.
 
 from contextlib import suppress
 
-from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
+from karmada_vc_agent.access.hub_objects import named_clusters
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import find, path_of
 from karmada_vc_agent.install.changes import Changes
-from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.install.join_preflight import hub_role
 from karmada_vc_agent.install.leave_checks import claimants
 from karmada_vc_agent.install.leave_cleaning import NAMESPACES_PATH, claimed, obstacle_in
 from karmada_vc_agent.install.leave_steps import (
@@ -43,7 +43,7 @@ from karmada_vc_agent.model.domain import (
     HOST_ANNOTATION,
     MEMBERSHIP_LABEL,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, maps_at
+from karmada_vc_agent.model.objects import annotations_of, labels_of, maps_at
 from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.well_known import RBAC_API
@@ -120,20 +120,16 @@ async def clusters_left(
         records = (await recorded_state(host, leaving.namespace, leaving.agent)).clusters()
         names |= {name for name, record in records.items() if not record.has_left}
     if hub is not None:
-        names |= set(named_clusters(await _hub_role(leaving, hub)))
+        names |= set(named_clusters(await hub_role(hub, leaving.agent)))
     return sorted(names)
 
 
 async def _check_host(leaving: Leaving, hub: ApiClient, host_uid: str) -> None:
     """Refuse roles on the hub of an agent of the same name on another host."""
-    marked = annotations_of(await _hub_role(leaving, hub)).get(HOST_ANNOTATION, "")
+    marked = annotations_of(await hub_role(hub, leaving.agent)).get(HOST_ANNOTATION, "")
     if host_uid and marked and marked != host_id(host_uid):
         problem = f'the roles of agent "{leaving.agent}" on the hub are of an agent on another host'
         raise CommandError(f"{problem}; nothing was changed")
-
-
-async def _hub_role(leaving: Leaving, hub: ApiClient) -> Object:
-    return await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(leaving.agent, ()).role}") or {}
 
 
 async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
