@@ -57,8 +57,8 @@ def check(config: AgentConfig, source: str) -> None:
     for name in _DNS_LABELS:
         label = getattr(config, name)
         is_left_open = name in _MAY_BE_OPEN and not label
-        if not is_left_open and (problem := dns_label_problem(label)):
-            raise ConfigError(source, camel(name), problem)
+        if not is_left_open and (wrong := dns_label_problem(label)):
+            raise ConfigError(source, camel(name), wrong)
     if not is_dns_name(config.cluster_domain):
         problem = f'"{config.cluster_domain}" is not a valid DNS name, such as cluster.local'
         raise ConfigError(source, "clusterDomain", problem)
@@ -80,8 +80,8 @@ def _check_patterns(config: AgentConfig, source: str) -> None:
 
 
 def _check_gateway(config: AgentConfig, source: str) -> None:
-    if (problem := config.gateway.problem()) is not None:
-        raise ConfigError(source, f"gateway.{problem[0]}", problem[1])
+    if (invalid := config.gateway.problem()) is not None:
+        raise ConfigError(source, f"gateway.{invalid[0]}", invalid[1])
     if not config.gateway.enabled:
         return
     path = "gateway.enabled"

@@ -74,9 +74,9 @@ def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
 def _setting(field: Any) -> Setting:
     # A field's own annotations follow those of its type.
     notes = {type(note): note for note in getattr(field.type, "__metadata__", ())}
-    texts = [notes[kind].text if kind in notes else "" for kind in (Help, Unit)]
+    text, unit = (notes[kind].text if kind in notes else "" for kind in (Help, Unit))
     kind, default = bare(field.type), _default(field)
-    return Setting(field.name, field.encode_name, kind, default, *texts, notes.get(Range))
+    return Setting(field.name, field.encode_name, kind, default, text, unit, notes.get(Range))
 
 
 def _default(field: Any) -> Any:
