@@ -87,7 +87,7 @@ def test_without_an_agent_leave_cleans_by_itself(lab: Lab) -> None:
 
     done = leave(lab, last.name, "--yes")
     assert done.returncode == 0, done.stderr
-    assert "host: removed ValidatingAdmissionPolicy namespace-claims" in done.stdout
+    assert "host: remove ValidatingAdmissionPolicy namespace-claims" in done.stdout
     _assert_left(lab, last)
     assert secrets_of(lab.host, agent) == []
     assert _policies(lab) == []

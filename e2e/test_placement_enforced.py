@@ -13,7 +13,7 @@ from e2e.lab.lab import AGENT_LABEL, NODES, Group, Lab
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
-from karmada_vc_agent.install.join_preflight import PreflightError
+from karmada_vc_agent.commands.command_errors import CommandError
 
 DOMAIN = "virtualcluster.kubeedge.io"
 SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
@@ -168,7 +168,7 @@ def test_a_policy_that_somebody_else_made_is_left_by_join(lab: Lab) -> None:
     }
     made = lab.host.create(theirs)
     try:
-        with pytest.raises(PreflightError, match="was not created by this agent's join"):
+        with pytest.raises(CommandError, match="was not created by this agent's join"):
             agent.join()
         left = lab.host.get(path_of(theirs))["metadata"]["generation"]
         assert left == made["metadata"]["generation"]

@@ -72,7 +72,7 @@ def test_leave_touches_neither_what_is_unknown_nor_what_is_anothers(lab: Lab) ->
     done = leave(lab, f"{group.name}x", "--yes")
     assert done.returncode == 1
     assert f'virtual cluster "{group.name}x" of agent ' in done.stderr
-    assert f"not found; known: {group.name}" in done.stderr
+    assert f"not found; recorded: {group.name}" in done.stderr
     done = leave(lab, group.name, "--yes", agent_name="another")
     assert done.returncode == 1
     assert f"is served by agent {agent.namespace}/{agent.name}" in done.stderr

@@ -173,10 +173,11 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     Most settings can be set in the file (camelCase), by environment variable (KARMADA_VC_AGENT_ and
     the name) and by flag. Flags override the environment, which overrides the file.
 
-    The agent reads the file again when it changes, and on SIGHUP: virtual clusters, and what they
-    are found by, come, change and go while it runs. Other settings take effect at the next start.
+    The agent reads the file again when it changes, and on SIGHUP: virtual clusters and their
+    sources are added, changed and removed while it runs. Other settings take effect at the next
+    start.
     """
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a follower
     warnings: list[str] = []
     read = partial(read_settings, config_path, flags, _variables())
     digest = digest_of(config_path) if config_path is not None else b""
@@ -300,13 +301,13 @@ def metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:
     """
     if directory:
         try:
-            found = ServingCertificate(Path(directory, "tls.crt"), Path(directory, "tls.key"))
+            certificate = ServingCertificate(Path(directory, "tls.crt"), Path(directory, "tls.key"))
         except OSError as error:
-            text = "Serving metrics with a self-signed certificate, which nobody can verify"
+            text = "Serving metrics with a self-signed certificate, which clients cannot verify"
             _log.info(text, extra={"reason": str(error)})
         else:
-            tasks.callback(asyncio.create_task(found.run()).cancel)
-            return found.context
+            tasks.callback(asyncio.create_task(certificate.run()).cancel)
+            return certificate.context
     # Key generation costs 8 MB of memory, and few agents need it.
     from karmada_vc_agent.kube.serving_certificate import serving_context  # noqa: PLC0415
 

@@ -69,18 +69,18 @@ def translated(args: Sequence[str], switches: dict[str, str]) -> list[str]:
 
     switches: switch that turns on -> switch that turns off. Raises UsageError for a replaced flag.
     """
-    found = []
+    translated_args = []
     for arg in args:
         flag, equals, value = arg.partition("=")
         if flag in REPLACED:
             raise click.UsageError(f"{flag} is a flag of karmada-agent only: {REPLACED[flag]}")
         if not equals or flag not in switches:
-            found.append(arg)
+            translated_args.append(arg)
         elif value in _TRUTH:
-            found.append(flag if _TRUTH[value] else switches[flag])
+            translated_args.append(flag if _TRUTH[value] else switches[flag])
         else:
             raise click.UsageError(f'{flag} is "{value}", must be true or false')
-    return found
+    return translated_args
 
 
 def _switches(command: click.Command) -> dict[str, str]:

@@ -11,13 +11,15 @@ from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.install import join_steps
-from karmada_vc_agent.install.described import described_on_host
-from karmada_vc_agent.install.host_rights import (
-    Approvals,
-    grant_on_host,
-    host_rights,
-    read_host,
+from karmada_vc_agent.install.agent_certificate import (
+    is_valid_for,
+    kubeconfig_text,
+    request_certificate,
 )
+from karmada_vc_agent.install.changes import Changes
+from karmada_vc_agent.install.described import described_on_host
+from karmada_vc_agent.install.host_grants import grant_on_host, read_host
+from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
 
@@ -68,20 +70,21 @@ def join(
         hub = ApiClient("hub", read_kubeconfig(administrator.hub))
         host = ApiClient("host", read_kubeconfig(administrator.host))
         try:
-            await join_steps.grant(hub, access)
-            text = await join_steps.credential(
-                hub, access, read_server(reached.hub), known, lifetime_s=lifetime_s, approves=True
-            )
+            await join_steps.grant(hub, access, Changes())
+            text, server = known, read_server(reached.hub)
+            if not is_valid_for(known, server, access.user):
+                signed = await request_certificate(
+                    hub, access.user, name, lifetime_s, approves=True
+                )
+                text = kubeconfig_text(server, name, signed)
             served, known_owner = await read_host(host, name)
-            accounts = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as]
-            made = tuple((each.namespace, each.name) for each in accounts if each.is_default)
-            install = HostInstall(name, namespace, image="", accounts=made)
-            approvals = Approvals(api_groups=tuple(group.format(name) for group in APPROVED))
+            install = HostInstall(name, namespace, image="")
             described = await described_on_host(host, config)
+            groups = tuple(group.format(name) for group in APPROVED)
             rights = host_rights(
-                install, config, clusters, served, approvals, known_owner, described=described
+                install, config, clusters, served, known_owner, described, api_groups=groups
             )
-            await grant_on_host(host, rights, served)
+            await grant_on_host(host, rights, served, Changes())
             token = await _account_token(host, namespace, name)
         finally:
             await hub.close()

@@ -7,7 +7,7 @@ dials whatever it reaches, so both are fenced by NetworkPolicies.
 
 from typing import Any
 
-from karmada_vc_agent.access.agent_nodes import OffGroups
+from karmada_vc_agent.access.agent_nodes import pod_affinity
 from karmada_vc_agent.model.objects import Object
 
 SERVER, AGENT_OF_PROXY = "konnectivity-server", "konnectivity-agent"
@@ -86,7 +86,7 @@ def host_objects(namespace: str, agent: str, gateway_port: int = 8443) -> list[O
     made = _deployment(AGENT_OF_PROXY, namespace, "proxy-agent", args)
     (container,) = made["spec"]["template"]["spec"]["containers"]
     container["envFrom"] = [{"configMapRef": {"name": AGENT_OF_PROXY}}]
-    made["spec"]["template"]["spec"]["affinity"] = OffGroups().affinity()
+    made["spec"]["template"]["spec"]["affinity"] = pod_affinity()
     return [_policy(AGENT_OF_PROXY, namespace, fence), made]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from generate import crd_file, konnectivity
-from karmada_vc_agent.access.agent_nodes import off_groups
+from karmada_vc_agent.access.agent_nodes import pod_affinity
 from karmada_vc_agent.access.agent_objects import (
     HostInstall,
     base_objects,
@@ -22,7 +22,7 @@ from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, reasons
 from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
-from karmada_vc_agent.install.host_rights import Approvals, host_rights
+from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.install.join_options import IMAGE
 from karmada_vc_agent.install.manifest_text import manifest_text
 from karmada_vc_agent.model.objects import Object, copy_object
@@ -89,21 +89,15 @@ def host_parts(namespace: str, image: str, settings: Path = SETTINGS) -> tuple[P
     Without rights and policies if only `join` has the names that they depend on (ADR 62).
     """
     config = with_profile_defaults(load_config(settings, {}), namespace)
-    applies = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as is not None]
-    install = HostInstall(
-        AGENT,
-        namespace,
-        image,
-        accounts=tuple((each.namespace, each.name) for each in applies),
-        off_groups=off_groups(config.virtual_clusters),
-    )
+    affinity = pod_affinity(config.virtual_clusters)
+    install = HostInstall(AGENT, namespace, image, affinity=affinity)
     names = tuple(vc.name for vc in config.virtual_clusters)
-    rights = host_rights(install, config, names, None, Approvals())
+    rights = host_rights(install, config, names, None)
     install = rights.install
     parts = {
         "namespace.yaml": base_objects(install),
         "roles.yaml": host_roles(rights.access),
-        "policies.yaml": rights.policies(),
+        "policies.yaml": rights.policies,
         "bindings.yaml": host_bindings(rights.access),
         "agent-objects.yaml": workload_objects(install),
     }

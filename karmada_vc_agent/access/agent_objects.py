@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from karmada_vc_agent.access.agent_nodes import OffGroups
+from karmada_vc_agent.access.agent_nodes import pod_affinity
 from karmada_vc_agent.access.templates import objects
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
@@ -25,13 +25,12 @@ _POD_SECURITY = {
 
 @dataclass(frozen=True, slots=True)
 class HostInstall:
-    """What to install on the host.
+    """What differs between the installations of agents on hosts.
 
     settings: content of the settings file; empty = the user creates the ConfigMap. kubeconfig: the
     agent's, for the hub; empty = the user creates the Secret. accounts: (namespace, name) of
-    further accounts to create. off_groups: requirements that keep the agent's Pods off the nodes of
-    virtual clusters. is_elsewhere: the agent runs outside the host. gateway_port: of its gateway, 0
-    = off.
+    further accounts to create. affinity: of the agent's Pods. is_elsewhere: the agent runs outside
+    the host. gateway_port: of its gateway, 0 = off.
     """
 
     agent: str
@@ -40,7 +39,7 @@ class HostInstall:
     settings: str = ""
     kubeconfig: str = ""
     accounts: tuple[tuple[str, str], ...] = ()
-    off_groups: OffGroups = field(default_factory=OffGroups)
+    affinity: Object = field(default_factory=pod_affinity)
     is_elsewhere: bool = False
     gateway_port: int = 0
 
@@ -60,7 +59,7 @@ def base_objects(install: HostInstall) -> list[Object]:
 
 
 def gateway_base_objects(agent: str, namespace: str) -> list[Object]:
-    """Return the account and the Secret that the agent fills; both come before the roles."""
+    """Return the account and the Secret that the agent fills; both are applied before the roles."""
     return objects("access/install/gateway-account.yaml", {"agent": agent, "namespace": namespace})
 
 
@@ -76,12 +75,8 @@ def workload_objects(install: HostInstall) -> list[Object]:
         digest = hashlib.sha256(install.settings.encode()).hexdigest()[:16]
         metadata = agent[-1]["spec"]["template"]["metadata"]
         metadata["annotations"] = {_SETTINGS_DIGEST_ANNOTATION: digest}
-    return [*made, *agent, *(gateway_workload(install) if install.gateway_port else ())]
-
-
-def gateway_workload(install: HostInstall) -> list[Object]:
-    """Return the Deployment of the gateway and what it needs, in the order to apply them."""
-    return objects("access/install/gateway.yaml", _values(install))
+    gateway = objects("access/install/gateway.yaml", values) if install.gateway_port else ()
+    return [*made, *agent, *gateway]
 
 
 def certificates_name(agent: str) -> str:
@@ -97,7 +92,7 @@ def metrics_certificate(agent: str) -> str:
 def _values(install: HostInstall) -> Mapping[str, Any]:
     has_gateway = bool(install.gateway_port)
     return {
-        "affinity": install.off_groups.affinity(),
+        "affinity": install.affinity,
         "agent": install.agent,
         "authorities": certificates_name(install.agent) if has_gateway else None,
         "authorities_path": _CERTIFICATES if has_gateway else None,

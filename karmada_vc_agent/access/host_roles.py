@@ -74,11 +74,6 @@ class HostAccess:
     of_features: tuple[str, ...] = ()
     gateway_callers: tuple[str, ...] | None = None
 
-    @property
-    def role(self) -> str:
-        """Name of the ClusterRole, and of the Roles in single namespaces."""
-        return f"vc-agent:{self.agent}"
-
 
 def host_roles(access: HostAccess) -> list[Object]:
     """Return all roles; they grant nothing until bound."""

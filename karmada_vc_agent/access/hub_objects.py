@@ -31,10 +31,10 @@ class HubAccess:
 
     controllers: the enabled ones of OPTIONAL_CONTROLLERS.
     host_id: marks the roles as those of an agent on this host; empty = host unknown.
-    objects: whether it removes Clusters that are wanted no more, as those of objects that are
-    deleted. any_name: whether virtual clusters may have any name; RBAC knows no beginnings of
-    names, so it has its rights over all Clusters and Works then. gateway: whether it publishes
-    endpoints and tokens of virtual clusters.
+    objects: whether it removes Clusters that are no longer desired, as those of deleted objects.
+    any_name: whether virtual clusters may have any name; RBAC has no prefixes of names, so it has
+    its rights over all Clusters and Works then. gateway: whether it publishes endpoints and tokens
+    of virtual clusters.
     """
 
     agent: str
@@ -63,7 +63,7 @@ class HubAccess:
 
     @property
     def auth_role(self) -> str:
-        """Name of the ClusterRole by which Karmada is told to send its rules for impersonation."""
+        """Name of the ClusterRole that has Karmada send its rules for impersonation."""
         return f"{self.role}:unified-auth"
 
 

@@ -1,4 +1,4 @@
-"""The admission policies of an agent: which a host should have, compared with what is there."""
+"""The admission policies of an agent: the desired ones, compared with the live ones."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -21,13 +21,13 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 def served_versions(served: ServedApis) -> dict[str, str]:
     """Return the version to use of each kind of policy that the host serves."""
-    found = {}
+    served_by_kind = {}
     for kind, versions in VERSIONS.items():
         for version in versions:
             if GroupVersionKind(GROUP, version, kind) in served.by_kind:
-                found[kind] = version
+                served_by_kind[kind] = version
                 break
-    return found
+    return served_by_kind
 
 
 def wanted_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Object]:
@@ -38,7 +38,7 @@ def wanted_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Obj
 def unknown_to(
     owner: PolicyOwner, user: str, clusters: Mapping[str, VirtualCluster], tenancy: str
 ) -> Iterator[str]:
-    """Say what policies do not know yet of who the agent is, what it serves and allows."""
+    """Yield what policies lack of the identity of the agent, what it serves and allows."""
     if owner.user != user:
         yield f"hold {owner.user}, but the agent is {user} on the host"
     names = [name for name in clusters if name not in owner.clusters]
@@ -52,11 +52,11 @@ def unknown_to(
         yield f"leave Node label {', '.join(unguarded)} to the nodes"
     loose, tight = [], []
     for name, vc in clusters.items():
-        held, wanted = about(owner.held, name), holds(vc, tenancy)
+        held, desired = about(owner.held, name), holds(vc, tenancy)
         allowed, may = about(owner.allowed, name), allowances(vc, tenancy)
-        if wanted - held or allowed - may:
+        if desired - held or allowed - may:
             loose.append(name)
-        if held - wanted or may - allowed:
+        if held - desired or may - allowed:
             tight.append(name)
     if loose:
         yield f"let tenants of {', '.join(loose)} write what their Works are refused"
@@ -65,7 +65,7 @@ def unknown_to(
 
 
 def other_networks(owner: PolicyOwner, tenancy: str, pod_cidrs: Iterable[str]) -> Iterator[str]:
-    """Say whether policies compare addresses of pods with other networks than the settings have."""
+    """Yield that policies compare addresses of pods with other networks than the settings."""
     if {*owner.pod_cidrs} != {*networks_of_pods(tenancy, pod_cidrs)}:
         yield "compare addresses of pods with other podCIDRs"
 

@@ -99,24 +99,24 @@ def owner_of(policy: Object) -> PolicyOwner | None:
     """Return the input that a live policy was generated from; None if unreadable."""
     try:
         values: dict[str, Any] = json.loads(annotations_of(policy).get(PARAMETERS_ANNOTATION, ""))
-        known = {field.name for field in fields(PolicyOwner)}
+        names = {field.name for field in fields(PolicyOwner)}
         read: dict[str, Any] = {
             key: tuple(map(str, value)) if isinstance(value, list) else value
             for key, value in values.items()
-            if key in known
+            if key in names
         }
         return PolicyOwner(**read)
     except (ValueError, TypeError, AttributeError):
         return None
 
 
-def is_as_wanted(wanted: Object, live: Object) -> bool:
-    """Whether a live policy or binding has exactly the wanted spec, and the agent's label.
+def is_as_wanted(desired: Object, live: Object) -> bool:
+    """Return whether a live policy or binding has exactly the desired spec, and the agent's label.
 
     Additions count as changes: an added exception weakens it.
     """
-    return labels_of(live).get(AGENT_LABEL) == labels_of(wanted)[AGENT_LABEL] and _filled(
-        wanted["spec"]
+    return labels_of(live).get(AGENT_LABEL) == labels_of(desired)[AGENT_LABEL] and _filled(
+        desired["spec"]
     ) == _filled(live.get("spec") or {})
 
 
@@ -146,7 +146,7 @@ def networks_of_pods(tenancy: str, pod_cidrs: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_about_placement(policy: str) -> bool:
-    """Whether a policy or binding, by its name, enforces placement or claims."""
+    """Return whether a policy or binding, by its name, enforces placement or claims."""
     return policy.removeprefix("probe.").startswith(
         ("pod-placement.", "pod-node-selector.", "namespace-claims.")
     )

@@ -1,4 +1,4 @@
-"""What is sent as a dry run to see whether admission policies are in effect."""
+"""Objects of dry runs that show whether admission policies are in effect."""
 
 from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN

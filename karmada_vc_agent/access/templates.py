@@ -99,15 +99,15 @@ def _texts(path: str) -> list[str]:
 
 def _comments(text: str) -> list[str]:
     """Return the comment above each item of `rules`, which are the last field."""
-    found: list[str] = []
+    reasons: list[str] = []
     comment: list[str] = []
     for line in text.partition("\nrules:\n")[2].splitlines():
         if line.startswith("# "):
             comment.append(line[2:])
         elif line.startswith("- "):
-            found.append(" ".join(comment))
+            reasons.append(" ".join(comment))
             comment = []
-    return found
+    return reasons
 
 
 def _on_one_line(node: Any) -> Any:
@@ -145,9 +145,9 @@ def _fields(node: Any) -> set[tuple[str, str]]:
     if isinstance(node, str):
         return set(_FIELD.findall(node))
     if isinstance(node, list):
-        return {found for each in node if isinstance(each, str) for found in _fields(each)}
+        return {field for each in node if isinstance(each, str) for field in _fields(each)}
     parts = node.values() if isinstance(node, dict) else ()
-    return {found for each in parts for found in _fields(each)}
+    return {field for each in parts for field in _fields(each)}
 
 
 def _as_value(value: Any) -> Any:
@@ -168,12 +168,12 @@ def _text(text: str, values: Values) -> Any:
     whole = _PLACEHOLDER.fullmatch(text)
     if whole and not whole[1] and not isinstance(values[whole[2]], Fragment):
         return _value(whole[2], values)
-    return _PLACEHOLDER.sub(lambda found: _replacement(found, values), text).strip()
+    return _PLACEHOLDER.sub(lambda match: _replacement(match, values), text).strip()
 
 
-def _replacement(found: re.Match[str], values: Values) -> str:
-    value = _value(found[2], values)
-    if not found[1]:
+def _replacement(match: re.Match[str], values: Values) -> str:
+    value = _value(match[2], values)
+    if not match[1]:
         return str(_text(value, values) if isinstance(value, Fragment) else value)
     return ", ".join(map(cel_text, [value] if isinstance(value, str) else value))
 

@@ -1,4 +1,4 @@
-"""Which guards of Works policies apply to tenants: by profile and `allow`, as guards.py does.
+"""The guards of Works that policies apply to tenants: by profile and `allow`, as guards.py does.
 
 That is written into the policies, which cannot read settings.
 """
@@ -32,7 +32,7 @@ _HOLDS = (
 )
 """Node ports are missing: of those that a Service has, the API server chose some itself."""
 _ALLOWANCES = ((Guard.EXTERNAL_ADDRESSES, _SERVICES), (Guard.PROXY_SNIPPETS, _INGRESSES))
-"""Denied to everybody without an exception in `allow`."""
+"""Denied to all tenants without an exception in `allow`."""
 
 
 def holds(vc: VirtualCluster, profile: str) -> set[str]:

@@ -23,7 +23,10 @@ EXIT_SETTINGS = 2
 
 
 class CommandError(Exception):
-    """A command cannot do what it is told; each line of the message is one problem."""
+    """A command cannot do what it should; one line for each problem."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
 
 
 _SETTINGS_ERRORS = (ConfigError, KubeconfigError)

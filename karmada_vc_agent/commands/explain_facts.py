@@ -1,6 +1,8 @@
-"""What hub and host have of a Work or an object, gathered for `karmada-vc-agent explain`."""
+"""Gather what hub and host have of a Work or an object, for `karmada-vc-agent explain`."""
 
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.cluster.held_namespaces import hold_of
@@ -23,6 +25,7 @@ from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
+    dig,
     gvk_of,
     key_of,
     labels_of,
@@ -30,12 +33,10 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.work.works import manifests_of, work_path
 
-MANAGER = "karmada-vc-agent"
-
 
 @dataclass(frozen=True, slots=True)
 class ExplainTarget:
-    """What is to be explained: a Work, or an object by its virtual names."""
+    """A Work, or an object by its virtual names."""
 
     cluster: str
     work: str = ""
@@ -45,7 +46,7 @@ class ExplainTarget:
 
     @property
     def text(self) -> str:
-        """Return what it is called."""
+        """Return its name for people."""
         if self.work:
             return f"Work {self.work}"
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -60,173 +61,143 @@ def target_of(text: str) -> ExplainTarget:
         case [cluster, kind, namespace, name] if cluster and kind and name:
             return ExplainTarget(cluster, "", kind, namespace, name)
         case _:
-            told = (
+            problem = (
                 f'"{text}" is neither CLUSTER/WORK nor CLUSTER/KIND/NAMESPACE/NAME, such as '
                 "branch-a/deployment/edge/web"
             )
-            raise ConfigError("flags", "TARGET", told)
+            raise ConfigError("flags", "TARGET", problem)
 
 
-@dataclass(slots=True)
-class ExplainFacts:
-    """What was found. problem: why the hub could not be asked, "" if it was."""
+class Explanation:
+    """The state of a target on hub and host; without an answer of the hub, on the host alone.
 
-    target: ExplainTarget
-    problem: str = ""
-    cluster: Object | None = None
-    works: list[Object] = field(default_factory=list)
-    objects: list[dict[str, Any]] = field(default_factory=list)
+    problem: why the hub could not be read, "" if it was. objects: as in `plain`.
+    """
 
-
-class Gathering:
-    """Asks hub and host; a hub that does not answer leaves what the host alone has."""
-
-    def __init__(self, hub: ApiClient, host: ApiClient) -> None:
+    def __init__(self, hub: ApiClient, host: ApiClient, target: ExplainTarget) -> None:
         self._hub = hub
         self._host = host
         self._kinds = Discovery(host)
+        self._namespaces: dict[str, Object] = {}
+        self._labelled = {"labelSelector": f"{CLUSTER_LABEL}={target.cluster}"}
+        self.target = target
+        self.problem = ""
+        self.cluster: Object | None = None
+        self.works: list[Object] = []
+        self.objects: list[dict[str, Any]] = []
 
-    async def facts(self, target: ExplainTarget) -> ExplainFacts:
-        """Return all that is found. Raises KubeError of the host, CommandError."""
-        found = ExplainFacts(target)
+    async def gather(self) -> None:
+        """Read hub and host. Raises KubeError of the host, CommandError."""
+        target = self.target
         try:
-            await self._ask_hub(found)
+            await self._read_hub()
         except KubeError as error:
-            found.problem = str(error)
+            self.problem = str(error)
         await self._kinds.refresh()
-        namespaces = await self._claims(target.cluster)
-        if found.works:
-            for work in found.works:
-                for manifest in manifests_of(work):
-                    if _is_meant(target, manifest):
-                        found.objects.append(await self._of_manifest(manifest, namespaces, target))
+        claimed = await self._items("/api/v1/namespaces")
+        self._namespaces = {labels_of(item).get(NAMESPACE_LABEL, ""): item for item in claimed}
+        if self.works:
+            for manifest in (each for work in self.works for each in manifests_of(work)):
+                if _is_target(target, manifest):
+                    self.objects.append(await self._of_manifest(manifest))
         elif target.kind:
-            found.objects += await self._of_object(target, namespaces)
+            self.objects.append(await self._of_target())
         else:
-            found.objects += await self._of_work(target, namespaces)
-        if found.cluster is None and not found.problem and not found.objects:
+            self.objects += [each async for each in self._of_work()]
+        if self.cluster is None and not self.problem and not self.objects:
             raise CommandError(f'the hub has no Cluster "{target.cluster}"')
-        return found
 
-    async def _ask_hub(self, found: ExplainFacts) -> None:
-        target = found.target
-        found.cluster = await self._hub.look_up(f"{CLUSTERS_PATH}/{target.cluster}")
+    def plain(self) -> dict[str, Any]:
+        """Return all of it as JSON and YAML have it."""
+        marks = annotations_of(self.cluster or {})
+        return {
+            "virtualCluster": self.target.cluster,
+            "hub": {"reached": not self.problem, "problem": self.problem or None},
+            "cluster": {
+                "conditions": maps_at(self.cluster or {}, "status", "conditions"),
+                "observedAt": marks.get(OBSERVED_AT_ANNOTATION),
+                "hubContact": marks.get(HUB_CONTACT_ANNOTATION),
+            },
+            "works": [
+                {
+                    "name": work["metadata"]["name"],
+                    "generation": work["metadata"].get("generation"),
+                    "conditions": maps_at(work, "status", "conditions"),
+                    "statusWritten": status_written(work),
+                }
+                for work in self.works
+            ],
+            "objects": self.objects,
+        }
+
+    async def _read_hub(self) -> None:
+        target = self.target
+        self.cluster = await self._hub.look_up(f"{CLUSTERS_PATH}/{target.cluster}")
         path = work_path(execution_namespace(target.cluster), target.work)
         if target.work:
-            try:
-                found.works = [await self._hub.get(path)]
-            except NotFoundError:
-                return
-        else:
-            items = (await self._hub.get(path)).get("items") or []
-            found.works = [w for w in items if any(_is_meant(target, m) for m in manifests_of(w))]
+            with suppress(NotFoundError):
+                self.works = [await self._hub.get(path)]
+            return
+        works = (await self._hub.get(path)).get("items") or []
+        self.works = [w for w in works if any(_is_target(target, m) for m in manifests_of(w))]
 
-    async def _claims(self, cluster: str) -> dict[str, Object]:
-        """Return the claimed host namespaces by virtual name."""
-        query = {"labelSelector": f"{CLUSTER_LABEL}={cluster}"}
-        items = (await self._host.get("/api/v1/namespaces", query)).get("items") or []
-        return {labels_of(item).get(NAMESPACE_LABEL, ""): item for item in items}
+    async def _items(self, path: str) -> list[Object]:
+        """Return the objects of the host with the label of the virtual cluster."""
+        return (await self._host.get(path, self._labelled)).get("items") or []
 
-    async def _of_manifest(
-        self, manifest: Object, namespaces: dict[str, Object], target: ExplainTarget
-    ) -> dict[str, Any]:
-        resource = await self._kinds.find(gvk_of(manifest))
+    async def _of_manifest(self, manifest: Object) -> dict[str, Any]:
         (gvk, namespace, name) = key_of(manifest)
-        if resource is None:
+        if (resource := await self._kinds.find(gvk_of(manifest))) is None:
             return _entry(gvk.kind, namespace, name, "the host has no such kind")
-        return await self._entry_of(resource, namespace, name, namespaces, target)
+        return await self._of_kind(resource, namespace, name)
 
-    async def _of_object(
-        self, target: ExplainTarget, namespaces: dict[str, Object]
-    ) -> list[dict[str, Any]]:
-        wanted = target.kind.lower()
-        served = self._kinds.served.by_kind.values()
-        found = [r for r in served if wanted in (r.gvk.kind.lower(), r.plural)]
-        if not found:
-            raise CommandError(f'the host has no kind "{target.kind}"')
-        return [await self._entry_of(found[0], target.namespace, target.name, namespaces, target)]
+    async def _of_target(self) -> dict[str, Any]:
+        kind = self.target.kind.lower()
+        for each in self._kinds.served.by_kind.values():
+            if kind in (each.gvk.kind.lower(), each.plural):
+                return await self._of_kind(each, self.target.namespace, self.target.name)
+        raise CommandError(f'the host has no kind "{self.target.kind}"')
 
-    async def _entry_of(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        namespaces: dict[str, Object],
-        target: ExplainTarget,
-    ) -> dict[str, Any]:
+    async def _of_kind(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
         kind = resource.gvk.kind
         if kind == "Namespace" and not resource.namespaced:
-            live = namespaces.get(name)
+            live = self._namespaces.get(name)
             state = "claimed" if live is not None else "not claimed"
             return _entry(kind, "", name, state, live, hold_of(live))
-        claimed = namespaces.get(namespace)
+        claimed = self._namespaces.get(namespace)
         if resource.namespaced and claimed is None:
             return _entry(kind, namespace, name, "its namespace is not claimed")
-        live = await self._live(resource, claimed, name, target.cluster)
+        live = await self._live(resource, claimed, name)
         if live is None:
             return _entry(kind, namespace, name, "not on the host", None, hold_of(claimed))
-        is_ours = labels_of(live).get(CLUSTER_LABEL) == target.cluster
+        is_ours = labels_of(live).get(CLUSTER_LABEL) == self.target.cluster
         state = "on the host" if is_ours else "on the host, but not of this virtual cluster"
         return _entry(kind, namespace, name, state, live, hold_of(claimed))
 
-    async def _live(
-        self, resource: Resource, claimed: Object | None, name: str, cluster: str
-    ) -> Object | None:
+    async def _live(self, resource: Resource, claimed: Object | None, name: str) -> Object | None:
         if claimed is not None and resource.namespaced:
             return await self._host.look_up(resource.path(claimed["metadata"]["name"], name))
-        query = {"labelSelector": f"{CLUSTER_LABEL}={cluster}"}
-        items = (await self._host.get(resource.path(""), query)).get("items") or []
-        for item in items:
+        for item in await self._items(resource.path("")):
             if name in (annotations_of(item).get(NAME_ANNOTATION), item["metadata"]["name"]):
-                return dict(item)
+                return item
         return None
 
-    async def _of_work(
-        self, target: ExplainTarget, namespaces: dict[str, Object]
-    ) -> list[dict[str, Any]]:
-        """Look through all kinds of the host for what is from a Work that the hub cannot show."""
-        query = {"labelSelector": f"{CLUSTER_LABEL}={target.cluster}"}
-        work = f"{execution_namespace(target.cluster)}/{target.work}"
-        virtual = {item["metadata"]["name"]: name for name, item in namespaces.items()}
-        found: list[dict[str, Any]] = []
+    async def _of_work(self) -> AsyncIterator[dict[str, Any]]:
+        """Search all kinds of the host for the objects of a Work that the hub cannot show."""
+        work = f"{execution_namespace(self.target.cluster)}/{self.target.work}"
+        virtual = {item["metadata"]["name"]: name for name, item in self._namespaces.items()}
         for resource in listed_resources(self._kinds.served):
             try:
-                items = (await self._host.get(resource.path(""), query)).get("items") or []
+                items = await self._items(resource.path(""))
             except ApiError:
                 continue
             for item in items:
                 if annotations_of(item).get(WORK_ANNOTATION) != work:
                     continue
-                place, metadata = item["metadata"].get("namespace") or "", item["metadata"]
-                held = hold_of(namespaces.get(virtual.get(place, "")))
-                entry = (resource.gvk.kind, virtual.get(place, place), metadata["name"])
-                found.append(_entry(*entry, "on the host", item, held))
-        return found
-
-
-def plain(facts: ExplainFacts) -> dict[str, Any]:
-    """Return the facts as JSON and YAML have them."""
-    cluster = facts.cluster or {}
-    marks = annotations_of(cluster) if cluster else {}
-    return {
-        "virtualCluster": facts.target.cluster,
-        "hub": {"reached": not facts.problem, "problem": facts.problem or None},
-        "cluster": {
-            "conditions": maps_at(cluster, "status", "conditions"),
-            "observedAt": marks.get(OBSERVED_AT_ANNOTATION),
-            "hubContact": marks.get(HUB_CONTACT_ANNOTATION),
-        },
-        "works": [
-            {
-                "name": work["metadata"]["name"],
-                "generation": work["metadata"].get("generation"),
-                "conditions": maps_at(work, "status", "conditions"),
-                "statusWritten": status_written(work),
-            }
-            for work in facts.works
-        ],
-        "objects": facts.objects,
-    }
+                namespace, name = item["metadata"].get("namespace") or "", item["metadata"]["name"]
+                held = hold_of(self._namespaces.get(virtual.get(namespace, "")))
+                namespace = virtual.get(namespace, namespace)
+                yield _entry(resource.gvk.kind, namespace, name, "on the host", item, held)
 
 
 def status_written(work: Object) -> str | None:
@@ -239,14 +210,14 @@ def status_written(work: Object) -> str | None:
     return max(times, default=None)
 
 
-def _is_meant(target: ExplainTarget, manifest: Object) -> bool:
+def _is_target(target: ExplainTarget, manifest: Object) -> bool:
     if target.work:
         return True
     key = key_of(manifest)
     kind = key.gvk.kind.lower()
     kinds = (kind, f"{kind}s", f"{kind}es")
-    is_there = (key.namespace, key.name) == (target.namespace, target.name)
-    return is_there and target.kind.lower() in kinds
+    is_named = (key.namespace, key.name) == (target.namespace, target.name)
+    return is_named and target.kind.lower() in kinds
 
 
 def _entry(
@@ -257,15 +228,13 @@ def _entry(
     live: Object | None = None,
     held: str | None = None,
 ) -> dict[str, Any]:
-    metadata = (live or {}).get("metadata") or {}
-    place = metadata.get("namespace") or ""
-    own = metadata.get("name") or ""
+    own = [dig(live, "metadata", field) for field in ("namespace", "name")]
     return {
         "kind": kind,
         "namespace": namespace,
         "name": name,
         "state": state,
-        "host": f"{place}/{own}" if place else own,
+        "host": "/".join(filter(None, own)),
         "work": annotations_of(live).get(WORK_ANNOTATION) if live else None,
         "held": held,
     }

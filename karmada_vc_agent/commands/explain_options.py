@@ -1,19 +1,15 @@
 """`karmada-vc-agent explain`: what became of one Work or object, and why."""
 
 import asyncio
-import json
 from typing import Any
 
 import click
-import yaml
 
 from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import one_line_errors
 from karmada_vc_agent.commands.explain_facts import (
-    ExplainFacts,
     ExplainTarget,
-    Gathering,
-    plain,
+    Explanation,
     target_of,
 )
 from karmada_vc_agent.kube.client import ApiClient
@@ -54,7 +50,7 @@ def explain(what: str, form: str, **options: Any) -> None:
     """Show what hub and host have of one Work, or of one object by its name on the hub.
 
     That is the conditions of Work and Cluster, when the hub's picture was made, where the object
-    lies on the host, and whether an administrator holds its namespace. While the hub is away it
+    is on the host, and whether an administrator holds its namespace. While the hub is away it
     shows what the host alone has.
     """
     with one_line_errors():
@@ -67,50 +63,49 @@ def explain(what: str, form: str, **options: Any) -> None:
         )
         path = options["kubeconfig"] or (config.kubeconfig if config else "")
         host = find_credentials(path, in_cluster_first=True)
-        facts = asyncio.run(_gather(hub, host, target))
-        click.echo(written(facts, form))
+        click.echo(written(asyncio.run(_explained(hub, host, target)), form))
 
 
-async def _gather(hub: Credentials, host: Credentials, target: ExplainTarget) -> ExplainFacts:
+async def _explained(hub: Credentials, host: Credentials, target: ExplainTarget) -> Explanation:
     async with (
         ApiClient("hub", hub, timeouts=_PATIENCE) as hub_client,
         ApiClient("host", host, timeouts=_PATIENCE) as host_client,
     ):
-        return await Gathering(hub_client, host_client).facts(target)
+        explanation = Explanation(hub_client, host_client, target)
+        await explanation.gather()
+        return explanation
 
 
-def written(facts: ExplainFacts, form: str) -> str:
-    """Return the facts as text, JSON or YAML."""
-    found = plain(facts)
-    if form == "json":
-        return json.dumps(found, indent=2)
-    if form == "yaml":
-        return yaml.safe_dump(found, sort_keys=False).rstrip()
-    return "\n".join(map(_harmless, _lines(facts, found)))
+def written(explanation: Explanation, form: str) -> str:
+    """Return it as text, JSON or YAML."""
+    if form == "text":
+        return "\n".join(map(_harmless, _lines(explanation)))
+    return shared_options.written(explanation.plain(), form)
 
 
 def _harmless(line: str) -> str:
-    """Return a line of what others wrote: whatever is in it, it moves no cursor."""
+    """Return a line of what others wrote so that it moves no cursor."""
     text = line.lstrip(" ")
     return " " * (len(line) - len(text)) + one_line(text)
 
 
-def _lines(facts: ExplainFacts, found: dict[str, Any]) -> list[str]:
-    lines = [f"{facts.target.text} of virtual cluster {facts.target.cluster}"]
-    if facts.problem:
-        lines.append(f"  hub not reached, so this is what the host has: {facts.problem}")
-    elif not found["works"]:
+def _lines(explanation: Explanation) -> list[str]:
+    plain, target = explanation.plain(), explanation.target
+    lines = [f"{target.text} of virtual cluster {target.cluster}"]
+    if explanation.problem:
+        lines.append(f"  hub not reached, so this is what the host has: {explanation.problem}")
+    elif not plain["works"]:
         lines.append("  no Work on the hub")
-    for work in found["works"]:
+    for work in plain["works"]:
         at = f", status written {work['statusWritten']}" if work["statusWritten"] else ""
         lines.append(f"  Work {work['name']}, generation {work['generation']}{at}")
         lines += _conditions(work["conditions"])
-    for each in found["objects"]:
+    for each in plain["objects"]:
         name = "/".join(part for part in (each["namespace"], each["name"]) if part)
         place = f": {each['host']}" if each["host"] else ""
         held = f"; held by an administrator: {each['held']}" if each["held"] else ""
         lines.append(f"  {each['kind']} {name}: {each['state']}{place}{held}")
-    cluster = found["cluster"]
+    cluster = plain["cluster"]
     if cluster["conditions"]:
         at = f", as of {cluster['observedAt']}" if cluster["observedAt"] else ""
         lines.append(f"  Cluster{at}")

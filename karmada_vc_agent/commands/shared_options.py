@@ -1,10 +1,12 @@
 """Options that commands share: which agent is meant, how to reach its hub, what to print."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.loading import load_config
@@ -57,6 +59,13 @@ def form(for_people: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         show_default=True,
         help="Form of the output.",
     )
+
+
+def written(content: Any, form: str) -> str:
+    """Return plain data as JSON or YAML."""
+    if form == "json":
+        return json.dumps(content, indent=2)
+    return str(yaml.safe_dump(content, sort_keys=False)).rstrip()
 
 
 def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str, str]:

@@ -1,24 +1,21 @@
-"""`karmada-vc-agent status`: what a running agent knows of its virtual clusters, and how old it is.
+"""`karmada-vc-agent status`: the virtual clusters of a running agent, and how old its reports are.
 
-It asks the agent itself, by /metrics, so that it needs no rights and works while the hub is away.
+It reads /metrics of the agent, so that it needs no rights and works while the hub is away.
 """
 
-import json
 import urllib.request
 from collections import defaultdict
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
-from typing import Any
 
 import click
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import CommandError, one_line_errors
 from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.kube.kubeconfig import is_http_url
+from karmada_vc_agent.model.objects import Object
 
 ANSWERS_WITHIN_S = 10.0
 _HUB = "hub"
@@ -32,122 +29,88 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What is known of one virtual cluster.
-
-    ready: None before its host was looked at. works: by state. hub_contact: when the hub last
-    accepted what the agent reports, in seconds since 1970; None = never. is_hub_reached: whether it
-    does now. orphaned: host objects whose Work the hub does not list. abnormal: conditions of its
-    Cluster that are not normal.
-    """
-
-    name: str
-    ready: bool | None
-    nodes: int
-    ready_nodes: int
-    works: dict[str, int]
-    hub_contact: float | None
-    is_hub_reached: bool
-    orphaned: int = 0
-    abnormal: tuple[str, ...] = ()
-
-
 @click.command("status", epilog=_EPILOG, short_help="Show the virtual clusters of an agent.")
 @click.argument("name", required=False, default="")
 @click.option(
     "--metrics-url",
     default="http://127.0.0.1:8080/metrics",
     show_default=True,
-    help="Address of the agent's metrics; only the leader knows virtual clusters.",
+    help="Address of the agent's metrics; only the leader has virtual clusters.",
 )
 @shared_options.form("table")
 def status(name: str, metrics_url: str, form: str) -> None:
     """Show which virtual clusters an agent serves, and how old the hub's picture of them is.
 
     HUB is `now` while the hub accepts what the agent reports. Otherwise it says since when it does
-    not: the hub's picture is of that time, and so is what the agent knows of the Works. ORPHANED
+    not: the hub's picture is of that time, and so is what the agent has of the Works. ORPHANED
     counts host objects without a Work; karmada-vc-agent leave --prune lists them. Below are the
     conditions of Clusters that are not normal, such as DeletionsHeld.
     """
     with one_line_errors():
         rows = _rows(metrics_url)
         if name:
-            rows = [row for row in rows if row.name == name]
+            rows = [row for row in rows if row["name"] == name]
             if not rows:
                 raise CommandError(f'the agent at {metrics_url} serves no virtual cluster "{name}"')
         click.echo(written(rows, form, datetime.now(UTC)))
 
 
-def rows_of(text: str) -> list[Row]:
-    """Return what metrics say, by name."""
-    found: defaultdict[str, dict[tuple[str, str], float]] = defaultdict(dict)
-    reached = 1.0
+def rows_of(text: str) -> list[Object]:
+    """Return the virtual clusters of metrics by name, as JSON and YAML have them.
+
+    ready: None before its host was read. hub.lastContact: when the hub last accepted a report, None
+    = never; hub.reached: whether it does now. orphanedObjects: those of the host whose Work the hub
+    does not list.
+    """
+    values: defaultdict[str, dict[tuple[str, str], float]] = defaultdict(dict)
+    is_reached = True
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             cluster = sample.labels.get("member_cluster")
             if cluster is not None:
                 labels = (sample.labels.get(key) for key in ("state", "server", "condition"))
                 label = next(filter(None, labels), "")
-                found[cluster][sample.name, label] = sample.value
+                values[cluster][sample.name, label] = sample.value
             elif sample.name == "api_server_reachable" and sample.labels.get("server") == _HUB:
-                reached = sample.value
+                is_reached = bool(sample.value)
     return [
-        _row(name, values, is_reached=bool(reached))
-        for name, values in sorted(found.items())
-        if ("virtual_cluster_nodes", "") in values
+        _row(name, own, is_reached=is_reached)
+        for name, own in sorted(values.items())
+        if ("virtual_cluster_nodes", "") in own
     ]
 
 
-def _row(name: str, values: dict[tuple[str, str], float], *, is_reached: bool) -> Row:
+def _row(name: str, values: dict[tuple[str, str], float], *, is_reached: bool) -> Object:
     ready = values.get(("cluster_ready_state", ""))
-    return Row(
-        name=name,
-        ready=None if ready is None else bool(ready),
-        nodes=int(values["virtual_cluster_nodes", ""]),
-        ready_nodes=int(values.get(("cluster_ready_node_number", ""), 0)),
-        works={
-            state: int(count)
-            for (family, state), count in sorted(values.items())
-            if family == "virtual_cluster_works"
-        },
-        hub_contact=values.get(("virtual_cluster_last_contact_timestamp_seconds", _HUB)),
-        is_hub_reached=is_reached and bool(values.get(("virtual_cluster_reports_accepted", ""), 1)),
-        orphaned=int(values.get(("orphaned_objects", ""), 0)),
-        abnormal=tuple(
-            condition
-            for family, condition in sorted(values)
-            if family == "virtual_cluster_condition_abnormal"
-        ),
-    )
-
-
-def written(rows: list[Row], form: str, now: datetime) -> str:
-    """Return the rows as a table, JSON or YAML."""
-    if form == "table":
-        return _table(rows, now)
-    items = [_plain(row) for row in rows]
-    if form == "json":
-        return json.dumps(items, indent=2)
-    return yaml.safe_dump(items, sort_keys=False).rstrip()
-
-
-def _plain(row: Row) -> dict[str, Any]:
-    found = asdict(row)
-    at = found.pop("hub_contact")
-    contact = None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    contact = values.get(("virtual_cluster_last_contact_timestamp_seconds", _HUB))
+    by_label = {
+        metric: {label: int(value) for (of, label), value in sorted(values.items()) if of == metric}
+        for metric in ("virtual_cluster_works", "virtual_cluster_condition_abnormal")
+    }
+    is_accepted = bool(values.get(("virtual_cluster_reports_accepted", ""), 1))
     return {
-        "name": found["name"],
-        "ready": found["ready"],
-        "nodes": {"total": found["nodes"], "ready": found["ready_nodes"]},
-        "works": found["works"],
-        "orphanedObjects": found["orphaned"],
-        "abnormalConditions": list(row.abnormal),
-        "hub": {"reached": found["is_hub_reached"], "lastContact": contact},
+        "name": name,
+        "ready": None if ready is None else bool(ready),
+        "nodes": {
+            "total": int(values["virtual_cluster_nodes", ""]),
+            "ready": int(values.get(("cluster_ready_node_number", ""), 0)),
+        },
+        "works": by_label["virtual_cluster_works"],
+        "orphanedObjects": int(values.get(("orphaned_objects", ""), 0)),
+        "abnormalConditions": list(by_label["virtual_cluster_condition_abnormal"]),
+        "hub": {
+            "reached": is_reached and is_accepted,
+            "lastContact": None
+            if contact is None
+            else datetime.fromtimestamp(contact, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        },
     }
 
 
-def _table(rows: list[Row], now: datetime) -> str:
+def written(rows: list[Object], form: str, now: datetime) -> str:
+    """Return the rows as a table, JSON or YAML."""
+    if form != "table":
+        return shared_options.written(rows, form)
     head = ("NAME", "READY", "NODES", "WORKS", "FAILED", "WAITING", "ORPHANED", "HUB")
     lines = [head, *(_cells(row, now) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
@@ -155,48 +118,48 @@ def _table(rows: list[Row], now: datetime) -> str:
         "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     ]
-    abnormal = [f"{row.name}: {', '.join(row.abnormal)}" for row in rows if row.abnormal]
+    key = "abnormalConditions"
+    abnormal = [f"{row['name']}: {', '.join(row[key])}" for row in rows if row[key]]
     return "\n".join([*table, *abnormal])
 
 
-def _cells(row: Row, now: datetime) -> tuple[str, ...]:
-    ready = "Unknown" if row.ready is None else str(row.ready)
-    works = row.works
+def _cells(row: Object, now: datetime) -> tuple[str, ...]:
+    works, nodes = row["works"], row["nodes"]
     return (
-        row.name,
-        ready,
-        f"{row.ready_nodes}/{row.nodes}",
+        row["name"],
+        "Unknown" if row["ready"] is None else str(row["ready"]),
+        f"{nodes['ready']}/{nodes['total']}",
         str(sum(works.values())),
         str(works.get("failed", 0)),
         str(works.get("waiting", 0)),
-        str(row.orphaned),
-        hub_text(row.hub_contact, now, is_reached=row.is_hub_reached),
+        str(row["orphanedObjects"]),
+        hub_text(row["hub"], now),
     )
 
 
-def hub_text(contact: float | None, now: datetime, *, is_reached: bool) -> str:
+def hub_text(hub: Object, now: datetime) -> str:
     """Return how old the hub's picture is: `as of 14:03 UTC, hub not reached since`."""
-    if is_reached:
+    if hub["reached"]:
         return "now"
-    if contact is None:
+    if hub["lastContact"] is None:
         return "never reached"
-    at = datetime.fromtimestamp(contact, UTC)
+    at = datetime.fromisoformat(hub["lastContact"])
     form = "%H:%M" if at.date() == now.date() else "%Y-%m-%d %H:%M"
     return f"as of {at.strftime(form)} UTC, hub not reached since"
 
 
-def _rows(url: str) -> list[Row]:
-    """Return what the agent says. Raises ConfigError, CommandError."""
+def _rows(url: str) -> list[Object]:
+    """Return the metrics of the agent. Raises ConfigError, CommandError."""
     text = _metrics(url)
     try:
         return rows_of(text)
     except ValueError as error:
-        told = f"{url} answers, but not with metrics of an agent; give another --metrics-url"
-        raise CommandError(told) from error
+        problem = f"{url} answers, but not with metrics of an agent; give another --metrics-url"
+        raise CommandError(problem) from error
 
 
 def _metrics(url: str) -> str:
-    """Return what the agent says. Raises ConfigError, CommandError."""
+    """Return the metrics of the agent. Raises ConfigError, CommandError."""
     if not is_http_url(url):
         raise ConfigError("flags", "--metrics-url", f'"{url}" is not a valid http(s) URL')
     try:

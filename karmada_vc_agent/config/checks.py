@@ -57,16 +57,16 @@ def check(config: AgentConfig, source: str) -> None:
     for name in _DNS_LABELS:
         label = getattr(config, name)
         is_left_open = name in _MAY_BE_OPEN and not label
-        if not is_left_open and (told := dns_label_problem(label)):
-            raise ConfigError(source, camel(name), told)
+        if not is_left_open and (wrong := dns_label_problem(label)):
+            raise ConfigError(source, camel(name), wrong)
     if not is_dns_name(config.cluster_domain):
-        told = f'"{config.cluster_domain}" is not a valid DNS name, such as cluster.local'
-        raise ConfigError(source, "clusterDomain", told)
+        problem = f'"{config.cluster_domain}" is not a valid DNS name, such as cluster.local'
+        raise ConfigError(source, "clusterDomain", problem)
     _check_patterns(config, source)
     _check_descriptions(config, source)
     _check_virtual_clusters(config, source)
     _check_taken_over(config, source)
-    _check_found(config, source)
+    _check_discovered(config, source)
     _check_addresses(config, source)
     _check_disjoint(config.virtual_clusters, source)
     _check_switches(config, source)
@@ -75,26 +75,27 @@ def check(config: AgentConfig, source: str) -> None:
 def _check_patterns(config: AgentConfig, source: str) -> None:
     for index, pattern in enumerate(config.namespace_keys):
         if "[" in pattern:  # sets of characters mean something else in admission policies
-            told = f'"{pattern}" has a "["; use * and ? only'
-            raise ConfigError(source, f"namespaceKeys[{index}]", told)
+            problem = f'"{pattern}" has a "["; use * and ? only'
+            raise ConfigError(source, f"namespaceKeys[{index}]", problem)
 
 
 def _check_gateway(config: AgentConfig, source: str) -> None:
-    if (problem := config.gateway.problem()) is not None:
-        name, told = problem
-        raise ConfigError(source, f"gateway.{name}", told)
+    if (invalid := config.gateway.problem()) is not None:
+        raise ConfigError(source, f"gateway.{invalid[0]}", invalid[1])
     if not config.gateway.enabled:
         return
     path = "gateway.enabled"
     if config.objects.any_name:
-        told = (
+        problem = (
             "is true, must be false with objects.anyName: the agent would need the Secrets of all "
             "Clusters of the hub; give names by join --name"
         )
-        raise ConfigError(source, path, told, other_path="objects.anyName")
+        raise ConfigError(source, path, problem, other_path="objects.anyName")
     if not config.install_policies:
-        told = "is true, must be false without installPolicies: they confine what the gateway may"
-        raise ConfigError(source, path, told, other_path="installPolicies")
+        problem = (
+            "is true, must be false without installPolicies: they confine what the gateway may"
+        )
+        raise ConfigError(source, path, problem, other_path="installPolicies")
 
 
 def check_alone(config: AgentConfig, source: str) -> None:
@@ -158,7 +159,7 @@ def _check_service_names(vc: VirtualCluster, config: AgentConfig, source: str, p
 
 
 def _check_taken_over(config: AgentConfig, source: str) -> None:
-    """Raise ConfigError for a namespace or a former name that is somebody else's, too."""
+    """Raise ConfigError for a namespace or a former name that another virtual cluster has, too."""
     names = {vc.name: f"virtualClusters[{i}]" for i, vc in enumerate(config.virtual_clusters)}
     former: dict[str, str] = {}
     adopted: dict[str, str] = {}
@@ -180,22 +181,22 @@ def _check_taken_over(config: AgentConfig, source: str) -> None:
             adopted[namespace] = path
 
 
-def _check_found(config: AgentConfig, source: str) -> None:
-    """Check what virtual clusters that are found have in common, and how they are named."""
+def _check_discovered(config: AgentConfig, source: str) -> None:
+    """Check what discovered virtual clusters have in common, and how they are named."""
     groups, labels = config.node_groups, config.discover
     key = labels.node_label
     if key and (problem := label_key_problem(key)):
         raise ConfigError(source, "discover.nodeLabel", problem)
-    for path, found, placeholder in (
+    for path, discovery, placeholder in (
         ("nodeGroups", groups, GROUP_NAME),
         ("discover", labels, LABEL_VALUE),
     ):
-        if problem := template_problem(found.name_template, placeholder):
+        if problem := template_problem(discovery.name_template, placeholder):
             raise ConfigError(source, f"{path}.nameTemplate", problem)
-        sample = virtual_cluster_of(found.settings, "sample", LabelSelector({"sample": ""}))
-        for where, told in problems_of(sample):
-            if told:
-                raise ConfigError(source, f"{path}.settings.{where}", told)
+        sample = virtual_cluster_of(discovery.settings, "sample", LabelSelector({"sample": ""}))
+        for where, wrong in problems_of(sample):
+            if wrong:
+                raise ConfigError(source, f"{path}.settings.{where}", wrong)
         for name in ("former_names", "adopt_namespaces"):
             if getattr(sample, name):
                 problem = "is for a single virtual cluster; define that one in virtualClusters"

@@ -10,8 +10,8 @@ class ConfigError(Exception):
     """
 
     def __init__(self, source: str, path: str, problem: str, other_path: str = "") -> None:
-        told = f"{path}: {problem}" if path else problem
-        super().__init__(one_line(f"{source}: {cut_words(told)}"))
+        text = f"{path}: {problem}" if path else problem
+        super().__init__(one_line(f"{source}: {cut_words(text)}"))
         self.path = path
         self.problem = problem
         self.other_path = other_path

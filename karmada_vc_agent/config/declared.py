@@ -1,9 +1,9 @@
-"""What is declared about settings, read from the structs that the code uses."""
+"""The declarations of settings, read from the structs that the code uses."""
 
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -11,7 +11,6 @@ from karmada_vc_agent.model.durations import Duration, format_duration
 from karmada_vc_agent.model.quantity import Size, of_whole
 from karmada_vc_agent.model.setting import Help, Range, Unit
 
-_Note = TypeVar("_Note")
 _FLAG_TYPES = (str, bool, int, float, Duration)
 VARIABLE_PREFIX = "KARMADA_VC_AGENT"
 REQUIRED = msgspec.NODEFAULT
@@ -23,31 +22,16 @@ class Setting:
     """One field of a struct of settings.
 
     name: in the code. key: in the file. kind: its type, without annotations and without None.
-    default: REQUIRED if it has none. notes: its annotations, see model/setting.py.
+    default: REQUIRED if it has none. unit, range: of a number, "" or None if it has none.
     """
 
     name: str
     key: str
     kind: Any
     default: Any
-    notes: tuple[Any, ...]
-
-    @property
-    def help(self) -> str:
-        """Return its help text."""
-        note = self._note(Help)
-        return note.text if note else ""
-
-    @property
-    def unit(self) -> str:
-        """Return the unit of a number, or ""."""
-        note = self._note(Unit)
-        return note.text if note else ""
-
-    @property
-    def range(self) -> Range | None:
-        """Return the range of a number, or None if unlimited."""
-        return self._note(Range)
+    help: str
+    unit: str
+    range: Range | None
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -56,7 +40,7 @@ class Setting:
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is also a flag and an environment variable: every single-valued setting is."""
+        """Return whether it is a flag and an environment variable, too, as all single values."""
         return self.kind in _FLAG_TYPES or bool(self.choices)
 
     @property
@@ -80,28 +64,25 @@ class Setting:
             return str(of_whole(self.default, "BinarySI"))
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
-    def _note(self, wanted: type[_Note]) -> _Note | None:
-        """Return the last annotation of a class: a field's own comes after those of its type."""
-        return next((note for note in reversed(self.notes) if isinstance(note, wanted)), None)
-
 
 @cache
 def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
     """Return the declared settings of a struct, one for each field; read once: that is slow."""
-    return tuple(
-        Setting(field.name, field.encode_name, bare(field.type), _default(field), _notes(field))
-        for field in msgspec.structs.fields(struct)
-    )
+    return tuple(map(_setting, msgspec.structs.fields(struct)))
+
+
+def _setting(field: Any) -> Setting:
+    # A field's own annotations follow those of its type.
+    notes = {type(note): note for note in getattr(field.type, "__metadata__", ())}
+    text, unit = (notes[kind].text if kind in notes else "" for kind in (Help, Unit))
+    kind, default = bare(field.type), _default(field)
+    return Setting(field.name, field.encode_name, kind, default, text, unit, notes.get(Range))
 
 
 def _default(field: Any) -> Any:
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()
     return field.default
-
-
-def _notes(field: Any) -> tuple[Any, ...]:
-    return tuple(field.type.__metadata__) if get_origin(field.type) is Annotated else ()
 
 
 def bare(declared: Any) -> Any:

@@ -54,17 +54,17 @@ def decode_one(setting: Setting, given: Any, source: str, path: str) -> Any:
 
 
 def _read(kind: type[Written], given: Any) -> Any:
-    """Decode a type that msgspec does not know."""
+    """Decode a type that is not one of msgspec's."""
     try:
         return kind.read(given)
     except TypeError as error:
         raise ValueError(f"Expected `{kind.expected}`, got `{type(given).__name__}`") from error
 
 
-def _located(told: str, raw: Any, struct: Any, source: str) -> ConfigError:
+def _located(message: str, raw: Any, struct: Any, source: str) -> ConfigError:
     """Turn a message of msgspec into a ConfigError with the path of the setting."""
-    place = _PLACE.fullmatch(told)
-    problem, is_key, steps = place.groups() if place else (told, None, "")
+    place = _PLACE.fullmatch(message)
+    problem, is_key, steps = place.groups() if place else (message, None, "")
     path, value, kind = "", raw, struct
     for step in _STEP.finditer(steps):
         path, value, kind = _next(step, path, value, kind)
@@ -74,8 +74,8 @@ def _located(told: str, raw: Any, struct: Any, source: str) -> ConfigError:
     if field := _FIELD.fullmatch(problem):
         verdict, name = field.groups()
         is_unknown = verdict == "contains unknown"
-        told = f"is unknown{_meant(name, kind)}" if is_unknown else "is not set"
-        return ConfigError(source, f"{path}.{name}".removeprefix("."), told)
+        problem = f"is unknown{_meant(name, kind)}" if is_unknown else "is not set"
+        return ConfigError(source, f"{path}.{name}".removeprefix("."), problem)
     return ConfigError(source, path, _problem(problem, value, kind))
 
 
@@ -104,17 +104,17 @@ def _first_no_text(mapping: Any) -> Any:
     return next(key for key in mapping if not isinstance(key, str))
 
 
-def _problem(told: str, value: Any, kind: Any) -> str:
+def _problem(message: str, value: Any, kind: Any) -> str:
     """Describe what is wrong with a value; kind: the expected type."""
-    wrong = _WRONG_TYPE.fullmatch(told)
+    wrong = _WRONG_TYPE.fullmatch(message)
     if choices := choices_of(kind):
         return f"is {shown(value)}, must be {either(choices)}"
-    return _wrong_type(wrong[1], value) if wrong else told
+    return _wrong_type(wrong[1], value) if wrong else message
 
 
-def _wrong_type(wanted: str, value: Any) -> str:
-    told = f"is {shown(value)}, must be {_MUST_BE.get(wanted, wanted)}"
-    return text_problem(value) or told if wanted == "str" else told
+def _wrong_type(expected: str, value: Any) -> str:
+    problem = f"is {shown(value)}, must be {_MUST_BE.get(expected, expected)}"
+    return text_problem(value) or problem if expected == "str" else problem
 
 
 def _meant(field: str, kind: Any) -> str:
@@ -122,7 +122,7 @@ def _meant(field: str, kind: Any) -> str:
     struct = struct_of(kind)
     if struct is None:
         return ""
-    known = [setting.key for setting in settings_of(struct)]
-    if "matchLabels" in known and "match" not in field:
+    keys = [setting.key for setting in settings_of(struct)]
+    if "matchLabels" in keys and "match" not in field:
         return f"; write labels as nodeSelector: {{matchLabels: {{{field}: ...}}}}"
-    return did_you_mean(field, known)
+    return did_you_mean(field, keys)

@@ -23,18 +23,18 @@ _RENAMED = {
 """Earlier name of a setting -> its name."""
 
 
-_FOUND = ("nodeGroups", "discover")
-"""What has settings of virtual clusters that are found."""
+_DISCOVERED = ("nodeGroups", "discover")
+"""Settings with those of discovered virtual clusters."""
 
 
 _HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
-"""What a file says that it is."""
+"""The header of a file of settings."""
 
 
 def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
     """Return what the file sets, by the names in AgentConfig. Raises ConfigError.
 
-    warn: is told of what should be written otherwise.
+    warn: called with a line for each deprecated name.
     """
     source = str(path)
     try:
@@ -53,11 +53,11 @@ def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _without_header(raw: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return the settings of a file of the right kind; what is of another kind has none."""
+    """Return the settings of a file of the right kind; a file of another kind has none."""
     for key, expected in _HEADER.items():
-        if (found := raw.get(key)) != expected:
-            told = f"is {shown(found)}" if found else "is not set"
-            raise ConfigError(source, key, f'{told}, must be "{expected}"')
+        if (given := raw.get(key)) != expected:
+            problem = f"is {shown(given)}" if given else "is not set"
+            raise ConfigError(source, key, f'{problem}, must be "{expected}"')
     return {key: value for key, value in raw.items() if key not in _HEADER}
 
 
@@ -83,15 +83,15 @@ def _with_bounds(raw: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(common, dict):
         return raw
     common = _without_nulls(common)
-    # They come first, so that what is wrong with them is told where it stands.
+    # They are decoded first, so that a problem is reported with their own path.
     changed: dict[str, Any] = {"bounds": common}
     if isinstance(entries, list):
         changed["virtualClusters"] = [_with_own_bounds(entry, common) for entry in entries]
-    for key in _FOUND:
-        found = raw.get(key)
-        if isinstance(found, dict):
-            own = found.get("settings", {})
-            changed[key] = {**found, "settings": _with_own_bounds(own, common)}
+    for key in _DISCOVERED:
+        source = raw.get(key)
+        if isinstance(source, dict):
+            own = source.get("settings", {})
+            changed[key] = {**source, "settings": _with_own_bounds(own, common)}
     return changed | {key: value for key, value in raw.items() if key not in changed}
 
 

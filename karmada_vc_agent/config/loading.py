@@ -27,9 +27,9 @@ def load_config(
 ) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
-    variables: the environment variable of each override that came from one.
+    variables: the environment variable of each override that is from one.
     check_beyond: what is checked besides; it is given the source, too, and raises ConfigError.
-    warn: is told of what works but should be written otherwise. Raises ConfigError.
+    warn: called with a line for each deprecated name. Raises ConfigError.
     """
     origins: dict[str, tuple[str, str]] = {}
     settings = read_file(path, warn) if path else {}

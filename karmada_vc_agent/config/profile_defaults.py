@@ -1,4 +1,4 @@
-"""What the profile lays under a virtual cluster: its account (`applyAs`), its Pod Security."""
+"""Defaults of a virtual cluster by profile: its account (`applyAs`), its Pod Security."""
 
 from typing import cast
 
@@ -17,7 +17,7 @@ def with_profile_defaults(config: AgentConfig, namespace: str) -> AgentConfig:
     """Return the settings with what `tenancy: Strict` requires of each virtual cluster.
 
     namespace: the agent's on the host. Each has an account of its own, so that the host's API
-    server knows which one an object is from. Each has pods that Pod Security confines to
+    server sees which one an object is from. Each has pods that Pod Security confines to
     themselves: who breaks out of one has the node's identity.
     """
     if config.tenancy != STRICT:

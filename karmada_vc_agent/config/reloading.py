@@ -1,4 +1,4 @@
-"""What of changed settings a running agent takes: virtual clusters, and what makes them."""
+"""Changed settings that a running agent takes: virtual clusters, and their sources."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _TAKEN = (
     *("virtual_clusters", "node_groups", "discover", "bounds"),
     *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
 )
-"""They are virtual clusters, find them, or are laid under them, and are taken at once."""
+"""They are virtual clusters, their sources or their defaults, and are taken at once."""
 
 
 @dataclass(frozen=True, slots=True)

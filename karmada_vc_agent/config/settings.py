@@ -67,7 +67,7 @@ class ObjectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
 class FoundSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """What virtual clusters have in common that are found on the host."""
+    """What virtual clusters that are discovered on the host have in common."""
 
     grace_period: Annotated[
         Duration,
@@ -130,7 +130,7 @@ class DiscoverSettings(FoundSettings, frozen=True, forbid_unknown_fields=True, r
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What the hub last said, kept on the host."""
+    """The last state of the hub, kept on the host."""
 
     enabled: Annotated[
         bool,
@@ -489,17 +489,17 @@ class AgentConfig(
 
     @property
     def has_other_sources(self) -> bool:
-        """Whether virtual clusters may come from elsewhere than the settings."""
+        """Return whether there are other sources of virtual clusters than the settings."""
         return self.objects.enabled or self.node_groups.enabled or bool(self.discover.node_label)
 
     @property
     def has_open_names(self) -> bool:
-        """Whether `join --name` gives names, which no generated manifest can list (ADR 62)."""
+        """Return whether `join --name` gives names that no generated manifest can list (ADR 62)."""
         return self.has_other_sources and not self.objects.any_name
 
     @property
     def removes_clusters(self) -> bool:
-        """Whether the agent removes Clusters from the hub that are wanted no more."""
+        """Return whether the agent removes Clusters that are no longer desired from the hub."""
         drains = (
             self.node_groups.enabled and self.node_groups.drain,
             bool(self.discover.node_label) and self.discover.drain,

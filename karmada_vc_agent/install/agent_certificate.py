@@ -34,10 +34,6 @@ HUB_NAME = "karmada-apiserver"
 _ATTEMPTS = 5
 
 
-class CertificateError(CommandError):
-    """The hub did not sign the certificate; the message gives the hub's reason."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
     """A signed certificate and its key, both in PEM. request: name of the CSR."""
@@ -46,6 +42,14 @@ class ClientCertificate:
     key: bytes
     request: str
 
+    @property
+    def user(self) -> Object:
+        """Return the user entry of a kubeconfig."""
+        return {
+            "client-certificate-data": base64.b64encode(self.certificate).decode(),
+            "client-key-data": base64.b64encode(self.key).decode(),
+        }
+
 
 async def request_certificate(
     hub: ApiClient, user: str, prefix: str, lifetime_s: int, *, approves: bool
@@ -53,7 +57,7 @@ async def request_certificate(
     """Have the hub sign a client certificate for a user of the agents' group.
 
     approves: approve the CSR as the user of `hub`; otherwise the hub's own controller approves what
-    a bootstrap token may request. Raises KubeError, CertificateError.
+    a bootstrap token may request. Raises KubeError, CommandError.
     """
     subject = x509.Name(
         [
@@ -63,9 +67,9 @@ async def request_certificate(
     )
     key, request = new_request(subject)
     name = f"{prefix}-{secrets.token_hex(3)[:5]}"
-    wanted = signing_request(name, request, lifetime_s)
-    wanted["metadata"]["labels"] = {SYSTEM_LABEL: "true"}
-    await hub.create(REQUESTS_PATH, wanted)
+    csr = signing_request(name, request, lifetime_s)
+    csr["metadata"]["labels"] = {SYSTEM_LABEL: "true"}
+    await hub.create(REQUESTS_PATH, csr)
     if approves:
         await retry_on(ConflictError, _ATTEMPTS, lambda: _approve(hub, name))
     return ClientCertificate(await _wait_signed(hub, name), key, name)
@@ -81,23 +85,15 @@ def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) 
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": HUB_NAME, "cluster": cluster}],
-        "users": [
-            {
-                "name": user,
-                "user": {
-                    "client-certificate-data": base64.b64encode(certificate.certificate).decode(),
-                    "client-key-data": base64.b64encode(certificate.key).decode(),
-                },
-            }
-        ],
+        "users": [{"name": user, "user": certificate.user}],
         "contexts": [{"name": context, "context": {"cluster": HUB_NAME, "user": user}}],
         "current-context": context,
     }
     return str(yaml.safe_dump(content, sort_keys=False))
 
 
-def is_still_good(kubeconfig: str, cluster: Object, common_name: str) -> bool:
-    """Whether a kubeconfig leads to this server as this user and will not expire soon."""
+def is_valid_for(kubeconfig: str, cluster: Object, common_name: str) -> bool:
+    """Return whether a kubeconfig, "" = none, is for this server and user, and not near its end."""
     try:
         content: Any = yaml.safe_load(kubeconfig)
         data = dig(content, "users", 0, "user", "client-certificate-data")
@@ -137,7 +133,7 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
         if certificate := dig(csr, "status", "certificate"):
             return base64.b64decode(certificate)
         if reason := refusal(csr):
-            raise CertificateError(f"CertificateSigningRequest {name}: {reason}")
+            raise CommandError(f"CertificateSigningRequest {name}: {reason}")
         is_approved = bool(dig(csr, "status", "conditions"))
         return None
 
@@ -145,8 +141,8 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
         async with waiting(f"the hub to sign CertificateSigningRequest {name}", SIGNING_S):
             return await poll(signed, POLLS)
     except TimeoutError:
-        said = "although it is approved" if is_approved else "nobody approved it"
-        raise CertificateError(
+        said = "although it is approved" if is_approved else "it is not approved"
+        raise CommandError(
             f"CertificateSigningRequest {name} was not signed within {SIGNING_S:.0f} s ({said}); "
             "check that controller agentcsrapproving runs in karmada-controller-manager and "
             "csrsigning in the hub's kube-controller-manager. A hub made by karmada-operator lets "
@@ -159,6 +155,6 @@ async def forget_request(hub: ApiClient, name: str) -> None:
     try:
         await hub.delete(f"{REQUESTS_PATH}/{name}")
     except KubeError as error:
-        raise CertificateError(
+        raise CommandError(
             f"could not delete CertificateSigningRequest {name} on the hub ({error}); delete it"
         ) from error

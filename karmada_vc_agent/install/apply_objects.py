@@ -1,4 +1,4 @@
-"""Create or change objects so that they have the wanted fields, by server-side apply."""
+"""Create or change objects so that they have the desired fields, by server-side apply."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -65,37 +65,36 @@ class _Step:
 async def apply_all(
     client: ApiClient,
     objects: Iterable[Object],
-    changes: Changes | None = None,
+    changes: Changes,
     forced: Collection[str] = (),
 ) -> None:
     """Create or change objects, in the given order, so that they have the fields of these.
 
-    Server-side apply: fields that are not named stay as they are, and so does what somebody else
+    Server-side apply: fields that are not named stay as they are, and so does what other writers
     set of replicas, image and resources of the agent, but for the fields of `forced`. All
-    differences are told before the first write. Raises KubeError.
+    differences are reported before the first write. Raises KubeError.
     """
-    told = changes or Changes()
     steps = [step for obj in objects if (step := await _plan(client, obj, forced)) is not None]
     for step in steps:
         verb = "create" if step.is_new else "change"
-        told.tell(f"{client.name}: {verb} {key_of(step.body)}", step.details)
-    if not told.is_dry:
+        changes.report(f"{client.name}: {verb} {key_of(step.body)}", step.details)
+    if not changes.is_dry:
         for step in steps:
             await _write(client, step)
 
 
-async def _plan(client: ApiClient, wanted: Object, forced: Collection[str]) -> _Step | None:
+async def _plan(client: ApiClient, desired: Object, forced: Collection[str]) -> _Step | None:
     """Return what is to be written, None where everything is there already."""
-    live = await find(client, path_of(wanted))
+    live = await find(client, path_of(desired))
     if live is None or dig(live, "metadata", "deletionTimestamp") is not None:
-        return _Step(wanted, is_new=True, is_ending=live is not None)
-    if _holds(live, wanted):
+        return _Step(desired, is_new=True, is_ending=live is not None)
+    if _holds(live, desired):
         return None
-    body = wanted
+    body = desired
     try:
         answer = await _send(client, body, is_dry=True, is_forced=False)
     except ConflictError as conflict:
-        body = without_fields(wanted, _tuned(conflict, forced))
+        body = without_fields(desired, _tuned(conflict, forced))
         answer = await _send(client, body, is_dry=True)
     details = differences(live, answer)
     return _Step(body, is_new=False, details=tuple(details)) if details else None
@@ -118,7 +117,7 @@ async def _send(
 
 
 def _tuned(conflict: ConflictError, forced: Collection[str]) -> frozenset[str]:
-    """Return the fields that somebody else set and may keep."""
+    """Return the fields that another writer set and may keep."""
     return frozenset(
         field
         for field, message in conflict.fields
@@ -128,14 +127,14 @@ def _tuned(conflict: ConflictError, forced: Collection[str]) -> frozenset[str]:
     )
 
 
-def _holds(live: Any, wanted: Any) -> bool:
-    """Whether `live` contains all of `wanted`; lists must agree element by element."""
-    if isinstance(wanted, dict):
+def _holds(live: Any, desired: Any) -> bool:
+    """Return whether `live` contains all of `desired`; lists must agree element by element."""
+    if isinstance(desired, dict):
         if not isinstance(live, dict):
             return False
-        return all(_holds(live.get(key), value) for key, value in wanted.items())
-    if isinstance(wanted, list):
-        if not isinstance(live, list) or len(live) != len(wanted):
+        return all(_holds(live.get(key), value) for key, value in desired.items())
+    if isinstance(desired, list):
+        if not isinstance(live, list) or len(live) != len(desired):
             return False
-        return all(map(_holds, live, wanted))
-    return bool(live == wanted)
+        return all(map(_holds, live, desired))
+    return bool(live == desired)

@@ -25,7 +25,6 @@ from cryptography.hazmat.primitives import serialization
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.install.agent_certificate import (
-    ClientCertificate,
     forget_request,
     request_certificate,
 )
@@ -52,10 +51,6 @@ GENERATOR_LIFETIME_S = 600
 """The shortest lifetime that Kubernetes signs; the key is discarded long before."""
 
 
-class BootstrapError(CommandError):
-    """This token does not prove that the hub can be trusted."""
-
-
 @dataclass(frozen=True, slots=True)
 class BootstrapToken:
     """A bootstrap token, `<id>.<secret>`."""
@@ -73,7 +68,7 @@ def parse_token(text: str) -> BootstrapToken:
     match = _TOKEN.fullmatch(text)
     if match is None:
         raise ValueError(
-            "is not a valid bootstrap token: want six characters, a dot, sixteen characters"
+            "is not a valid bootstrap token: it must have six characters, a dot, sixteen characters"
         )
     return BootstrapToken(*match.groups())
 
@@ -81,7 +76,9 @@ def parse_token(text: str) -> BootstrapToken:
 def check_hash(text: str) -> str:
     """Return a `--discovery-token-ca-cert-hash` if it is valid. Raises ValueError."""
     if not _HASH.fullmatch(text):
-        raise ValueError(f'"{text}" is not a valid hash: want sha256: and 64 hexadecimal digits')
+        raise ValueError(
+            f'"{text}" is not a valid hash: it must be sha256: and 64 hexadecimal digits'
+        )
     return text
 
 
@@ -97,22 +94,22 @@ def public_key_hash(authority: bytes) -> str:
 def verify(cluster_info: Object, token: BootstrapToken) -> str:
     """Return the kubeconfig in a cluster-info ConfigMap if it is signed with this token.
 
-    The signature is a detached JWS, HS256 with the token's secret. Raises BootstrapError.
+    The signature is a detached JWS, HS256 with the token's secret. Raises CommandError.
     """
     content = dig(cluster_info, "data", "kubeconfig") or ""
     signature = dig(cluster_info, "data", _SIGNATURE_PREFIX + token.token_id)
     if not signature:
-        raise BootstrapError(
+        raise CommandError(
             f'the hub does not know token "{token.token_id}": it is wrong or has expired; create '
             "one with kubectl-karmada token create"
         )
     head, _, rest = signature.partition(".")
     payload, _, tail = rest.partition(".")
     signed = f"{head}.{_base64url(content.encode())}".encode()
-    wanted = _base64url(hmac.new(token.secret.encode(), signed, hashlib.sha256).digest())
+    expected = _base64url(hmac.new(token.secret.encode(), signed, hashlib.sha256).digest())
     is_ours = _header(head) == {"alg": "HS256", "kid": token.token_id} and not payload
-    if not is_ours or not hmac.compare_digest(tail, wanted):
-        raise BootstrapError(
+    if not is_ours or not hmac.compare_digest(tail, expected):
+        raise CommandError(
             "cluster-info is not signed with this token: the token is wrong, or the server is "
             "not the hub"
         )
@@ -125,18 +122,18 @@ def trusted_server(
     """Return the cluster entry of a verified cluster-info.
 
     ca_hashes: one of them must match the hub's certificate authority; empty = rely on the signature
-    alone. Raises BootstrapError.
+    alone. Raises CommandError.
     """
     try:
         content: Any = yaml.safe_load(verify(cluster_info, token))
         cluster = dig(content, "clusters", 0, "cluster")
         authority = base64.b64decode(cluster["certificate-authority-data"], validate=True)
-        found = public_key_hash(authority)
+        ca_hash = public_key_hash(authority)
     except (yaml.YAMLError, TypeError, KeyError, ValueError, binascii.Error) as error:
-        raise BootstrapError(f"cluster-info contains no usable kubeconfig: {error}") from error
-    if ca_hashes and found not in ca_hashes:
-        raise BootstrapError(
-            f"the hub's certificate authority has hash {found}, which is not the given one: the "
+        raise CommandError(f"cluster-info contains no usable kubeconfig: {error}") from error
+    if ca_hashes and ca_hash not in ca_hashes:
+        raise CommandError(
+            f"the hub's certificate authority has hash {ca_hash}, which is not the given one: the "
             "server may not be the hub"
         )
     return dict(cluster)
@@ -145,43 +142,40 @@ def trusted_server(
 async def discover(endpoint: str, token: BootstrapToken, ca_hashes: tuple[str, ...]) -> Object:
     """Return a trusted cluster entry of the hub at `<host:port>`.
 
-    Raises BootstrapError, KubeError.
+    Raises CommandError, KubeError.
     """
     server = f"https://{endpoint}"
     anyone = Credentials(server, make_ssl_context(None, None, verify=False), endpoint)
-    found = await _cluster_info(anyone, token)
-    cluster = trusted_server(found, token, ca_hashes)
+    cluster = trusted_server(await _cluster_info(anyone, token), token, ca_hashes)
     pinned = server_credentials({**cluster, "server": server}, {}, endpoint)
     again = trusted_server(await _cluster_info(pinned, token), token, ca_hashes)
     if again != cluster:
-        raise BootstrapError("cluster-info changed while it was read; try again")
+        raise CommandError("cluster-info changed while it was read; try again")
     return {**cluster, "server": server}
 
 
 async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Object:
     """Read cluster-info; wait until it is signed for a token that is new."""
-    client = ApiClient("hub", credentials, connections=1)
     what = (
         f'the hub to sign cluster-info for token "{token.token_id}"; it does so shortly after a '
         "token was created"
     )
-    try:
-        async with waiting(what, SIGNED_WITHIN_S):
-            while True:
-                found = await client.get(CLUSTER_INFO_PATH)
-                if _SIGNATURE_PREFIX + token.token_id in (found.get("data") or {}):
-                    return found
-                await asyncio.sleep(RETRY_S)
-    except TimeoutError:
-        return found  # still unsigned; `verify` reports it
-    except (NotFoundError, PageError, ForbiddenError, UnauthorizedError) as error:
-        raise BootstrapError(
-            f"the hub does not publish ConfigMap kube-public/cluster-info ({error}), as one made "
-            "by karmada-operator; use an administrator's kubeconfig (--karmada-kubeconfig) instead "
-            "of a token"
-        ) from error
-    finally:
-        await client.close()
+    async with ApiClient("hub", credentials, connections=1) as client:
+        try:
+            async with waiting(what, SIGNED_WITHIN_S):
+                while True:
+                    cluster_info = await client.get(CLUSTER_INFO_PATH)
+                    if _SIGNATURE_PREFIX + token.token_id in (cluster_info.get("data") or {}):
+                        return cluster_info
+                    await asyncio.sleep(RETRY_S)
+        except TimeoutError:
+            return cluster_info  # still unsigned; `verify` reports it
+        except (NotFoundError, PageError, ForbiddenError, UnauthorizedError) as error:
+            raise CommandError(
+                f"the hub does not publish ConfigMap kube-public/cluster-info ({error}), as one "
+                "made by karmada-operator; use an administrator's kubeconfig "
+                "(--karmada-kubeconfig) instead of a token"
+            ) from error
 
 
 @asynccontextmanager
@@ -194,28 +188,12 @@ async def rbac_generator(bearer: ApiClient, cluster: Object) -> AsyncIterator[Ap
     certificate = await request_certificate(
         bearer, GENERATOR, "agent-rbac-generator", GENERATOR_LIFETIME_S, approves=False
     )
-    client = ApiClient("hub", certificate_credentials(cluster, certificate), connections=4)
-    try:
-        yield client
-    finally:
+    credentials = server_credentials(cluster, certificate.user, str(cluster["server"]))
+    async with ApiClient("hub", credentials, connections=4) as client:
         try:
-            await forget_request(client, certificate.request)
+            yield client
         finally:
-            await client.close()
-
-
-def token_credentials(cluster: Object, token: BootstrapToken) -> Credentials:
-    """Return the credentials of the user behind a bootstrap token."""
-    return server_credentials(cluster, {"token": str(token)}, str(cluster["server"]))
-
-
-def certificate_credentials(cluster: Object, certificate: ClientCertificate) -> Credentials:
-    """Return the credentials of the user that a client certificate names."""
-    user = {
-        "client-certificate-data": base64.b64encode(certificate.certificate).decode(),
-        "client-key-data": base64.b64encode(certificate.key).decode(),
-    }
-    return server_credentials(cluster, user, str(cluster["server"]))
+            await forget_request(client, certificate.request)
 
 
 def _base64url(content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What a command changes: each change is told, field by field, before it is made."""
+"""Report what a command changes, field by field, before it does."""
 
 import difflib
 import json
@@ -15,7 +15,7 @@ _BEFORE = 40
 
 
 class Changes:
-    """Tells each change and counts them. is_dry: nothing is to be written."""
+    """Reports and counts changes. is_dry: nothing is to be written."""
 
     def __init__(
         self, say: Callable[[str], None] = lambda _: None, *, is_dry: bool = False
@@ -24,8 +24,8 @@ class Changes:
         self.is_dry = is_dry
         self.count = 0
 
-    def tell(self, change: str, details: Iterable[str] = ()) -> None:
-        """Tell of a change that is made next, with one line for each detail."""
+    def report(self, change: str, details: Iterable[str] = ()) -> None:
+        """Report a change that is made next, with one line for each detail."""
         self.count += 1
         self._say(change)
         for line in details:
@@ -35,7 +35,7 @@ class Changes:
 def fields_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each field that holds a value, with its path as server-side apply names it.
 
-    Items of a list that have a name are found by it: `.containers[name="agent"].image`. Other
+    Items of a list that have a name are named by it: `.containers[name="agent"].image`. Other
     lists are one value, as are empty maps.
     """
     if isinstance(value, dict) and value:

@@ -1,7 +1,7 @@
 """The hub as `join` reaches it: as an administrator, or with a bootstrap token."""
 
 import ipaddress
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +9,19 @@ from urllib.parse import urlsplit
 
 import click
 
-from karmada_vc_agent.install import bootstrap, join_preflight, join_steps
-from karmada_vc_agent.install.agent_certificate import is_still_good
+from karmada_vc_agent.install import bootstrap, join_preflight
+from karmada_vc_agent.install.agent_certificate import (
+    is_valid_for,
+    kubeconfig_text,
+    request_certificate,
+)
 from karmada_vc_agent.install.apply_objects import MANAGER
 from karmada_vc_agent.install.changes import Changes
 from karmada_vc_agent.install.join_plan import HOST, HUB, HubOptions, JoinPlan
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
+from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server, server_credentials
+from karmada_vc_agent.kube.permissions import Need
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 
@@ -38,14 +43,16 @@ class Hub:
 
 @asynccontextmanager
 async def connect(options: HubOptions) -> AsyncIterator[Hub]:
-    """Connect to the hub. Raises KubeconfigError, BootstrapError, KubeError."""
+    """Connect to the hub. Raises KubeconfigError, CommandError, KubeError."""
     if options.token is None:
         path = Path(options.kubeconfig)
         credentials = read_kubeconfig(path, options.context)
         cluster = read_server(path, options.context)
     else:
         cluster = await bootstrap.discover(options.endpoint, options.token, options.ca_hashes)
-        credentials = bootstrap.token_credentials(cluster, options.token)
+        credentials = server_credentials(
+            cluster, {"token": str(options.token)}, str(cluster["server"])
+        )
     if options.server:
         cluster = {**cluster, "server": options.server}
     async with new_client(HUB, credentials) as client:
@@ -64,39 +71,35 @@ async def powerful(plan: JoinPlan, hub: Hub) -> AsyncIterator[ApiClient]:
         yield generator
 
 
-async def check(plan: JoinPlan, hub: Hub, administrator: ApiClient, uid: str) -> None:
-    """Do the preflight checks on the hub; uid: of the host. Raises PreflightError, KubeError."""
-    needs = join_preflight.needs_on_hub(plan.access)
-    if hub.is_admin and HOST in plan.sides:
-        needs += join_preflight.needs_for_certificate()
+async def check(
+    plan: JoinPlan, administrator: ApiClient, uid: str, needs: Iterable[Need] = ()
+) -> None:
+    """Do the preflight checks on the hub; uid: of the host. Raises CommandError, KubeError."""
     await join_preflight.check_rights(administrator, needs)
     await check_karmada(administrator)
     await check_apart(administrator, uid)
     await join_preflight.check_names(administrator, plan.access, plan.namespace, uid)
 
 
-async def credential(plan: JoinPlan, hub: Hub, known: str, changes: Changes) -> str:
-    """Return the agent's kubeconfig: `known` while it is good, else one that the hub signs.
+async def credential(plan: JoinPlan, hub: Hub, installed: str, changes: Changes) -> str:
+    """Return the agent's kubeconfig: `installed` while it is good, else one that the hub signs.
 
-    A dry run signs nothing and returns `known`. Raises KubeError, CertificateError.
+    A dry run signs nothing and returns `installed`. Raises KubeError, CommandError.
     """
-    if is_good(plan, hub, known):
-        return known
-    changes.tell(f"hub: sign a client certificate for {plan.access.user}")
+    access = plan.access
+    if is_valid_for(installed, hub.cluster, access.user):
+        return installed
+    changes.report(f"hub: sign a client certificate for {access.user}")
     if changes.is_dry:
-        return known
-    return await join_steps.credential(
-        hub.client, plan.access, hub.cluster, "", lifetime_s=plan.lifetime_s, approves=hub.is_admin
+        return installed
+    certificate = await request_certificate(
+        hub.client, access.user, access.agent, plan.lifetime_s, approves=hub.is_admin
     )
-
-
-def is_good(plan: JoinPlan, hub: Hub, known: str) -> bool:
-    """Whether a kubeconfig is the agent's, for this hub, and will not expire soon."""
-    return bool(known) and is_still_good(known, hub.cluster, plan.access.user)
+    return kubeconfig_text(hub.cluster, access.agent, certificate)
 
 
 def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
-    """Say that the hub's address leads nowhere from a Pod."""
+    """Warn of an address of the hub that leads nowhere from a Pod."""
     server = str(hub.cluster.get("server", ""))
     if HOST in plan.sides and not plan.is_elsewhere and _is_loopback(urlsplit(server).hostname):
         text = (

@@ -16,8 +16,7 @@ from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.install.agent_certificate import YEAR_S
 from karmada_vc_agent.install.bootstrap import check_hash, parse_token
-from karmada_vc_agent.install.host_rights import Approvals
-from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan, Output
+from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan
 from karmada_vc_agent.install.join_run import run_join
 from karmada_vc_agent.kube.kubeconfig import is_http_url
 from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
@@ -97,7 +96,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
     "--discovery-token-unsafe-skip-ca-verification",
     "skips_ca",
     is_flag=True,
-    help="Skip the check of the hash: whoever has the token can then impersonate the hub.",
+    help="Skip the check of the hash: a holder of the token can then impersonate the hub.",
 )
 @shared_options.kubeconfig
 @click.option(
@@ -151,7 +150,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
 @click.option(
     "--image",
     default="",
-    help=f"Image of the agent. Default: what somebody else set in the Deployment, else {IMAGE}.",
+    help=f"Image of the agent. Default: what another writer set in the Deployment, else {IMAGE}.",
 )
 @click.option(
     "--only", type=click.Choice(("hub", "host")), default=None, help="Write to this side only."
@@ -201,7 +200,8 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         access=access,
         namespace=namespace,
         config=with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
-        approvals=Approvals(options["schedulers"], options["api_groups"]),
+        schedulers=options["schedulers"],
+        api_groups=options["api_groups"],
         is_elsewhere=options["elsewhere"],
         settings=file.read_text() if file else "",
         image=options["image"] or IMAGE,
@@ -211,12 +211,9 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         lifetime_s=options["lifetime_s"],
         sides=(options["only"],) if options["only"] else ("hub", "host"),
         unconfined=options["unconfined"],
-        output=Output(
-            options["applies"],
-            options["output"] == "yaml",
-            options["output_dir"],
-            options["is_dry"],
-        ),
+        applies=options["applies"],
+        directory=options["output_dir"],
+        is_dry=options["is_dry"],
     )
 
 
@@ -275,14 +272,14 @@ _TEXTS = (
 def _controllers(text: str) -> tuple[str, ...]:
     """Parse `*`, `foo` and `-foo`, as in Karmada's flag; return the optional controllers meant."""
     words = [word.strip() for word in text.split(",") if word.strip()]
-    known = set(OPTIONAL_CONTROLLERS)
-    unknown = {word.removeprefix("-") for word in words} - known - {"*"}
+    optional = set(OPTIONAL_CONTROLLERS)
+    unknown = {word.removeprefix("-") for word in words} - optional - {"*"}
     if unknown:
-        there = ", ".join(OPTIONAL_CONTROLLERS)
+        names = ", ".join(OPTIONAL_CONTROLLERS)
         raise _wrong(
-            "--controllers", f'"{min(unknown)}" is not an optional controller; these are: {there}'
+            "--controllers", f'"{min(unknown)}" is not an optional controller; these are: {names}'
         )
-    running = known if "*" in words else known & set(words)
+    running = optional if "*" in words else optional & set(words)
     return tuple(sorted(running - {word[1:] for word in words if word.startswith("-")}))
 
 

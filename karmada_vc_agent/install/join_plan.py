@@ -1,16 +1,18 @@
-"""What `join` is asked for."""
+"""The input of `join`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from karmada_vc_agent.access.agent_nodes import off_groups
+from karmada_vc_agent.access.agent_nodes import pod_affinity
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.install.bootstrap import BootstrapToken
-from karmada_vc_agent.install.host_rights import Approvals
+from karmada_vc_agent.install.host_rights import NOT_DESCRIBED, HostRights, host_rights
+from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.well_known import NODE_GROUP_LABEL
 from karmada_vc_agent.runner.feature import Described
 
@@ -33,31 +35,21 @@ class HubOptions:
     ca_hashes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What to do with the manifests: exactly one of applies, prints and directory.
-
-    is_dry: tell what would be applied, and change nothing.
-    """
-
-    applies: bool = False
-    prints: bool = False
-    directory: Path | None = None
-    is_dry: bool = False
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinPlan:
-    """All input of a `join`.
+    """All input of a `join`, which applies the manifests, or writes or prints them.
 
-    sets_image: whether the image was asked for, so that one that somebody else set is replaced.
-    unconfined: install on a host without admission policies, too.
+    schedulers, api_groups: what the administrator approves, see `host_rights`. sets_image: replace
+    the image that another writer set. unconfined: install on a host without admission policies,
+    too. directory: of the files to write; None = print, unless it applies. is_dry: report what
+    would be applied, and change nothing.
     """
 
     access: HubAccess
     namespace: str
     config: AgentConfig
-    approvals: Approvals
+    schedulers: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
     is_elsewhere: bool
     settings: str
     image: str
@@ -67,33 +59,43 @@ class JoinPlan:
     lifetime_s: int
     sides: tuple[str, ...]
     unconfined: bool = False
-    output: Output = field(default_factory=Output)
+    applies: bool = False
+    directory: Path | None = None
+    is_dry: bool = False
 
-    def install(self, kubeconfig: str, described: Described | None = None) -> HostInstall:
-        """Return what to install on the host. kubeconfig: the agent's, for the hub.
+    def rights(
+        self,
+        served: ServedApis | None = None,
+        installed: PolicyOwner | None = None,
+        described: Described = NOT_DESCRIBED,
+    ) -> HostRights:
+        """Return what is to exist on the host, without the agent's kubeconfig for the hub.
 
-        described: what the host describes; without it the agent's Pods keep off fewer nodes.
+        Without arguments: what can be said without reading the host; see `host_rights`.
         """
-        objects = described.objects if described else ()
-        off = off_groups((*self.config.virtual_clusters, *objects), self._labels_of_groups())
-        applies = (vc.apply_as for vc in self.config.virtual_clusters)
-        return HostInstall(
+        config = self.config
+        # Nodes in groups that the settings do not list have these labels.
+        labels = [NODE_GROUP_LABEL] if config.node_groups.enabled else []
+        labels += filter(None, (config.discover.node_label,))
+        install = HostInstall(
             self.access.agent,
             self.namespace,
             self.image,
             self.settings,
-            kubeconfig,
-            accounts=tuple((each.namespace, each.name) for each in applies if each is not None),
-            off_groups=off,
+            affinity=pod_affinity((*config.virtual_clusters, *described.objects), labels),
             is_elsewhere=self.is_elsewhere,
         )
-
-    def _labels_of_groups(self) -> list[str]:
-        """Return the labels of nodes that are in groups which the settings do not list."""
-        labels = [NODE_GROUP_LABEL] if self.config.node_groups.enabled else []
-        found_by = self.config.discover.node_label
-        return [*labels, found_by] if found_by else labels
+        return host_rights(
+            install,
+            config,
+            self.access.clusters,
+            served,
+            installed,
+            described,
+            schedulers=self.schedulers,
+            api_groups=self.api_groups,
+        )
 
     def say(self, text: str) -> None:
         """Print a line: to stderr where the manifests go to stdout."""
-        click.echo(text, err=self.output.prints)
+        click.echo(text, err=not self.applies and self.directory is None)

@@ -1,23 +1,17 @@
 """The steps of `join`: rights and credential on the hub, the agent on the host.
 
-Every step can be repeated: it tells and applies only the difference. Virtual clusters are only
+Every step can be repeated: it reports and applies only the difference. Virtual clusters are only
 added, and `leave` removes them; other rights that are not desired any more are removed here.
 """
 
 import base64
 from dataclasses import replace
 
-from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
 from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
-from karmada_vc_agent.install.agent_certificate import (
-    is_still_good,
-    kubeconfig_text,
-    request_certificate,
-)
-from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, apply_all, find
+from karmada_vc_agent.install.apply_objects import apply_all, find
 from karmada_vc_agent.install.changes import Changes
-from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
+from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH, hub_role
 from karmada_vc_agent.install.removals import prune, remove
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
@@ -30,13 +24,12 @@ async def host_uid(host: ApiClient) -> str:
     return str((await host.get("/api/v1/namespaces/kube-system"))["metadata"]["uid"])
 
 
-async def grant(hub: ApiClient, access: HubAccess, changes: Changes | None = None) -> None:
+async def grant(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
     """Grant an agent its rights on the hub. Raises KubeError.
 
     Virtual clusters that its roles already name keep their rights.
     """
-    changes = changes or Changes()
-    role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}") or {}
+    role = await hub_role(hub, access.agent)
     names = dict.fromkeys((*named_clusters(role), *access.clusters))
     desired = hub_objects(replace(_with_host_of(role, access), clusters=tuple(names)))
     await apply_all(hub, desired, changes)
@@ -45,16 +38,15 @@ async def grant(hub: ApiClient, access: HubAccess, changes: Changes | None = Non
     await prune(hub, access.agent, desired, changes)
 
 
-async def with_known_host(hub: ApiClient, access: HubAccess) -> HubAccess:
+async def with_recorded_host(hub: ApiClient, access: HubAccess) -> HubAccess:
     """Return it with the host that its roles on the hub name, if it has none. Raises KubeError."""
-    role = await find(hub, f"{CLUSTER_ROLES_PATH}/{access.role}")
-    return _with_host_of(role or {}, access)
+    return _with_host_of(await hub_role(hub, access.agent), access)
 
 
 def _with_host_of(role: Object, access: HubAccess) -> HubAccess:
-    """Without the host at hand, its mark on the roles stays: `join` and `leave` go by it."""
-    known = annotations_of(role).get(HOST_ANNOTATION, "")
-    return replace(access, host_id=access.host_id or known)
+    """Keep the mark of the host on the roles, which `join` and `leave` compare."""
+    recorded = annotations_of(role).get(HOST_ANNOTATION, "")
+    return replace(access, host_id=access.host_id or recorded)
 
 
 async def _remove_tokens(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
@@ -68,41 +60,7 @@ async def _remove_tokens(hub: ApiClient, access: HubAccess, changes: Changes) ->
         await remove(hub, f"{path}/{name}", f"Secret {LEASE_NAMESPACE}/{name}", changes)
 
 
-async def credential(
-    hub: ApiClient,
-    access: HubAccess,
-    cluster: Object,
-    known: str,
-    *,
-    lifetime_s: int,
-    approves: bool,
-) -> str:
-    """Return the agent's kubeconfig for the hub.
-
-    cluster: the cluster entry of the hub. known: the agent's present kubeconfig; kept while it is
-    good. Raises KubeError, CertificateError.
-    """
-    if known and is_still_good(known, cluster, access.user):
-        return known
-    certificate = await request_certificate(
-        hub, access.user, access.agent, lifetime_s, approves=approves
-    )
-    return kubeconfig_text(cluster, access.agent, certificate)
-
-
 async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:
     """Return the installed agent's kubeconfig for the hub, or ""."""
     secret = await find(host, f"/api/v1/namespaces/{namespace}/secrets/{HUB_SECRET}")
     return base64.b64decode(dig(secret, "data", HUB_SECRET) or "").decode(errors="replace")
-
-
-async def install(
-    host: ApiClient, wanted: HostInstall, changes: Changes | None = None, *, sets_image: bool = True
-) -> None:
-    """Create or update the agent's workload and what it mounts.
-
-    sets_image: whether an image that somebody else set is replaced. Its rights come first: see
-    host_rights.py. Raises KubeError.
-    """
-    forced = IMAGE_FIELDS if sets_image else ()
-    await apply_all(host, workload_objects(wanted), changes, forced)

@@ -1,4 +1,4 @@
-"""What `join` prints or writes to files instead of applying it."""
+"""Print the manifests of `join`, or write them to files."""
 
 from dataclasses import replace
 from itertools import chain
@@ -9,30 +9,30 @@ from karmada_vc_agent.access.agent_objects import base_objects, workload_objects
 from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
 from karmada_vc_agent.access.hub_objects import hub_objects, reasons
 from karmada_vc_agent.install import join_hub, join_preflight, join_steps
+from karmada_vc_agent.install.agent_certificate import is_valid_for
 from karmada_vc_agent.install.changes import Changes
 from karmada_vc_agent.install.described import described_on_host
-from karmada_vc_agent.install.host_rights import HostRights, host_rights, read_host
+from karmada_vc_agent.install.host_grants import read_host
+from karmada_vc_agent.install.host_rights import HostRights
 from karmada_vc_agent.install.join_hub import Hub
 from karmada_vc_agent.install.join_plan import HUB, JoinPlan
 from karmada_vc_agent.install.manifest_text import manifest_text
 from karmada_vc_agent.install.output_files import read_file, write_file
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
-from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 
 KUBECONFIG_FILE = "hub.kubeconfig"
 
 
 async def write(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: str) -> None:
-    """Print the manifests, or write them to files. Raises KubeError, PreflightError, OSError."""
+    """Print the manifests, or write them to files. Raises KubeError, CommandError, OSError."""
     if hub is not None and hub.is_admin:  # a bootstrap token's user cannot read any of this
-        await check_karmada(hub.client)
-        await check_apart(hub.client, uid)
-        await join_preflight.check_names(hub.client, plan.access, plan.namespace, uid)
-        plan = replace(plan, access=await join_steps.with_known_host(hub.client, plan.access))
+        needs = join_preflight.needs_for_certificate() if plan.directory else ()
+        await join_hub.check(plan, hub.client, uid, needs)
+        plan = replace(plan, access=await join_steps.with_recorded_host(hub.client, plan.access))
     kubeconfig = await _kubeconfig(plan, hub, host) if hub is not None else ""
     texts = {f"{side}.yaml": await _text(plan, side, kubeconfig, host) for side in plan.sides}
-    folder = plan.output.directory
+    folder = plan.directory
     if folder is None:
         click.echo("---\n".join(texts.values()), nl=False)
         return
@@ -43,30 +43,22 @@ async def write(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: st
             plan.say(f"wrote {folder / name}")
 
 
-async def rights_for(
-    plan: JoinPlan, host: ApiClient, kubeconfig: str
-) -> tuple[HostRights, ServedApis]:
+async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
     """Return what is to exist on this host, and what it serves. Raises KubeError."""
-    served, known = await read_host(host, plan.access.agent)
+    served, installed = await read_host(host, plan.access.agent)
     described = await described_on_host(host, plan.config)
-    install, clusters = plan.install(kubeconfig, described), plan.access.clusters
-    rights = host_rights(
-        install, plan.config, clusters, served, plan.approvals, known, described=described
-    )
-    return rights, served
+    return plan.rights(served, installed, described), served
 
 
 async def _kubeconfig(plan: JoinPlan, hub: Hub, host: ApiClient | None) -> str:
     """Return the agent's kubeconfig; what is only printed has the hub sign nothing."""
-    folder = plan.output.directory
-    known = read_file(folder / KUBECONFIG_FILE) if folder else ""
-    if host is not None and not known:
-        known = await join_steps.installed_kubeconfig(host, plan.namespace)
+    folder = plan.directory
+    installed = read_file(folder / KUBECONFIG_FILE) if folder else ""
+    if host is not None and not installed:
+        installed = await join_steps.installed_kubeconfig(host, plan.namespace)
     if folder is None:
-        return known if join_hub.is_good(plan, hub, known) else ""
-    if hub.is_admin:
-        await join_preflight.check_rights(hub.client, join_preflight.needs_for_certificate())
-    return await join_hub.credential(plan, hub, known, Changes(plan.say))
+        return installed if is_valid_for(installed, hub.cluster, plan.access.user) else ""
+    return await join_hub.credential(plan, hub, installed, Changes(plan.say))
 
 
 async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | None) -> str:
@@ -78,32 +70,28 @@ async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | No
             "names;\nkarmada-vc-agent join has that certificate signed."
         )
         return manifest_text(hub_objects(plan.access), reasons(plan.access), head)
-    if host is not None:
-        rights, _ = await rights_for(plan, host, kubeconfig)
-    else:
-        names = plan.access.clusters
-        rights = host_rights(plan.install(kubeconfig), plan.config, names, None, plan.approvals)
+    rights = (await rights_for(plan, host))[0] if host is not None else plan.rights()
     parts = (
         rights.definitions,
         base_objects(rights.install),
         host_roles(rights.access),
-        rights.policies(),
+        rights.policies,
         host_bindings(rights.access),
-        workload_objects(rights.install),
+        workload_objects(replace(rights.install, kubeconfig=kubeconfig)),
     )
-    head = _host_head(plan, kubeconfig, asks=host is not None)
+    head = _host_head(plan, kubeconfig, is_host_read=host is not None)
     return manifest_text(chain.from_iterable(parts), host_reasons(rights.access), head)
 
 
-def _host_head(plan: JoinPlan, kubeconfig: str, *, asks: bool) -> str:
+def _host_head(plan: JoinPlan, kubeconfig: str, *, is_host_read: bool) -> str:
     lines = [
         "For the host: account, rights and admission policies of the agent, and the agent itself."
     ]
-    if not asks:
+    if not is_host_read:
         lines.append(
-            "Made for Kubernetes 1.34; with --kubeconfig, join asks the host what it serves."
+            "Made for Kubernetes 1.34; with --kubeconfig, join reads what the host serves."
         )
-    if not asks and plan.config.has_open_names:
+    if not is_host_read and plan.config.has_open_names:
         lines.append("Has no names of an earlier join; with --kubeconfig, join keeps them.")
     if not kubeconfig:
         what = f"Secret karmada-kubeconfig in {plan.namespace}, the agent's kubeconfig for the hub"

@@ -6,13 +6,14 @@ that works with and without a running agent, and the other virtual clusters stay
 docs/adr/0017.
 """
 
-from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
+from karmada_vc_agent.access.hub_objects import named_clusters
 from karmada_vc_agent.access.policy_owner import GROUP, PolicyOwner, protected_user
 from karmada_vc_agent.cluster.hub_clusters import agent_id, agent_of, cluster_id
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.apply_objects import find
-from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH, PreflightError
+from karmada_vc_agent.install.join_preflight import hub_role
 from karmada_vc_agent.install.leave_cleaning import claimed
-from karmada_vc_agent.install.leave_steps import HubFacts, LeaveError, Leaving, recorded_state
+from karmada_vc_agent.install.leave_steps import Leaving, recorded_state
 from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.access_review import may
 from karmada_vc_agent.kube.client import ApiClient
@@ -30,7 +31,7 @@ def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
     """Reject a Cluster that this host did not register, or that another agent serves.
 
     host_uid: empty = the host is unreachable; then only Push Clusters are detected. Raises
-    PreflightError.
+    CommandError.
     """
     if cluster is None:
         return
@@ -43,7 +44,7 @@ def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
             f'Cluster "{name}" on the hub is not a virtual cluster of this host (its spec.id is '
             f"{own_id}); nothing was changed"
         )
-        raise PreflightError([problem])
+        raise CommandError(problem)
     agent, given = agent_of(cluster), agent_id(leaving.namespace, leaving.agent)
     if agent not in ("", given):
         problem = (
@@ -51,15 +52,15 @@ def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
             f"{given}; give --agent-namespace and --agent-name, or that agent's --config. "
             "Nothing was changed"
         )
-        raise PreflightError([problem])
+        raise CommandError(problem)
 
 
-async def check_known(
-    leaving: Leaving, facts: HubFacts, hub: ApiClient | None, host: ApiClient | None
+async def check_exists(
+    leaving: Leaving, cluster: Object | None, hub: ApiClient | None, host: ApiClient | None
 ) -> None:
     """Reject a name that does not exist, and one whose namespaces another agent claims.
 
-    hub, host: None = unreachable. Raises LeaveError, PreflightError, KubeError.
+    cluster: on the hub. hub, host: None = unreachable. Raises CommandError, KubeError.
     """
     agents = await claimants(host, leaving.cluster) if host is not None else set()
     if others := agents - {leaving.agent}:
@@ -67,21 +68,19 @@ async def check_known(
             f'namespaces of virtual cluster "{leaving.cluster}" on the host are claimed by agent '
             f'"{min(others)}", not by "{leaving.agent}"; nothing was changed'
         )
-        raise PreflightError([problem])
-    if facts.cluster is not None or agents:
+        raise CommandError(problem)
+    if cluster is not None or agents:
         return
-    if hub is not None:
-        role = await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(leaving.agent, ()).role}")
-        if leaving.cluster in named_clusters(role or {}):
-            return
-    known = []
+    if hub is not None and leaving.cluster in named_clusters(await hub_role(hub, leaving.agent)):
+        return
+    recorded: list[str] = []
     if host is not None:
-        known = list((await recorded_state(host, leaving.namespace, leaving.agent)).clusters())
-    if leaving.cluster in known:
+        recorded = list((await recorded_state(host, leaving.namespace, leaving.agent)).clusters())
+    if leaving.cluster in recorded:
         return
     of_agent = f"agent {agent_id(leaving.namespace, leaving.agent)}"
     text = f'virtual cluster "{leaving.cluster}" of {of_agent} not found'
-    raise LeaveError(f"{text}; known: {', '.join(sorted(known))}" if known else text)
+    raise CommandError(f"{text}; recorded: {', '.join(sorted(recorded))}" if recorded else text)
 
 
 async def claimants(host: ApiClient, cluster: str) -> set[str]:
@@ -92,7 +91,7 @@ async def claimants(host: ApiClient, cluster: str) -> set[str]:
 async def claims_user(host: ApiClient, agent: str) -> str:
     """Return the user to impersonate when changing claimed namespaces; "" = none.
 
-    Raises PreflightError if that is not possible, KubeError.
+    Raises CommandError if that is not possible, KubeError.
     """
     policy = PolicyOwner(agent, "", "").claims_policy
     user = protected_user(await _policy(host, f"{_POLICIES_PATH}/{policy}") or {})
@@ -105,11 +104,11 @@ async def claims_user(host: ApiClient, agent: str) -> str:
         problem = (
             f"{law}, and {source} may not impersonate it; add this rule, or use another account:"
         )
-        raise PreflightError([problem, f"  {need}"])
+        raise CommandError(problem, f"  {need}")
     missing = [need for need in _NEEDS if not await may(host, need, user)]
     if missing:
         problem = f"{law}, and that account no longer has the rights; grant it these rules again:"
-        raise PreflightError([problem, *(f"  {need}" for need in missing), *_ways_out(agent)])
+        raise CommandError(problem, *(f"  {need}" for need in missing), *_ways_out(agent))
     return user
 
 

@@ -1,7 +1,6 @@
 """`karmada-vc-agent leave`: its options and their validation."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import click
@@ -9,7 +8,7 @@ import click
 from karmada_vc_agent.commands import shared_options
 from karmada_vc_agent.commands.command_errors import one_line_errors
 from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.install.leave_run import LeavePlan, run_leave, run_prune, run_purge
+from karmada_vc_agent.install.leave_run import run_leave, run_prune, run_purge
 from karmada_vc_agent.install.leave_steps import Leaving
 from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig
 from karmada_vc_agent.model.durations import parse_duration_s
@@ -68,7 +67,7 @@ _WHICH = ("config_path", "agent_name", "agent_namespace", "karmada_kubeconfig", 
     "--prune",
     "prunes",
     is_flag=True,
-    help="Remove only host objects whose Work is gone; without --yes, list them.",
+    help="Remove only host objects whose Work was deleted; without --yes, list them.",
 )
 @click.option(
     "--purge",
@@ -97,32 +96,21 @@ def leave(**options: Any) -> None:
     agent itself.
     """
     with one_line_errors():
-        plan = LeavePlan(
-            _what(options),
-            read_kubeconfig(options["karmada_kubeconfig"], options["karmada_context"]),
-            find_credentials(options["kubeconfig"], in_cluster_first=True),
-            options["is_sure"],
-            options["is_forced"],
-            purges=options["purges"],
-            flags=_flags(options),
-        )
-        asyncio.run(_runner(options)(plan))
-
-
-def _runner(options: dict[str, Any]) -> Callable[[LeavePlan], Coroutine[Any, Any, None]]:
-    if options["prunes"]:
-        return run_prune
-    return run_leave if options["cluster"] else run_purge
+        leaving = _leaving(options)
+        run = run_prune if options["prunes"] else run_leave if leaving.cluster else run_purge
+        hub = read_kubeconfig(options["karmada_kubeconfig"], options["karmada_context"])
+        host = find_credentials(options["kubeconfig"], in_cluster_first=True)
+        asyncio.run(run(leaving, hub, host))
 
 
 def _flags(options: dict[str, Any]) -> str:
-    """Return the flags that say which agent, hub and host are meant, for a command to print."""
+    """Return the flags that name agent, hub and host, for a command to print."""
     names = (*_WHICH, "kubeconfig")
     given = {name.removesuffix("_path").replace("_", "-"): options[name] for name in names}
     return " ".join(f"--{name} {value}" for name, value in given.items() if value)
 
 
-def _what(options: dict[str, Any]) -> Leaving:
+def _leaving(options: dict[str, Any]) -> Leaving:
     """Return what leaves. Raises ConfigError."""
     if not options["cluster"] and not options["prunes"] and not options["purges"]:
         raise ConfigError("flags", "CLUSTER", "name the virtual cluster to remove")
@@ -141,4 +129,14 @@ def _what(options: dict[str, Any]) -> Leaving:
         timeout_s = parse_duration_s(options["timeout"])
     except ValueError as error:
         raise ConfigError("flags", "--timeout", str(error)) from error
-    return Leaving(options["cluster"], agent, namespace, options["preserve_resources"], timeout_s)
+    return Leaving(
+        options["cluster"],
+        agent,
+        namespace,
+        options["preserve_resources"],
+        timeout_s,
+        is_sure=options["is_sure"],
+        is_forced=options["is_forced"],
+        purges=options["purges"],
+        flags=_flags(options),
+    )

@@ -6,18 +6,18 @@ namespace with it.
 
 from contextlib import suppress
 
-from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
+from karmada_vc_agent.access.hub_objects import named_clusters
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.cluster.node_labels import unlabel_nodes
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import find, path_of
 from karmada_vc_agent.install.changes import Changes
-from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH, PreflightError
+from karmada_vc_agent.install.join_preflight import hub_role
 from karmada_vc_agent.install.leave_checks import claimants
 from karmada_vc_agent.install.leave_cleaning import NAMESPACES_PATH, claimed, obstacle_in
 from karmada_vc_agent.install.leave_steps import (
     SHOWN,
-    LeaveError,
     Leaving,
     Say,
     delete_present,
@@ -43,7 +43,7 @@ from karmada_vc_agent.model.domain import (
     HOST_ANNOTATION,
     MEMBERSHIP_LABEL,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, maps_at
+from karmada_vc_agent.model.objects import annotations_of, labels_of, maps_at
 from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.well_known import RBAC_API
@@ -61,13 +61,13 @@ async def check_last(
 ) -> None:
     """Refuse to remove an agent of another host, or one with other virtual clusters.
 
-    hub, host: None = it does not answer. Raises LeaveError, PreflightError, KubeError.
+    hub, host: None = it does not answer. Raises CommandError, KubeError.
     """
     if hub is not None:
         await _check_host(leaving, hub, host_uid)
     left = await clusters_left(leaving, hub, host)
     if others := [name for name in left if name != leaving.cluster]:
-        raise LeaveError(
+        raise CommandError(
             f"agent {leaving.agent} has other virtual clusters: {listed(others, SHOWN)}; "
             "run leave for each of them first. Nothing was changed"
         )
@@ -96,17 +96,16 @@ async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
     with suppress(NotFoundError):
         await host.delete(f"{_RBAC_PATH}/clusterrolebindings/vc-agent:{leaving.agent}")
         say(f"host: agent {leaving.agent} has no virtual cluster left: removing all its rights")
-    await _remove_policies(host, leaving, say)
+    served = await Discovery(host).refresh()
+    await remove_policies(host, served, leaving.agent, Changes(say))
 
 
-async def report_agent(
-    leaving: Leaving, hub: ApiClient, host: ApiClient, flags: str, say: Say
-) -> None:
+async def report_agent(leaving: Leaving, hub: ApiClient, host: ApiClient, say: Say) -> None:
     """Say how to remove an agent that is left without virtual clusters. Raises KubeError."""
     is_there = await find(host, f"{_RBAC_PATH}/clusterroles/vc-agent:{leaving.agent}") is not None
     if is_there and not await clusters_left(leaving, hub, host):
         say(f"agent {leaving.agent} has no virtual cluster left; to remove it as well, run:")
-        say(f"  karmada-vc-agent leave --purge {flags}")
+        say(f"  karmada-vc-agent leave --purge {leaving.flags}")
 
 
 async def clusters_left(
@@ -121,20 +120,16 @@ async def clusters_left(
         records = (await recorded_state(host, leaving.namespace, leaving.agent)).clusters()
         names |= {name for name, record in records.items() if not record.has_left}
     if hub is not None:
-        names |= set(named_clusters(await _hub_role(leaving, hub)))
+        names |= set(named_clusters(await hub_role(hub, leaving.agent)))
     return sorted(names)
 
 
 async def _check_host(leaving: Leaving, hub: ApiClient, host_uid: str) -> None:
     """Refuse roles on the hub of an agent of the same name on another host."""
-    marked = annotations_of(await _hub_role(leaving, hub)).get(HOST_ANNOTATION, "")
+    marked = annotations_of(await hub_role(hub, leaving.agent)).get(HOST_ANNOTATION, "")
     if host_uid and marked and marked != host_id(host_uid):
         problem = f'the roles of agent "{leaving.agent}" on the hub are of an agent on another host'
-        raise PreflightError([f"{problem}; nothing was changed"])
-
-
-async def _hub_role(leaving: Leaving, hub: ApiClient) -> Object:
-    return await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(leaving.agent, ()).role}") or {}
+        raise CommandError(f"{problem}; nothing was changed")
 
 
 async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
@@ -147,7 +142,7 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
     changes = Changes(say)
     await remove_gateway(host, leaving.agent, leaving.namespace, changes)
     await prune(host, leaving.agent, (), changes, BINDINGS, claimed=True)
-    await _remove_policies(host, leaving, say)
+    await remove_policies(host, await Discovery(host).refresh(), leaving.agent, changes)
     await _report_accounts(host, leaving, say)
     await prune(host, leaving.agent, (), changes, ROLES, claimed=True)
     for name in TENANT_ROLES.values():
@@ -157,11 +152,6 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
     await _delete_namespace(host, leaving, say)
 
 
-async def _remove_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    for policy in await remove_policies(host, await Discovery(host).refresh(), leaving.agent):
-        say(f"host: removed {policy}")
-
-
 async def _report_accounts(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Name the accounts of `applyAs` elsewhere: `join` does not mark those that it creates."""
     for role in await labelled(host, leaving.agent, "Role"):
@@ -169,7 +159,7 @@ async def _report_accounts(host: ApiClient, leaving: Leaving, say: Say) -> None:
         for rule in maps_at(role, "rules"):
             if "impersonate" in rule["verbs"] and space != leaving.namespace:
                 for name in rule.get("resourceNames") or ():
-                    say(f"host: ServiceAccount {space}/{name} stays; delete it if nobody needs it")
+                    say(f"host: ServiceAccount {space}/{name} stays; delete it if it is not used")
 
 
 async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:

@@ -1,18 +1,20 @@
 """Run `leave`: by the running agent, by this process, or with one side unreachable."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import click
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.waiting import waiting
 from karmada_vc_agent.install import join_steps, leave_purge, leave_steps
-from karmada_vc_agent.install.leave_checks import check_known, check_ours, claims_user
+from karmada_vc_agent.install.apply_objects import find
+from karmada_vc_agent.install.leave_checks import check_exists, check_ours, claims_user
 from karmada_vc_agent.install.leave_cleaning import HostCleaner, claimed, clean_host, describe
-from karmada_vc_agent.install.leave_steps import SHOWN, HubFacts, LeaveError, Leaving
+from karmada_vc_agent.install.leave_steps import SHOWN, Leaving, Say
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotServedError, UnreachableError
@@ -23,113 +25,95 @@ from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
 from karmada_vc_agent.work.rules.orphaned import is_orphan, namespaces_needed
 
 PROBE_S = 10.0
+_say: Say = click.echo
 _HAD_LEFT = "had left before; nothing was left to remove"
 
 
-@dataclass(frozen=True, slots=True)
-class LeavePlan:
-    """All input of a `leave`.
-
-    purges: whether the agent goes as well. flags: those of the command that say where it is.
-    """
-
-    what: Leaving
-    hub: Credentials
-    host: Credentials
-    is_sure: bool
-    is_forced: bool
-    purges: bool = False
-    flags: str = ""
-
-
-async def run_leave(plan: LeavePlan) -> None:
-    """Leave as planned. Raises ConfigError, LeaveError, PreflightError, KubeError."""
-    async with _connect(plan) as (hub, host, uid):
-        user = await _claims_user(plan.what, host)
-        plan = replace(plan, what=replace(plan.what, claims_user=user))
-        facts = await _check(plan, hub, host, uid)
-        was_noted = host is not None and await leave_steps.has_left(host, plan.what)
-        _ask(plan, facts, has_hub=hub is not None)
-        await _leave(plan, hub, host)
-        _report_rest(plan.what, hub, host)
+async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
+    """Remove a virtual cluster. Raises CommandError, KubeError."""
+    async with _connect(leaving, hub_at, host_at) as (hub, host, uid):
+        leaving = replace(leaving, claims_user=await _claims_user(leaving, host))
+        cluster = await _check(leaving, hub, host, uid)
+        had_left = host is not None and await leave_steps.has_left(host, leaving)
+        question = f"Remove virtual cluster {leaving.cluster}"
+        if hub is not None:
+            bindings = await leave_steps.bindings_to(hub, leaving.cluster)
+            warn(leaving, bindings, is_on_hub=cluster is not None)
+            question += f" and agent {leaving.agent}" if leaving.purges else ""
+        else:
+            question += " from the host only"
+        _confirm(leaving, f"{question}?")
+        await _leave(leaving, hub, host)
+        _report_rest(leaving, hub, host)
         if hub is None:
             return
-        had_left = facts.cluster is None and was_noted
-        _say(f"{plan.what.cluster} {_HAD_LEFT if had_left else 'has left'}")
-        if plan.purges:
-            await leave_purge.purge(plan.what, hub, host, _say)
+        had_left = had_left and cluster is None
+        _say(f"{leaving.cluster} {_HAD_LEFT if had_left else 'has left'}")
+        if leaving.purges:
+            await leave_purge.purge(leaving, hub, host, _say)
         elif host is not None:
-            await leave_purge.report_agent(plan.what, hub, host, plan.flags, _say)
+            await leave_purge.report_agent(leaving, hub, host, _say)
 
 
-async def _claims_user(what: Leaving, host: ApiClient | None) -> str:
+async def _claims_user(leaving: Leaving, host: ApiClient | None) -> str:
     """Return the user to impersonate for claimed namespaces, "" = none."""
-    if host is None or not await HostCleaner(host, what, _say).namespaces():
+    if host is None or not await HostCleaner(host, leaving, _say).namespaces():
         return ""
-    return await claims_user(host, what.agent)
+    return await claims_user(host, leaving.agent)
 
 
 async def _check(
-    plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None, uid: str
-) -> HubFacts:
-    """Check that the virtual cluster may leave; return what the hub knows. uid: of the host."""
-    facts = leave_steps.NOTHING
+    leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, uid: str
+) -> Object | None:
+    """Check that the virtual cluster may leave; return its Cluster. uid: of the host."""
+    cluster = None
     if hub is not None:
         await check_karmada(hub)
         if host is not None:
             await check_apart(hub, uid)
-        facts = await leave_steps.read_hub(hub, plan.what.cluster)
-        check_ours(facts.cluster, plan.what, uid)
-        if plan.purges:
-            await leave_purge.check_last(plan.what, hub, host, uid)
-    await check_known(plan.what, facts, hub, host)
-    return facts
+        cluster = await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}")
+        check_ours(cluster, leaving, uid)
+        if leaving.purges:
+            await leave_purge.check_last(leaving, hub, host, uid)
+    await check_exists(leaving, cluster, hub, host)
+    return cluster
 
 
-def _ask(plan: LeavePlan, facts: HubFacts, *, has_hub: bool) -> None:
-    what = f"Remove virtual cluster {plan.what.cluster}"
-    if has_hub:
-        warn(plan, facts)
-        _confirm(plan, f"{what} and agent {plan.what.agent}?" if plan.purges else f"{what}?")
-    else:
-        _confirm(plan, f"{what} from the host only?")
-
-
-async def _leave(plan: LeavePlan, hub: ApiClient | None, host: ApiClient | None) -> None:
+async def _leave(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
     """Remove the virtual cluster from hub and host; None = it does not answer."""
-    what = plan.what
-    lead = leave_steps.leading(hub, host, what, _say) if host is not None else nullcontext(False)
+    name = leaving.cluster
+    lead = leave_steps.leading(hub, host, leaving, _say) if host else nullcontext(False)
     async with lead as is_served:
         if host is not None:
-            await leave_steps.remember_left(host, what, _say)
+            await leave_steps.remember_left(host, leaving, _say)
         if hub is not None:
-            if is_served and what.preserve:
-                await leave_steps.preserve_works(hub, what.cluster, _say)
-            await leave_steps.delete_cluster(hub, what.cluster, _say)
+            if is_served and leaving.preserve:
+                await leave_steps.preserve_works(hub, name, _say)
+            await leave_steps.delete_cluster(hub, name, _say)
         if host is not None and not is_served:
-            await clean_host(host, what, _say)
+            await clean_host(host, leaving, _say)
         if hub is not None:
-            await leave_steps.wait_deleted(hub, what, _say, releases=not is_served)
+            await leave_steps.wait_deleted(hub, leaving, _say, releases=not is_served)
         if host is not None:
             if is_served:  # the agent leaves what no Work created, such as `default`
-                await clean_host(host, what, _say, agent_releases=True)
-            await leave_purge.give_up_policies(host, what, _say)
+                await clean_host(host, leaving, _say, agent_releases=True)
+            await leave_purge.give_up_policies(host, leaving, _say)
         if hub is not None:
-            await leave_steps.take_rights(hub, what, _say)
+            await leave_steps.take_rights(hub, leaving, _say)
 
 
-def _report_rest(what: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
+def _report_rest(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
     """Print what remains where a server does not answer."""
-    name = what.cluster
+    name = leaving.cluster
     if hub is None:
         _say(f"{name} has left the host. The hub does not answer, so these remain there:")
         space = execution_namespace(name)
         _say(f"  Cluster {name}, its Works in {space}, its Lease in karmada-cluster")
-        _say(f"  the names {name} in the roles vc-agent:{what.agent}")
+        _say(f"  the names {name} in the roles vc-agent:{leaving.agent}")
     elif host is None:
         _say("The host does not answer, so these remain there:")
         _say(f"  namespaces with label {CLUSTER_LABEL}={name}, and what is in them")
-        _say(f"  cluster.{name} in ConfigMap {what.namespace}/{what.agent}-state")
+        _say(f"  cluster.{name} in ConfigMap {leaving.namespace}/{leaving.agent}-state")
     if hub is None or host is None:
         _say(f"Once it answers, run karmada-vc-agent leave {name} again")
 
@@ -137,60 +121,64 @@ def _report_rest(what: Leaving, hub: ApiClient | None, host: ApiClient | None) -
 # --- purge ------------------------------------------------------------------------------
 
 
-async def run_purge(plan: LeavePlan) -> None:
-    """Remove an agent without virtual clusters. Raises LeaveError, PreflightError, KubeError."""
-    async with _connect(plan) as (hub, host, uid):
+async def run_purge(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
+    """Remove an agent without virtual clusters. Raises CommandError, KubeError."""
+    async with _connect(leaving, hub_at, host_at) as (hub, host, uid):
         if hub is not None:
             await check_karmada(hub)
-        await leave_purge.check_last(plan.what, hub, host, uid)
-        _confirm(plan, f"Remove agent {plan.what.agent} and all that join created for it?")
-        await leave_purge.purge(plan.what, hub, host, _say)
+        await leave_purge.check_last(leaving, hub, host, uid)
+        _confirm(leaving, f"Remove agent {leaving.agent} and all that join created for it?")
+        await leave_purge.purge(leaving, hub, host, _say)
 
 
 # --- prune ------------------------------------------------------------------------------
 
 
-async def run_prune(plan: LeavePlan) -> None:
+async def run_prune(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
     """List host objects whose Work is deleted; remove them with --yes."""
-    async with _client("hub", plan.hub) as hub, _client("host", plan.host) as host:
-        claims = await claimed(host, f"{AGENT_LABEL}={plan.what.agent}")
-        clusters = [plan.what.cluster] if plan.what.cluster else {of.cluster for _, of in claims}
-        total = sum([await _prune(plan, hub, host, cluster) for cluster in sorted(clusters)])
-    if total and not plan.is_sure:
+    async with _client("hub", hub_at) as hub, _client("host", host_at) as host:
+        claims = await claimed(host, f"{AGENT_LABEL}={leaving.agent}")
+        clusters = [leaving.cluster] if leaving.cluster else {of.cluster for _, of in claims}
+        total = sum(
+            [await _prune(replace(leaving, cluster=each), hub, host) for each in sorted(clusters)]
+        )
+    if total and not leaving.is_sure:
         _say(f"to remove these {total}, run the command again with --yes")
     elif not total:
         _say("nothing to remove")
 
 
-async def _prune(plan: LeavePlan, hub: ApiClient, host: ApiClient, cluster: str) -> int:
-    facts = await leave_steps.read_hub(hub, cluster)
-    if facts.cluster is None:
-        command = f"karmada-vc-agent leave {cluster}"
-        _say(f"{cluster}: its Cluster is not on the hub; {command} removes everything it has")
+async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
+    name = leaving.cluster
+    cluster = await find(hub, f"{CLUSTERS_PATH}/{name}")
+    if cluster is None:
+        command = f"karmada-vc-agent leave {name}"
+        _say(f"{name}: its Cluster is not on the hub; {command} removes everything it has")
         return 0
-    if facts.cluster["metadata"].get("deletionTimestamp"):
-        _say(f"{cluster}: its Cluster is being deleted on the hub, and everything it has with it")
+    if cluster["metadata"].get("deletionTimestamp"):
+        _say(f"{name}: its Cluster is being deleted on the hub, and everything it has with it")
         return 0
-    what = replace(plan.what, cluster=cluster)
-    check_ours(facts.cluster, what, await join_steps.host_uid(host))
-    user = await claims_user(host, plan.what.agent) if plan.is_sure else ""
-    cleaner = HostCleaner(host, replace(what, claims_user=user), _say, agent_releases=True)
-    return await _prune_objects(plan, hub, cleaner) + await _prune_namespaces(plan, hub, cleaner)
+    check_ours(cluster, leaving, await join_steps.host_uid(host))
+    user = await claims_user(host, leaving.agent) if leaving.is_sure else ""
+    cleaner = HostCleaner(host, replace(leaving, claims_user=user), _say, agent_releases=True)
+    return await _prune_objects(leaving, hub, cleaner) + await _prune_namespaces(
+        leaving, hub, cleaner
+    )
 
 
-async def _prune_objects(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
+async def _prune_objects(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
     """Delete objects without a Work. The Works are read last: one may be created meanwhile."""
     objects = await cleaner.objects(await cleaner.namespaces())
     works = {each["metadata"]["name"] for each in await leave_steps.works_of(hub, cleaner.cluster)}
     orphans = [each for each in objects if is_orphan(each[1], works)]
     for each in orphans:
-        _say(f"{cleaner.cluster}: {'removing' if plan.is_sure else 'orphaned'} {describe(each)}")
-        if plan.is_sure:
+        _say(f"{cleaner.cluster}: {'removing' if leaving.is_sure else 'orphaned'} {describe(each)}")
+        if leaving.is_sure:
             await cleaner.delete(*each)
     return len(orphans)
 
 
-async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleaner) -> int:
+async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
     """Delete or release claimed namespaces that no Work needs, unless others have objects there."""
 
     async def orphaned() -> dict[str, Object]:
@@ -202,7 +190,7 @@ async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleane
         if obstacle := await cleaner.obstacle(name, live):
             _say(f"{cleaner.cluster}: orphaned Namespace {name} stays: {obstacle}")
             continue
-        if not plan.is_sure:
+        if not leaving.is_sure:
             _say(f"{cleaner.cluster}: orphaned Namespace {name}")
         elif name in await orphaned():  # no Work was created meanwhile
             await cleaner.give_up({name: live}, preserve=False)
@@ -215,32 +203,32 @@ async def _prune_namespaces(plan: LeavePlan, hub: ApiClient, cleaner: HostCleane
 # --- output -----------------------------------------------------------------------------
 
 
-def warn(plan: LeavePlan, facts: HubFacts) -> None:
-    """Print what still targets the virtual cluster, and what becomes of it."""
-    if facts.cluster is None:
-        _say(f"Cluster {plan.what.cluster} is not on the hub; removing what remains of it")
-    if not facts.bindings:
+def warn(leaving: Leaving, bindings: Sequence[str], *, is_on_hub: bool) -> None:
+    """Print which bindings still target the virtual cluster, and what becomes of what they run."""
+    if not is_on_hub:
+        _say(f"Cluster {leaving.cluster} is not on the hub; removing what remains of it")
+    if not bindings:
         return
-    fate = "stays, without the agent's labels" if plan.what.preserve else "ends"
-    _say(f"bindings still target {plan.what.cluster}; what they run there {fate}:")
-    for binding in facts.bindings[:SHOWN]:
+    fate = "stays, without the agent's labels" if leaving.preserve else "ends"
+    _say(f"bindings still target {leaving.cluster}; what they run there {fate}:")
+    for binding in bindings[:SHOWN]:
         _say(f"  {binding}")
-    if len(facts.bindings) > SHOWN:
-        _say(f"  and {len(facts.bindings) - SHOWN} more")
+    if len(bindings) > SHOWN:
+        _say(f"  and {len(bindings) - SHOWN} more")
 
 
-def _confirm(plan: LeavePlan, question: str) -> None:
-    """Ask for confirmation unless --yes is given. Raises LeaveError on "no", or without a tty."""
-    if plan.is_sure:
+def _confirm(leaving: Leaving, question: str) -> None:
+    """Ask for confirmation unless --yes is given. Raises CommandError on "no", or without a tty."""
+    if leaving.is_sure:
         return
     if not sys.stdin.isatty():
-        raise LeaveError("no terminal to ask for confirmation; use --yes. Nothing was changed")
+        raise CommandError("no terminal for the confirmation; use --yes. Nothing was changed")
     if not click.confirm(question):
-        raise LeaveError("nothing was changed")
+        raise CommandError("nothing was changed")
 
 
-async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
-    """Whether a server answers. Raises LeaveError if it does not, unless forced."""
+async def _answers(leaving: Leaving, client: ApiClient) -> bool:
+    """Return whether a server answers. Raises CommandError if it does not, unless forced."""
     path = CLUSTERS_PATH if client.name == "hub" else "/api/v1/namespaces/kube-system"
     try:
         async with waiting(f"an answer from the {client.name}", PROBE_S):
@@ -248,8 +236,8 @@ async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
     except NotServedError:
         return True  # not Karmada: reported later
     except (UnreachableError, TimeoutError) as error:
-        if not plan.is_forced:
-            raise LeaveError(
+        if not leaving.is_forced:
+            raise CommandError(
                 f"no answer from the {client.name} ({error or 'timed out'}); with --force, leave "
                 "cleans up the other side and prints what remains"
             ) from error
@@ -260,23 +248,19 @@ async def _answers(plan: LeavePlan, client: ApiClient) -> bool:
 
 @asynccontextmanager
 async def _connect(
-    plan: LeavePlan,
+    leaving: Leaving, hub_at: Credentials, host_at: Credentials
 ) -> AsyncIterator[tuple[ApiClient | None, ApiClient | None, str]]:
     """Yield clients of hub and host, None for one that does not answer, and the UID of the host.
 
-    Raises LeaveError if neither answers, or if one does not and the plan is not forced.
+    Raises CommandError if neither answers, or if one does not and `leaving` is not forced.
     """
-    async with _client("hub", plan.hub) as hub, _client("host", plan.host) as host:
-        has_hub, has_host = await _answers(plan, hub), await _answers(plan, host)
+    async with _client("hub", hub_at) as hub, _client("host", host_at) as host:
+        has_hub, has_host = await _answers(leaving, hub), await _answers(leaving, host)
         if not has_hub and not has_host:
-            raise LeaveError("neither hub nor host answers")
+            raise CommandError("neither hub nor host answers")
         uid = await join_steps.host_uid(host) if has_host else ""
         yield hub if has_hub else None, host if has_host else None, uid
 
 
 def _client(name: str, credentials: Credentials) -> ApiClient:
     return ApiClient(name, credentials, connections=8, user_agent="karmada-vc-agent-leave")
-
-
-def _say(text: str) -> None:
-    click.echo(text)

@@ -57,15 +57,13 @@ _BINDINGS_PATH = "/apis/work.karmada.io/v1alpha2"
 Say = Callable[[str], None]
 
 
-class LeaveError(CommandError):
-    """`leave` did not finish; the message says how far it got and what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Which virtual cluster of which agent leaves, and how.
+    """The virtual cluster and the agent that leave, and how.
 
-    claims_user: the user to impersonate for its namespaces; empty = none.
+    claims_user: the user to impersonate for its namespaces; empty = none. is_sure: skip the
+    confirmation. is_forced: continue if the hub or the host is unreachable. purges: remove the
+    agent, too. flags: those of the command that say where the agent is.
     """
 
     cluster: str
@@ -74,26 +72,14 @@ class Leaving:
     preserve: bool
     timeout_s: float
     claims_user: str = ""
+    is_sure: bool = False
+    is_forced: bool = False
+    purges: bool = False
+    flags: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HubFacts:
-    """What the hub knows of the virtual cluster: its Cluster, and the bindings that target it."""
-
-    cluster: Object | None
-    bindings: tuple[str, ...]
-
-
-NOTHING = HubFacts(None, ())
-
-
-async def read_hub(hub: ApiClient, cluster: str) -> HubFacts:
-    """Read the Cluster, and the bindings that target it. Raises KubeError."""
-    live = await find(hub, f"{CLUSTERS_PATH}/{cluster}")
-    return HubFacts(live, tuple(await _bindings(hub, cluster)))
-
-
-async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
+async def bindings_to(hub: ApiClient, cluster: str) -> list[str]:
+    """Return the bindings of Karmada that target a Cluster. Raises KubeError."""
     targeting = []
     for kind in _BINDINGS:
         answer = await hub.get(f"{_BINDINGS_PATH}/{kind}")
@@ -110,7 +96,7 @@ async def _bindings(hub: ApiClient, cluster: str) -> list[str]:
 
 
 async def is_served(hub: ApiClient, leaving: Leaving, process: str) -> bool:
-    """Whether an agent process renews the Lease of the Cluster. Raises KubeError."""
+    """Return whether an agent process renews the Lease of the Cluster. Raises KubeError."""
     if await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is None:
         return False
     lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}")
@@ -124,7 +110,7 @@ async def leading(
     """Hold leadership, so that no agent starts meanwhile; yield whether an agent does instead.
 
     That is one that serves the virtual cluster. hub: None = it does not answer; then any agent
-    that leads raises LeaveError. An agent that was never installed needs no leadership.
+    that leads raises CommandError. An agent that was never installed needs no leadership.
     """
     alone = "no agent is running: cleaning up from here"
     if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
@@ -153,7 +139,9 @@ async def leading(
     served = False
     try:
         try:
-            async with waiting(f"leadership, now held by {before[0] or 'nobody'}", LEAD_WITHIN_S):
+            async with waiting(
+                f"leadership, now held by {before[0] or 'no process'}", LEAD_WITHIN_S
+            ):
                 while not (leads.is_set() or served):
                     with suppress(TimeoutError):
                         async with asyncio.timeout(POLL_S):
@@ -166,7 +154,7 @@ async def leading(
             alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
             if hub is None:
                 process, _ = await _lead(host, leaving)
-                raise LeaveError(
+                raise CommandError(
                     f"an agent is running ({process}) and would restore what is removed; stop it, "
                     "then try again"
                 ) from None
@@ -183,7 +171,7 @@ async def leading(
 
 
 async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
-    """Return who holds the leader Lease, and when it was renewed."""
+    """Return the holder of the leader Lease, and when it was renewed."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
     spec = dig(await find(host, path), "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
@@ -224,7 +212,7 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
     released = 0
     for work in await works_of(hub, cluster):
         if EXECUTION_FINALIZER in (work["metadata"].get("finalizers") or ()):
-            with suppress(ConflictError, NotFoundError):  # the next look shows what became of it
+            with suppress(ConflictError, NotFoundError):  # the next read shows it
                 await remove_finalizer(hub, work)
                 released += 1
     if released:
@@ -234,7 +222,7 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
 async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
     """Wait until the Cluster is deleted, and print what it waits for.
 
-    releases: remove finalizers of Works that appear late. Raises LeaveError.
+    releases: remove finalizers of Works that appear late. Raises CommandError.
     """
     deadline = time.monotonic() + leaving.timeout_s
     said = ""
@@ -247,9 +235,9 @@ async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: 
             say(f"hub: waiting for {waiting}")
             said = waiting
         if time.monotonic() > deadline:
-            bindings = await _bindings(hub, leaving.cluster)
+            bindings = await bindings_to(hub, leaving.cluster)
             still = "; still targeted by " + ", ".join(bindings[:SHOWN]) if bindings else ""
-            raise LeaveError(
+            raise CommandError(
                 f"Cluster {leaving.cluster} still exists after {leaving.timeout_s:.0f} s, "
                 f"waiting for {waiting}{still}. It is marked for deletion; run leave again to "
                 "continue"
@@ -347,7 +335,7 @@ async def forget_left(
 
 
 async def has_left(host: ApiClient, leaving: Leaving) -> bool:
-    """Whether an earlier `leave` recorded that it left. Raises KubeError."""
+    """Return whether an earlier `leave` recorded that it left. Raises KubeError."""
     state = await recorded_state(host, leaving.namespace, leaving.agent)
     record = state.cluster(leaving.cluster)
     return record is not None and record.has_left

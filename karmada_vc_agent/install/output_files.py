@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from karmada_vc_agent.install.join_preflight import PreflightError
+from karmada_vc_agent.commands.command_errors import CommandError
 
 _PRIVATE = 0o600
 """host.yaml and hub.kubeconfig hold the agent's private key."""
 
 
 def make_directory(directory: Path) -> None:
-    """Create a directory and its parents. Raises PreflightError."""
+    """Create a directory and its parents. Raises CommandError."""
     with _explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -21,13 +21,13 @@ def make_directory(directory: Path) -> None:
 
 
 def read_file(path: Path) -> str:
-    """Return the content of a file, "" if it does not exist. Raises PreflightError."""
+    """Return the content of a file, "" if it does not exist. Raises CommandError."""
     with _explained(path):
         return path.read_text(errors="replace") if path.exists() else ""
 
 
 def write_file(path: Path, text: str) -> bool:
-    """Write a file if its content differs; return whether it did. Raises PreflightError."""
+    """Write a file if its content differs; return whether it did. Raises CommandError."""
     with _explained(path):
         if path.exists() and path.read_text(errors="replace") == text:
             path.chmod(_PRIVATE)
@@ -51,4 +51,4 @@ def _explained(path: Path) -> Iterator[None]:
         where = error.filename or path
         problem = f"{where}: {error.strerror or error}"
         advice = "choose an --output-dir that you may write to"
-        raise PreflightError([f"{problem}; {advice}"]) from error
+        raise CommandError(f"{problem}; {advice}") from error

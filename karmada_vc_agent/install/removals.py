@@ -28,7 +28,7 @@ from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 ROLES = ("ClusterRole", "Role")
-NEEDS = tuple(
+NEEDS_TO_PRUNE = tuple(
     Need(verb, RBAC_GROUP, f"{kind.lower()}s")
     for kind in (*BINDINGS, *ROLES)
     for verb in ("list", "delete")
@@ -39,7 +39,7 @@ _ANY_PORT = 1
 
 async def remove(client: ApiClient, path: str, what: object, changes: Changes) -> None:
     """Report the removal of an object, then delete it unless nothing is to be written."""
-    changes.tell(f"{client.name}: remove {what}")
+    changes.report(f"{client.name}: remove {what}")
     if not changes.is_dry:
         with suppress(NotFoundError):
             await client.delete(path)
@@ -94,9 +94,9 @@ async def prune(
 
 
 async def remove_policies(
-    host: ApiClient, served: ServedApis, agent: str, only: str = ""
-) -> list[str]:
-    """Remove all policies of an agent; return them as `<kind> <name>`. Raises KubeError.
+    host: ApiClient, served: ServedApis, agent: str, changes: Changes, only: str = ""
+) -> None:
+    """Remove all policies of an agent. Raises KubeError.
 
     Bindings before policies: a policy without one does nothing. only: the name of the one to
     remove, with its binding.
@@ -107,13 +107,9 @@ async def remove_policies(
             host, served, f"{AGENT_LABEL}={agent}", wants=_is_policy
         )
     ]
-    removed = []
     for resource, name in sorted(listed, key=lambda each: not each[0].gvk.kind.endswith("Binding")):
         if only in ("", name):
-            with suppress(NotFoundError):
-                await host.delete(resource.path(name=name))
-                removed.append(f"{resource.gvk.kind} {name}")
-    return removed
+            await remove(host, resource.path(name=name), f"{resource.gvk.kind} {name}", changes)
 
 
 def _is_policy(resource: Resource) -> bool:
@@ -165,7 +161,7 @@ async def revoke(
     data = dig(secret, "data") or {}
     if keys := [key for key in (*keys_of(secret, cluster), definition_key(cluster)) if key in data]:
         await host.merge_patch(path, {"data": dict.fromkeys(keys)})
-        changes.tell(f"host: revoked the tokens of {cluster}")
+        changes.report(f"host: revoked the tokens of {cluster}")
     callers = f"{GATEWAY_LABEL}={agent},{CLUSTER_LABEL}={cluster}"
     for role in await rbac_objects(host, "ClusterRole", callers):
         await remove(host, path_of(role), key_of(role), changes)

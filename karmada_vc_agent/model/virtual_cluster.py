@@ -1,7 +1,7 @@
 """A virtual cluster: a group of nodes that Karmada sees as a Cluster.
 
-Settings files are decoded directly into these structs (config/file.py); virtual_cluster_problems.py
-validates what their types do not.
+Settings files are decoded directly into these structs (config/file.py);
+virtual_cluster_problems.py validates what their types do not.
 """
 
 from collections.abc import Mapping

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.access.agent_nodes import off_groups
+from karmada_vc_agent.access.agent_nodes import pod_affinity
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.selectors import LabelSelector, Operator, Requirement
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 
-def term(*virtual_clusters: VirtualCluster) -> Object:
-    node_affinity = off_groups(virtual_clusters).affinity()["nodeAffinity"]
+def term(*virtual_clusters: VirtualCluster, group_labels: tuple[str, ...] = ()) -> Object:
+    node_affinity = pod_affinity(virtual_clusters, group_labels)["nodeAffinity"]
     [found] = node_affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     return dict(found)
 
@@ -78,4 +78,5 @@ def test_nodes_by_name_are_avoided_one_by_one() -> None:
 
 
 def test_labels_of_groups_that_are_found_are_avoided_whatever_their_value() -> None:
-    assert off_groups((), ["branch"]).expressions == (("branch", "DoesNotExist", ()),)
+    found = term(group_labels=("branch",))["matchExpressions"]
+    assert found[2:] == [{"key": "branch", "operator": "DoesNotExist"}]

@@ -7,9 +7,8 @@ import pytest
 
 from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.commands.explain_facts import (
-    ExplainFacts,
     ExplainTarget,
-    Gathering,
+    Explanation,
     status_written,
     target_of,
 )
@@ -47,8 +46,10 @@ def on_host() -> Object:
     return made
 
 
-async def explained(hub: FakeApiServer, host: FakeApiServer, what: str) -> ExplainFacts:
-    return await Gathering(hub.client("hub"), host.client("host")).facts(target_of(what))
+async def explained(hub: FakeApiServer, host: FakeApiServer, what: str) -> Explanation:
+    made = Explanation(hub.client("hub"), host.client("host"), target_of(what))
+    await made.gather()
+    return made
 
 
 async def test_work_is_shown_with_its_objects_and_what_holds_them(

@@ -67,12 +67,12 @@ def test_what_the_hub_does_not_accept_is_as_old_as_what_it_does_not_get() -> Non
     text = METRICS.replace("REACHED", "1").replace(
         'accepted{member_cluster="branch-a"} 1', 'accepted{member_cluster="branch-a"} 0'
     )
-    assert not rows_of(text)[0].is_hub_reached
+    assert not rows_of(text)[0]["hub"]["reached"]
 
 
 def test_an_older_time_has_its_date() -> None:
     later = datetime(2026, 11, 25, tzinfo=UTC)
-    text = hub_text(AT.timestamp(), later, is_reached=False)
+    text = hub_text({"reached": False, "lastContact": AT.isoformat()}, later)
     assert text == "as of 2026-11-23 14:03 UTC, hub not reached since"
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.agent_certificate import (
     SIGNING_S,
-    CertificateError,
     ClientCertificate,
     request_certificate,
 )
@@ -80,7 +80,7 @@ async def test_signature_is_looked_for_less_and_less_often(hub: FakeApiServer) -
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ({}, "nobody approved it"),
+        ({}, "it is not approved"),
         ({"conditions": [condition("Approved")]}, "although it is approved"),
     ],
 )
@@ -89,12 +89,12 @@ async def test_signature_that_does_not_come_is_told_with_what_was_seen(
 ) -> None:
     answer(hub, **status)
     started = asyncio.get_running_loop().time()
-    with pytest.raises(CertificateError, match=rf"not signed within 60 s \({said}\)"):
+    with pytest.raises(CommandError, match=rf"not signed within 60 s \({said}\)"):
         await request(hub, approves=False)
     assert asyncio.get_running_loop().time() - started == pytest.approx(SIGNING_S)
 
 
 async def test_refusal_ends_the_wait(hub: FakeApiServer) -> None:
     answer(hub, conditions=[condition("Denied", "not this one")])
-    with pytest.raises(CertificateError, match="Denied: not this one"):
+    with pytest.raises(CommandError, match="Denied: not this one"):
         await request(hub, approves=False)

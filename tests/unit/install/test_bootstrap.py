@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.bootstrap import (
-    BootstrapError,
     BootstrapToken,
     _cluster_info,
     check_hash,
@@ -90,24 +90,24 @@ def test_a_signature_of_the_token_is_accepted() -> None:
 def test_a_changed_content_is_refused() -> None:
     info = signed(kubeconfig())
     info["data"]["kubeconfig"] += " "
-    with pytest.raises(BootstrapError, match="not signed with this token"):
+    with pytest.raises(CommandError, match="not signed with this token"):
         verify(info, TOKEN)
 
 
 def test_a_signature_with_another_secret_is_refused() -> None:
     other = BootstrapToken(TOKEN.token_id, "f" * 16)
-    with pytest.raises(BootstrapError, match="not signed with this token"):
+    with pytest.raises(CommandError, match="not signed with this token"):
         verify(signed(kubeconfig(), other), TOKEN)
 
 
 def test_a_signature_without_algorithm_is_refused() -> None:
     info = signed(kubeconfig(), header='{"alg":"none","kid":"abcdef"}')
-    with pytest.raises(BootstrapError, match="not signed with this token"):
+    with pytest.raises(CommandError, match="not signed with this token"):
         verify(info, TOKEN)
 
 
 def test_a_token_that_the_hub_does_not_know_is_named_by_its_id_only() -> None:
-    with pytest.raises(BootstrapError, match='does not know token "abcdef"') as caught:
+    with pytest.raises(CommandError, match='does not know token "abcdef"') as caught:
         verify({"data": {"kubeconfig": ""}}, TOKEN)
     assert TOKEN.secret not in str(caught.value)
 
@@ -117,12 +117,12 @@ def test_the_pinned_authority_is_accepted_and_another_refused() -> None:
     cluster = trusted_server(info, TOKEN, (public_key_hash(AUTHORITY),))
     assert cluster["server"] == "https://hub:1"
     assert trusted_server(info, TOKEN, ()) == cluster
-    with pytest.raises(BootstrapError, match="certificate authority has hash sha256:"):
+    with pytest.raises(CommandError, match="certificate authority has hash sha256:"):
         trusted_server(info, TOKEN, (public_key_hash(authority()),))
 
 
 def test_a_signed_text_that_is_no_kubeconfig_is_refused() -> None:
-    with pytest.raises(BootstrapError, match="no usable kubeconfig"):
+    with pytest.raises(CommandError, match="no usable kubeconfig"):
         trusted_server(signed("a: b"), TOKEN, ())
 
 
@@ -144,7 +144,7 @@ async def test_wait_for_a_signature_is_told_before_it_ends_with_the_token_s_id(
         "shortly after a token was created\n"
     )
     with pytest.raises(
-        BootstrapError, match='does not know token "abcdef": it is wrong or has expired'
+        CommandError, match='does not know token "abcdef": it is wrong or has expired'
     ):
         verify(await asking, TOKEN)
 

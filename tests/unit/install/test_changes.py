@@ -70,7 +70,7 @@ def test_fields_are_left_out_by_their_paths() -> None:
 def test_changes_are_counted_and_their_details_indented() -> None:
     lines: list[str] = []
     changes = Changes(lines.append)
-    changes.tell("one", ["detail"])
-    changes.tell("two")
+    changes.report("one", ["detail"])
+    changes.report("two")
     assert lines == ["one", "    detail", "two"]
     assert changes.count == 2

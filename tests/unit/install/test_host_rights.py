@@ -17,7 +17,7 @@ from karmada_vc_agent.config.settings import (
     ObjectSettings,
 )
 from karmada_vc_agent.install.described import described_on_host
-from karmada_vc_agent.install.host_rights import Approvals, HostRights, host_rights
+from karmada_vc_agent.install.host_rights import HostRights, host_rights
 from karmada_vc_agent.model.tenancy import SHARED, STRICT
 from karmada_vc_agent.model.virtual_cluster import (
     ApplyAs,
@@ -40,7 +40,7 @@ def rights(*names: str, **settings: Any) -> HostRights:
     config = AgentConfig(agent_name="agent", **({"virtual_clusters": clusters} | settings))
     config = with_profile_defaults(config, "home")
     names = tuple(vc.name for vc in config.virtual_clusters)
-    return host_rights(INSTALL, config, names, None, Approvals())
+    return host_rights(INSTALL, config, names, None)
 
 
 def test_kinds_that_come_later_are_followed_for_one_organisation_only() -> None:
@@ -64,7 +64,7 @@ def test_account_of_the_settings_is_the_one_that_is_used(tenancy: str) -> None:
 
 def test_policies_are_not_wanted_by_everybody() -> None:
     given = rights("a", install_policies=False)
-    assert given.policies() == []
+    assert given.policies == []
     assert not given.access.is_confined
     assert rights("a").access.is_confined
 
@@ -72,7 +72,7 @@ def test_policies_are_not_wanted_by_everybody() -> None:
 def test_what_policies_protected_stays_protected() -> None:
     known = rights("a").owner
     config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
-    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
+    owner = host_rights(INSTALL, config, ("b",), None, known).owner
     assert owner.clusters == ("a", "b")
     assert owner.schedulers == known.schedulers
 
@@ -96,11 +96,11 @@ def test_settings_decide_what_tenants_are_held_to_and_others_stay_held() -> None
     known = rights("a", "b", tenancy=STRICT).owner
     allowing = (virtual_cluster("b", allow=("ExternalDNS", "WildcardHosts")),)
     config = AgentConfig(agent_name="agent", virtual_clusters=allowing, tenancy=STRICT)
-    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
+    owner = host_rights(INSTALL, config, ("b",), None, known).owner
     assert about(owner.held, "a") == about(known.held, "a")
     assert held("b", owner) == ALL - {"ExternalDNS", "WildcardHosts"}
     by_name = AgentConfig(agent_name="agent")
-    owner = host_rights(INSTALL, by_name, ("a", "b"), None, Approvals(), known).owner
+    owner = host_rights(INSTALL, by_name, ("a", "b"), None, known).owner
     assert owner.held == known.held
 
 
@@ -109,7 +109,7 @@ def test_settings_decide_what_tenants_are_let_through_with_and_others_stay_as_th
     known = rights(virtual_clusters=clusters).owner
     assert known.allowed == ("ProxySnippets/ingresses/a", "ProxySnippets/ingresses/b")
     config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
-    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
+    owner = host_rights(INSTALL, config, ("b",), None, known).owner
     assert owner.allowed == ("ProxySnippets/ingresses/a",)
 
 
@@ -132,23 +132,21 @@ def test_objects_bring_their_crd_and_rights_to_hold_and_report_them() -> None:
         "virtualclusters": ["get", "list", "watch", "patch"],
         "virtualclusters/status": ["patch"],
     }
-    assert rights("a").definitions == ()
+    assert rights("a").definitions == []
 
 
 def test_any_name_is_known_to_the_policies_as_long_as_it_is_set() -> None:
     known = rights("a", objects=ObjectSettings(enabled=True, any_name=True)).owner
     assert known.clusters == ("*", "a")
     config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
-    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known).owner
+    owner = host_rights(INSTALL, config, ("b",), None, known).owner
     assert owner.clusters == ("a", "b")
 
 
 def test_what_finds_groups_protects_their_labels_and_may_tell_of_them() -> None:
     discover = DiscoverSettings(node_label="branch")
     config = AgentConfig(agent_name="agent", discover=discover)
-    given = host_rights(
-        INSTALL, config, (), None, Approvals(), described=Described(frozenset(("tier",)))
-    )
+    given = host_rights(INSTALL, config, (), None, described=Described(frozenset(("tier",))))
     assert given.owner.group_labels == ("branch", "tier")
     events = [
         rule
@@ -222,7 +220,7 @@ def test_tenants_that_are_found_are_held_to_what_their_settings_do_not_allow() -
     config = AgentConfig(agent_name="agent", tenancy=STRICT)
     allowing = VirtualCluster("a", allow=ALLOWING.allow)
     found = Described(virtual_clusters=(allowing, VirtualCluster("d", allow=ALLOWING.allow)))
-    owner = host_rights(INSTALL, config, ("b",), None, Approvals(), known, found).owner
+    owner = host_rights(INSTALL, config, ("b",), None, known, found).owner
     assert held("a", owner) == ALL - {"ExternalDNS"}
     assert about(owner.allowed, "a") == {"ProxySnippets/ingresses/a"}
     for name in "bc":
@@ -230,7 +228,7 @@ def test_tenants_that_are_found_are_held_to_what_their_settings_do_not_allow() -
         assert not about(owner.allowed, name)
     assert not about({*owner.held, *owner.allowed}, "d"), "it was given no rights"
     # What describes it is gone: it is held to all again.
-    owner = host_rights(INSTALL, config, (), None, Approvals(), owner).owner
+    owner = host_rights(INSTALL, config, (), None, owner).owner
     assert about(owner.held, "a") == about(known.held, "a")
     assert not about(owner.allowed, "a")
 
@@ -244,17 +242,17 @@ def test_former_names_of_what_is_found_are_known_to_the_policies() -> None:
         )
     )
     config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
-    owner = host_rights(INSTALL, config, ("a", "b"), None, Approvals(), None, found).owner
+    owner = host_rights(INSTALL, config, ("a", "b"), None, None, found).owner
     assert owner.renames == ("a-0/a",), "d was given no rights"
     any_name = AgentConfig(agent_name="agent", objects=ObjectSettings(enabled=True, any_name=True))
-    owner = host_rights(INSTALL, any_name, (), None, Approvals(), None, found).owner
+    owner = host_rights(INSTALL, any_name, (), None, None, found).owner
     assert owner.renames == ("a-0/a", "d-0/d")
 
 
 def test_exceptions_of_what_is_found_count_without_tenants_too() -> None:
     config = AgentConfig(agent_name="agent", objects=ObjectSettings(enabled=True, any_name=True))
     found = Described(virtual_clusters=(VirtualCluster("a", allow=ALLOWING.allow),))
-    owner = host_rights(INSTALL, config, (), None, Approvals(), None, found).owner
+    owner = host_rights(INSTALL, config, (), None, None, found).owner
     assert owner.allowed == ("ProxySnippets/ingresses/a",)
 
 
@@ -266,7 +264,7 @@ def test_tenants_of_which_only_the_name_is_known_have_accounts_and_are_held() ->
         virtual_clusters=(VirtualCluster("a", former_names=("was",)),),
     )
     config = with_profile_defaults(config, "home")
-    found = host_rights(INSTALL, config, ("a", "c"), None, Approvals(), known)
+    found = host_rights(INSTALL, config, ("a", "c"), None, known)
     assert found.access.acts_as == tuple(("home", f"{name}.agent") for name in "abc")
     assert set(found.install.accounts) >= {("home", f"{name}.agent") for name in "bc"}
     assert found.owner.held == tuple(

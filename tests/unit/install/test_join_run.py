@@ -13,11 +13,10 @@ from msgspec import structs
 
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.policy_owner import GROUP
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
 from karmada_vc_agent.install.agent_certificate import ClientCertificate, kubeconfig_text
-from karmada_vc_agent.install.host_rights import Approvals
-from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan, Output
-from karmada_vc_agent.install.join_preflight import PreflightError
+from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan
 from karmada_vc_agent.install.join_run import run_join
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
@@ -79,14 +78,20 @@ class Ends:
         path.write_text(yaml.safe_dump(content))
         return str(path)
 
-    def plan(self, output: Output, server: str = "", *, is_elsewhere: bool = False) -> JoinPlan:
+    def plan(
+        self,
+        server: str = "",
+        *,
+        applies: bool = False,
+        is_dry: bool = False,
+        is_elsewhere: bool = False,
+    ) -> JoinPlan:
         return JoinPlan(
             access=ACCESS,
             namespace="agents",
             config=AgentConfig(
                 agent_name="branches", virtual_clusters=(virtual_cluster("branch-a"),)
             ),
-            approvals=Approvals(),
             is_elsewhere=is_elsewhere,
             settings="kind: AgentConfig\n",
             image="agent:1",
@@ -95,7 +100,8 @@ class Ends:
             kubeconfig=self.kubeconfig("host", self.host),
             lifetime_s=3600,
             sides=("hub", "host"),
-            output=output,
+            applies=applies,
+            is_dry=is_dry,
         )
 
     def install_certificate(self, server: str) -> str:
@@ -120,13 +126,10 @@ async def ends(tmp_path: Path) -> AsyncIterator[Ends]:
         yield Ends(hub, host, tmp_path)
 
 
-PRINT = Output(prints=True)
-
-
 async def test_printing_has_the_hub_sign_nothing(
     ends: Ends, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await run_join(ends.plan(PRINT))
+    await run_join(ends.plan())
     assert ends.hub.writes() == []
     assert ends.host.writes() == []
     printed = capsys.readouterr().out
@@ -143,7 +146,7 @@ async def test_agent_keeps_off_the_nodes_of_objects(
     head = {"apiVersion": "virtualcluster.kubeedge.io/v1alpha1", "kind": "VirtualCluster"}
     spec = {"nodeSelector": selector}
     ends.host.seed({**head, "metadata": {"name": "branch-b"}, "spec": spec})
-    plan = ends.plan(PRINT)
+    plan = ends.plan()
     config = structs.replace(plan.config, objects=ObjectSettings(enabled=True))
     await run_join(replace(plan, config=config))
     made = yaml.safe_load_all(capsys.readouterr().out)
@@ -158,7 +161,7 @@ async def test_printing_shows_the_certificate_that_is_installed(
     ends: Ends, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = ends.install_certificate(ELSEWHERE)
-    await run_join(ends.plan(PRINT, ELSEWHERE))
+    await run_join(ends.plan(ELSEWHERE))
     assert ends.hub.writes() == []
     assert base64.b64encode(text.encode()).decode() in capsys.readouterr().out
 
@@ -166,7 +169,7 @@ async def test_printing_shows_the_certificate_that_is_installed(
 async def test_dry_run_tells_what_would_be_done_and_does_nothing(
     ends: Ends, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await run_join(ends.plan(Output(applies=True, is_dry=True)))
+    await run_join(ends.plan(applies=True, is_dry=True))
     assert ends.hub.changes() == []
     assert ends.host.changes() == []
     lines = capsys.readouterr().out.splitlines()
@@ -180,7 +183,7 @@ async def test_joined_once_nothing_is_left_to_change(
     ends: Ends, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ends.install_certificate(ELSEWHERE)
-    plan = ends.plan(Output(applies=True), ELSEWHERE)
+    plan = ends.plan(ELSEWHERE, applies=True)
     await run_join(plan)
     told = capsys.readouterr().out.splitlines()
     assert "host: create Deployment agents/branches" in told
@@ -203,7 +206,7 @@ async def test_joined_once_nothing_is_left_to_change(
 async def test_hub_address_that_a_pod_cannot_reach_is_warned_of(
     ends: Ends, capsys: pytest.CaptureFixture[str], server: str, *, is_elsewhere: bool, warns: bool
 ) -> None:
-    await run_join(ends.plan(PRINT, server, is_elsewhere=is_elsewhere))
+    await run_join(ends.plan(server, is_elsewhere=is_elsewhere))
     warning = capsys.readouterr().err
     assert ("inside a Pod" in warning) is warns
     assert ("with --karmada-server" in warning) is warns
@@ -225,7 +228,7 @@ async def test_rights_on_every_cluster_end_with_any_name(
 ) -> None:
     ends.install_certificate(ELSEWHERE)
     ends.hub.seed(*hub_objects(replace(ACCESS, any_name=True)))
-    plan = ends.plan(Output(applies=True, is_dry=is_dry), ELSEWHERE)
+    plan = ends.plan(ELSEWHERE, applies=True, is_dry=is_dry)
     await run_join(plan)
     assert (ends.hub.find(EVERY_WORK) is not None) == is_dry
     told = "hub: remove ClusterRoleBinding vc-agent:branches:works"
@@ -244,7 +247,7 @@ async def test_rights_on_the_host_end_with_their_settings(ends: Ends) -> None:
         role("shop", **own),
     )
     ends.host.seed(role("vc-agent:branches", **own), *kept)
-    await run_join(ends.plan(Output(applies=True), ELSEWHERE))
+    await run_join(ends.plan(ELSEWHERE, applies=True))
     left = ends.host.listed(f"/apis/{RBAC}/namespaces/tenants/roles")
     assert {each["metadata"]["name"] for each in left} == {
         each["metadata"]["name"] for each in kept
@@ -255,25 +258,25 @@ async def test_rights_on_the_host_end_with_their_settings(ends: Ends) -> None:
 
 
 async def test_nothing_is_written_where_the_host_refuses_the_definition(ends: Ends) -> None:
-    plan = ends.plan(Output(applies=True), ELSEWHERE)
+    plan = ends.plan(ELSEWHERE, applies=True)
     config = structs.replace(plan.config, objects=ObjectSettings(enabled=True))
     name = "virtualclusters.virtualcluster.kubeedge.io"
     refusal = "estimated rule cost exceeds budget by factor of more than 100x"
     ends.host.fail(422, "Invalid", message=refusal, path=f"{DEFINITIONS}/{name}")
-    with pytest.raises(PreflightError) as refused:
+    with pytest.raises(CommandError) as refused:
         await run_join(replace(plan, config=config))
-    assert refused.value.problems == (
+    assert str(refused.value).splitlines() == [
         f"host: CustomResourceDefinition {name} is refused: {refusal}",
         "Nothing was changed",
-    )
+    ]
     assert ends.hub.changes() == ends.host.changes() == []
 
 
 async def test_nothing_is_written_where_the_host_refuses_a_policy(ends: Ends) -> None:
     path = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
     ends.host.fail(422, "Invalid", message="undeclared reference", method="POST", path=path)
-    with pytest.raises(PreflightError, match="undeclared reference"):
-        await run_join(ends.plan(Output(applies=True), ELSEWHERE))
+    with pytest.raises(CommandError, match="undeclared reference"):
+        await run_join(ends.plan(ELSEWHERE, applies=True))
     assert ends.hub.changes() == ends.host.changes() == []
 
 
@@ -285,8 +288,8 @@ async def test_host_without_policies_is_joined_only_if_the_administrator_says_so
         old.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS, times=1000)
         ends = replace(ends, host=old)
         ends.install_certificate(ELSEWHERE)
-        plan = ends.plan(Output(applies=True), ELSEWHERE)
-        with pytest.raises(PreflightError, match=r"no ValidatingAdmissionPolicy.*--unconfined"):
+        plan = ends.plan(ELSEWHERE, applies=True)
+        with pytest.raises(CommandError, match=r"no ValidatingAdmissionPolicy.*--unconfined"):
             await run_join(plan)
         assert ends.hub.changes() == old.changes() == []
         await run_join(replace(plan, unconfined=True))

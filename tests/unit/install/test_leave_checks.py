@@ -5,9 +5,9 @@ import pytest
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
-from karmada_vc_agent.install.join_preflight import PreflightError
-from karmada_vc_agent.install.leave_checks import check_known, check_ours
-from karmada_vc_agent.install.leave_steps import NOTHING, HubFacts, LeaveError, Leaving
+from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.install.leave_checks import check_exists, check_ours
+from karmada_vc_agent.install.leave_steps import Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION
 from karmada_vc_agent.model.objects import Object
@@ -30,13 +30,13 @@ OURS = cluster_id(KUBE_SYSTEM_UID, "branch-a")
 def test_only_the_cluster_that_this_host_registered_is_ours() -> None:
     check_ours(cluster(OURS), LEAVING, KUBE_SYSTEM_UID)
     check_ours(None, LEAVING, KUBE_SYSTEM_UID)
-    with pytest.raises(PreflightError, match="not a virtual cluster of this host"):
+    with pytest.raises(CommandError, match="not a virtual cluster of this host"):
         check_ours(cluster("another"), LEAVING, KUBE_SYSTEM_UID)
 
 
 def test_with_the_host_away_a_push_cluster_is_still_refused() -> None:
     check_ours(cluster("unknown"), LEAVING, "")
-    with pytest.raises(PreflightError):
+    with pytest.raises(CommandError):
         check_ours(cluster("unknown", "Push"), LEAVING, "")
 
 
@@ -44,7 +44,7 @@ def test_with_the_host_away_a_push_cluster_is_still_refused() -> None:
 def test_cluster_that_another_agent_serves_is_refused(uid: str) -> None:
     check_ours(cluster(OURS, agent="agents/agent"), LEAVING, uid)
     for other in ("agents/another", "elsewhere/agent"):
-        with pytest.raises(PreflightError, match=f"is served by agent {other} .*Nothing was"):
+        with pytest.raises(CommandError, match=f"is served by agent {other} .*Nothing was"):
             check_ours(cluster(OURS, agent=other), LEAVING, uid)
 
 
@@ -58,29 +58,28 @@ async def test_name_of_which_there_is_nothing_is_an_error(
     clients: tuple[ApiClient, ApiClient], host: FakeApiServer
 ) -> None:
     with pytest.raises(
-        LeaveError, match='virtual cluster "branch-a" of agent agents/agent not found'
+        CommandError, match='virtual cluster "branch-a" of agent agents/agent not found'
     ):
-        await check_known(LEAVING, NOTHING, *clients)
+        await check_exists(LEAVING, None, *clients)
     state = AgentState(clients[1], "agents", "agent")
     await state.load()
     await state.remember("branch-b", ClusterRecord("uid", "settings"))
-    with pytest.raises(LeaveError, match="of agent agents/agent not found; known: branch-b"):
-        await check_known(LEAVING, NOTHING, *clients)
+    with pytest.raises(CommandError, match="of agent agents/agent not found; recorded: branch-b"):
+        await check_exists(LEAVING, None, *clients)
     assert not [write for write in host.writes() if write.method == "DELETE"]
 
 
 async def test_whatever_there_is_of_a_name_makes_it_known(
     clients: tuple[ApiClient, ApiClient], hub: FakeApiServer, host: FakeApiServer
 ) -> None:
-    found = HubFacts(cluster(OURS), ())
-    await check_known(LEAVING, found, *clients)
+    await check_exists(LEAVING, cluster(OURS), *clients)
     state = AgentState(clients[1], "agents", "agent")
     await state.load()
     await state.remember("branch-a", ClusterRecord("", "", has_left=True))
-    await check_known(LEAVING, NOTHING, *clients)
+    await check_exists(LEAVING, None, *clients)
     await state.forget("branch-a")
     host.seed(objects.claimed(agent="agent"))
-    await check_known(LEAVING, NOTHING, None, clients[1])
+    await check_exists(LEAVING, None, None, clients[1])
 
 
 async def test_name_in_the_role_of_the_agent_is_known(
@@ -89,17 +88,16 @@ async def test_name_in_the_role_of_the_agent_is_known(
     objects = hub_objects(HubAccess("agent", ("branch-a",)))
     host.seed(next(obj for obj in objects if obj["kind"] == "ClusterRole"))
     hub = host.client("hub")
-    await check_known(LEAVING, NOTHING, hub, None)
+    await check_exists(LEAVING, None, hub, None)
     for name in ("branch-b", "kube-system"):
         other = Leaving(name, "agent", "agents", preserve=False, timeout_s=1.0)
-        with pytest.raises(LeaveError):
-            await check_known(other, NOTHING, hub, None)
+        with pytest.raises(CommandError):
+            await check_exists(other, None, hub, None)
 
 
 async def test_namespaces_that_another_agent_claims_are_not_touched(
     clients: tuple[ApiClient, ApiClient], host: FakeApiServer
 ) -> None:
     host.seed(objects.claimed(agent="another"))
-    found = HubFacts(cluster(OURS), ())
-    with pytest.raises(PreflightError, match='are claimed by agent "another"'):
-        await check_known(LEAVING, found, *clients)
+    with pytest.raises(CommandError, match='are claimed by agent "another"'):
+        await check_exists(LEAVING, cluster(OURS), *clients)

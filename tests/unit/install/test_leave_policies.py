@@ -7,7 +7,7 @@ import pytest
 
 from karmada_vc_agent.access.admission import policies
 from karmada_vc_agent.access.policy_owner import GROUP, PolicyOwner, is_about_placement
-from karmada_vc_agent.install.join_preflight import PreflightError
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.leave_checks import claims_user
 from karmada_vc_agent.install.leave_purge import give_up_policies
 from karmada_vc_agent.install.leave_steps import Leaving
@@ -100,9 +100,9 @@ async def test_who_may_not_act_as_the_agent_is_told_the_rule(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
     be(protected, "somebody", False)
-    with pytest.raises(PreflightError) as raised:
+    with pytest.raises(CommandError) as raised:
         await claims_user(client, "agent")
-    first, rule = raised.value.problems
+    first, rule = str(raised.value).splitlines()
     assert f"lets only {ACCOUNT} release namespaces" in first
     assert rule == (
         '  {apiGroups: [""], resources: [serviceaccounts], resourceNames: [agent], '
@@ -114,9 +114,9 @@ async def test_an_agent_whose_rights_were_removed_is_no_help_and_what_is_gets_to
     protected: FakeApiServer, client: ApiClient
 ) -> None:
     be(protected, "admin", True, True, False)
-    with pytest.raises(PreflightError) as raised:
+    with pytest.raises(CommandError) as raised:
         await claims_user(client, "agent")
-    told = "\n".join(raised.value.problems)
+    told = str(raised.value)
     assert '{apiGroups: [""], resources: [namespaces], verbs: [delete]} cluster-wide' in told
     assert f"  kubectl delete {_KINDS} -l {AGENT_LABEL}=agent" in told
 
@@ -139,7 +139,7 @@ async def test_policies_go_with_the_last_virtual_cluster(
     await give_up_policies(client, LEAVING, said.append)
     assert protected.listed(POLICIES) == protected.listed(BINDINGS) == []
     assert len(said) == 5
-    assert said[-1].startswith("host: removed ValidatingAdmissionPolicy ")
+    assert said[-1].startswith("host: remove ValidatingAdmissionPolicy ")
 
 
 async def test_policies_go_though_the_namespace_of_the_agent_went_first(

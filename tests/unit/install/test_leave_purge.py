@@ -12,16 +12,16 @@ from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.policy_owner import GROUP
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import host_id
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.config.profile_defaults import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.install.host_rights import Approvals, host_rights
-from karmada_vc_agent.install.join_preflight import PreflightError
+from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.install.leave_purge import (
     check_last,
     purge,
     report_agent,
 )
-from karmada_vc_agent.install.leave_steps import LeaveError, Leaving
+from karmada_vc_agent.install.leave_steps import Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import ALLOW_ADOPTION_ANNOTATION, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
@@ -31,7 +31,7 @@ from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served
 
-AGENT = Leaving("", "agent", "agents", preserve=False, timeout_s=1.0)
+AGENT = Leaving("", "agent", "agents", False, 1.0, flags="--agent-name agent")
 UID, OTHER_UID = "5b5c3f5e-0000-4000-8000-000000000001", "5b5c3f5e-0000-4000-8000-000000000002"
 RBAC = "rbac.authorization.k8s.io/v1"
 COMMON = f"/apis/{RBAC}/clusterroles/virtual-cluster-admin"
@@ -57,27 +57,19 @@ def joined(agent: str = "agent", namespace: str = "agents") -> list[Object]:
         agent_name=agent, virtual_clusters=clusters, tenancy=STRICT, dns_namespace="kube-system"
     )
     config = with_profile_defaults(config, namespace)
-    accounts = [vc.apply_as for vc in config.virtual_clusters if vc.apply_as]
-    install = HostInstall(
-        agent,
-        namespace,
-        "image",
-        "settings: all",
-        "kubeconfig",
-        tuple((each.namespace, each.name) for each in accounts),
-    )
-    rights = host_rights(install, config, ("branch-a", "branch-b"), None, Approvals())
+    install = HostInstall(agent, namespace, "image", "settings: all", "kubeconfig")
+    rights = host_rights(install, config, ("branch-a", "branch-b"), None)
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": agent, "namespace": namespace},
     }
     return [
-        *base_objects(install),
+        *base_objects(rights.install),
         *host_roles(rights.access),
-        *rights.policies(),
+        *rights.policies,
         *host_bindings(rights.access),
-        *workload_objects(install),
+        *workload_objects(rights.install),
         lease,
     ]
 
@@ -133,7 +125,7 @@ async def test_all_that_join_created_on_the_host_goes(
     said = await purged(client)
     left = there(installed) - {"ConfigMap agents/kube-root-ca.crt"}  # goes with its namespace
     assert left == THEIRS
-    assert "host: ServiceAccount tenants/x stays; delete it if nobody needs it" in said
+    assert "host: ServiceAccount tenants/x stays; delete it if it is not used" in said
     first = next(line for line in said if "deleted" in line)
     assert first == "host: deleted deployments/agent", "it must not write while its rights go"
 
@@ -250,7 +242,7 @@ async def test_rights_on_the_hub_go_and_what_others_share_stays(hub: FakeApiServ
 async def test_agent_of_that_name_on_another_host_is_not_touched(hub: FakeApiServer) -> None:
     hub.seed(*on_hub((), OTHER_UID))
     async with hub.client("hub") as client:
-        with pytest.raises(PreflightError, match="are of an agent on another host"):
+        with pytest.raises(CommandError, match="are of an agent on another host"):
             await check_last(AGENT, client, None, UID)
 
 
@@ -264,7 +256,7 @@ async def test_agent_that_has_a_virtual_cluster_is_not_removed(
     if where == "claim":
         installed.seed(objects.claimed("branch-b", agent="agent"))
     async with hub.client("hub") as of_hub:
-        with pytest.raises(LeaveError, match="has other virtual clusters: branch-b; run leave"):
+        with pytest.raises(CommandError, match="has other virtual clusters: branch-b; run leave"):
             await check_last(replace(AGENT, cluster="branch-a"), of_hub, client, UID)
 
 
@@ -282,9 +274,9 @@ async def test_last_that_leaves_says_how_the_agent_goes(
     installed.seed(state(*left))
     said: list[str] = []
     async with hub.client("hub") as of_hub:
-        await report_agent(AGENT, of_hub, client, "--agent-name agent", said.append)
+        await report_agent(AGENT, of_hub, client, said.append)
         assert ("  karmada-vc-agent leave --purge --agent-name agent" in said) == is_told
         await purge(AGENT, of_hub, client, said.append)
         said.clear()
-        await report_agent(AGENT, of_hub, client, "--agent-name agent", said.append)
+        await report_agent(AGENT, of_hub, client, said.append)
     assert said == [], "it is gone"

@@ -2,24 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
 from karmada_vc_agent.install.leave_run import (
-    LeavePlan,
     run_leave,
     run_prune,
     run_purge,
     warn,
 )
 from karmada_vc_agent.install.leave_steps import (
-    HubFacts,
-    LeaveError,
     Leaving,
     is_served,
-    read_hub,
     wait_deleted,
 )
 from karmada_vc_agent.kube.credentials import Credentials
@@ -43,7 +41,6 @@ HUB = (
     ),
     *(each for each in served.HOST if each.api_version == RBAC),
 )
-NOBODY = Credentials("https://nobody", None, "a test")
 
 
 @pytest.fixture
@@ -53,15 +50,14 @@ async def hub() -> AsyncIterator[FakeApiServer]:
 
 
 def leaving(*, preserve: bool = False) -> Leaving:
-    return Leaving("branch-a", "agent", "agents", preserve, timeout_s=1.0)
+    return Leaving("branch-a", "agent", "agents", preserve, timeout_s=1.0, is_sure=True)
 
 
 @pytest.mark.parametrize(("preserve", "fate"), [(False, "ends"), (True, "stays")])
 def test_warning_tells_what_becomes_of_what_bindings_run(
     capsys: pytest.CaptureFixture[str], *, preserve: bool, fate: str
 ) -> None:
-    plan = LeavePlan(leaving(preserve=preserve), NOBODY, NOBODY, is_sure=True, is_forced=False)
-    warn(plan, HubFacts({}, ("resourcebinding bank/teller",)))
+    warn(leaving(preserve=preserve), ["resourcebinding bank/teller"], is_on_hub=True)
     first, second = capsys.readouterr().out.splitlines()
     assert f"what they run there {fate}" in first
     assert second == "  resourcebinding bank/teller"
@@ -86,8 +82,8 @@ async def test_prune_passes_over_a_cluster_that_is_gone_or_goes(
         cluster = objects.cluster("branch-a", "some-id")
         cluster["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         hub.seed(cluster)
-    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
-    await run_prune(LeavePlan(leaving(), ends[0], ends[1], is_sure=True, is_forced=False))
+    ends = ends_of(hub, host)
+    await run_prune(leaving(), *ends)
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith(f"branch-a: {told}")
     assert last == "nothing to remove"
@@ -116,8 +112,8 @@ async def test_rights_are_removed_with_the_last_virtual_cluster_though_an_agent_
         "metadata": {"name": "vc-agent:agent"},
     }
     host.seed(binding)
-    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
-    await run_leave(LeavePlan(leaving(), ends[0], ends[1], is_sure=True, is_forced=False))
+    ends = ends_of(hub, host)
+    await run_leave(leaving(), *ends)
     said = capsys.readouterr().out.splitlines()
     assert "the running agent does not serve branch-a: cleaning up from here" in said
     assert "host: agent agent has no virtual cluster left: removing all its rights" in said
@@ -128,10 +124,9 @@ async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_lef
     capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
 ) -> None:
     await running_agent_that_left(host)
-    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
-    plan = LeavePlan(leaving(), ends[0], ends[1], is_sure=True, is_forced=False)
+    ends = ends_of(hub, host)
 
-    left = asyncio.create_task(run_leave(plan))
+    left = asyncio.create_task(run_leave(leaving(), *ends))
     await asyncio.sleep(2)
     told = capsys.readouterr()
     assert told.out.splitlines() == [
@@ -150,32 +145,31 @@ async def test_no_cluster_is_taken_for_gone_while_karmada_serves_none(hub: FakeA
     serves_all = list(hub.storage.served)
     hub.storage.served = [r for r in serves_all if "cluster.karmada.io" not in r.api_version]
     client = hub.client("hub")
-    plan = LeavePlan(leaving(), NOBODY, NOBODY, is_sure=True, is_forced=False)
     for look in (
-        read_hub(client, "branch-a"),
-        wait_deleted(client, plan.what, print, releases=True),
-        is_served(client, plan.what, "agent-0_1"),
+        wait_deleted(client, leaving(), print, releases=True),
+        is_served(client, leaving(), "agent-0_1"),
     ):
         with pytest.raises(NotServedError):
             await look
     hub.storage.served = serves_all
-    assert (await read_hub(client, "branch-a")).cluster
 
 
-def purging(hub: FakeApiServer, host: FakeApiServer, cluster: str = "") -> LeavePlan:
-    ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
-    what = Leaving(cluster, "agent", "agents", preserve=False, timeout_s=1.0)
-    return LeavePlan(what, ends[0], ends[1], is_sure=True, is_forced=False, purges=True)
+def purging(cluster: str = "") -> Leaving:
+    return replace(leaving(), cluster=cluster, purges=True)
+
+
+def ends_of(*servers: FakeApiServer) -> list[Credentials]:
+    return [Credentials(server.url, None, "a test") for server in servers]
 
 
 async def test_agent_with_a_virtual_cluster_is_not_purged(
     hub: FakeApiServer, host: FakeApiServer
 ) -> None:
     host.seed(objects.namespace("kube-system"), objects.claimed("branch-b", agent="agent"))
-    with pytest.raises(LeaveError, match="other virtual clusters: branch-b"):
-        await run_purge(purging(hub, host))
-    with pytest.raises(LeaveError, match="other virtual clusters: branch-b"):
-        await run_leave(purging(hub, host, "branch-a"))
+    with pytest.raises(CommandError, match="other virtual clusters: branch-b"):
+        await run_purge(purging(), *ends_of(hub, host))
+    with pytest.raises(CommandError, match="other virtual clusters: branch-b"):
+        await run_leave(purging("branch-a"), *ends_of(hub, host))
     assert host.writes() == hub.writes() == []
 
 
@@ -199,7 +193,7 @@ async def test_last_virtual_cluster_takes_the_agent_along(
     host.seed(objects.namespace("kube-system"), objects.namespace("agents"), role, deployment)
     host.seed(objects.claimed("branch-a", agent="agent"))
     be_oneself(host)
-    await run_leave(purging(hub, host, "branch-a"))
+    await run_leave(purging("branch-a"), *ends_of(hub, host))
     said = capsys.readouterr().out.splitlines()
     assert "branch-a has left" in said
     assert said[-1].startswith("agent agent is removed")

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from karmada_vc_agent.commands.command_errors import CommandError
 from karmada_vc_agent.install.leave_cleaning import clean_host
-from karmada_vc_agent.install.leave_steps import LeaveError, Leaving, leading
+from karmada_vc_agent.install.leave_steps import Leaving, leading
 from karmada_vc_agent.install.leave_steps import _without as without
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
@@ -142,7 +143,7 @@ async def test_agent_that_leads_while_the_hub_is_away_is_an_error(
     host: FakeApiServer, said: list[str]
 ) -> None:
     host.seed(objects.namespace("agents"), lease("agent", "agents", "agent-0_1"))
-    with pytest.raises(LeaveError, match=r"an agent is running \(agent-0_1\) and would restore"):
+    with pytest.raises(CommandError, match=r"an agent is running \(agent-0_1\) and would restore"):
         async with leading(None, host.client("host"), LEAVING, said.append):
             pytest.fail("it leads")
     assert host.live(LEASE)["spec"]["holderIdentity"] == "agent-0_1"
