@@ -17,9 +17,8 @@ class HubStart:
     """Checks the hub, however late it answers; a feature may start without it.
 
     host: where an earlier process left what it recorded. identity: which hub it is, once it
-    answered. on_known: called with its uid then. line: annotation that leaders hand down who could
-    serve without the hub, "" = none. lack: why this process cannot. provided: what a start without
-    it has read.
+    answered. on_known: called with its uid then. line: annotation of leaders that can serve
+    without the hub, "" = none. lack: why this process cannot. provided: read at a start without it.
     """
 
     line = ""
