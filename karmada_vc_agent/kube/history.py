@@ -41,7 +41,7 @@ class History:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether time went back and not everything was listed twice since."""
+        """Return whether time went back and not everything was listed twice since."""
         return self._second_list is not None or self._settled_at_epoch is not None
 
     def check(self, before: str, version: str, what: str, epoch: int) -> bool:

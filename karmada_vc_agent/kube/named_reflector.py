@@ -52,13 +52,13 @@ class NamedReflector(Generic[T]):
         self._has_changed.set()
 
     def has_told(self, name: str) -> bool:
-        """Whether the store has the object of a name if there is one."""
+        """Return whether the store has the object of a name if there is one."""
         part = self._parts.get(name)
         return self.is_synced and part is not None and part.is_synced
 
     @property
     def is_synced(self) -> bool:
-        """Whether all names that were required at the start are listed."""
+        """Return whether all names that were required at the start are listed."""
         return self._synced.is_set()
 
     @property

@@ -38,7 +38,7 @@ class WatchScope:
         self._followers: list[asyncio.Event] = []
 
     async def is_whole(self, resource: Resource) -> bool:
-        """Whether a resource may be watched in all namespaces, by a review."""
+        """Return whether a resource may be watched in all namespaces, by a review."""
         if not resource.namespaced:
             return True
         need = Need("watch", resource.gvk.group, resource.plural)

@@ -32,7 +32,7 @@ _FAULTS_LOGGED = 1000
 
 
 def is_echo(old: Object | None, new: Object | None) -> bool:
-    """Whether a watch event is about our own write, which was stored with its answer."""
+    """Return whether a watch event is about our own write, which was stored with its answer."""
     if old is None or new is None:
         return False
     before, after = old["metadata"], new["metadata"]
@@ -199,7 +199,7 @@ class Store(Generic[T]):
             self._notify(old, None)
 
     def is_ahead_of(self, objects: Iterable[T], version: str) -> bool:
-        """Whether a list has an older version of an object than was cached before that list.
+        """Return whether a list has an older version of an object than was cached before that list.
 
         Then the server went back in time, although its versions have grown past since.
         """
