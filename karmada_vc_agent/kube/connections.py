@@ -57,7 +57,7 @@ class ClientInstrument:
     def failed(self, path: str, part: str) -> None:
         """Count a bug at one object; part: watch, index, handler."""
 
-    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+    def unreadable(self, source: str, path: str, reasons: Mapping[str, str]) -> None:
         """Record the objects of one reflector that cannot be read now, and why."""
 
 

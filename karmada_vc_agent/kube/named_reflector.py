@@ -25,7 +25,7 @@ class NamedReflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path` by these names.
 
     names: returns them. For resources without namespaces. The store is synced once all names that
-    are required at the start are; of others see `has_told`.
+    are required at the start are; for others see `has_told`.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class NamedReflector(Generic[T]):
             self.store.remove(old)
 
     def _replaced(self, name: str, part: Store[T], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
-        """Accept a list of one name, even if the time of the server went back."""
+        """Accept a list of one name, even if the server was restored to an earlier state."""
         if not self._is_followed(name, part):
             self._update_synced()
             return

@@ -314,7 +314,7 @@ class Reflector(Generic[T]):
         return f"{self.path} has objects at older versions" if is_ahead else ""
 
     async def _watch_until_in_doubt(self) -> bool:
-        """Watch until it ends, or until the server is seen to have gone back in time.
+        """Watch until it ends, or until the time of the server is seen to be reset.
 
         Return whether any event arrived, or everything has to be listed again.
         """
@@ -326,7 +326,7 @@ class Reflector(Generic[T]):
     ) -> asyncio.Task[R] | None:
         """Return the task of a call once it ends, None if everything has to be listed again first.
 
-        timeout_s: then None as well, None = without end. A call that goes on is cancelled.
+        timeout_s: then None as well, None = without end. A call that has not ended is cancelled.
         """
         task = asyncio.ensure_future(call)
         doubt = asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch))

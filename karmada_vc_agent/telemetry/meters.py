@@ -85,10 +85,10 @@ class ClientMeter(ClientInstrument):
         """Count a bug at one object."""
         self._metrics.object_failed(self._server, self._metrics.resource_label(path), part)
 
-    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+    def unreadable(self, source: str, path: str, reasons: Mapping[str, str]) -> None:
         """Record the objects that a reflector cannot read now."""
         self._metrics.note_unreadable(
-            self._server, source, self._metrics.resource_label(path), found
+            self._server, source, self._metrics.resource_label(path), reasons
         )
 
     def listed(self, path: str) -> None:
