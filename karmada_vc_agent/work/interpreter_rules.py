@@ -29,8 +29,6 @@ from karmada_vc_agent.kube.webhook_client import (
     Endpoint,
     WebhookClient,
     WebhookError,
-    WebhookTimeoutError,
-    WebhookUnreachableError,
 )
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import Rule
@@ -137,9 +135,9 @@ class InterpreterRules:
     async def _call(self, hook: Webhook, body: bytes) -> bytes:
         try:
             return await self._client.post(await self._endpoint(hook), body, hook.timeout_s)
-        except WebhookTimeoutError as error:
+        except TimeoutError as error:
             raise OverrunError(str(error)) from error
-        except WebhookUnreachableError as error:
+        except ConnectionError as error:
             raise UnreachableHookError(str(error)) from error
         except WebhookError as error:
             raise HookError(str(error)) from error
