@@ -1,4 +1,4 @@
-"""Whether a kind is absent by the word of an API server, not merely unanswered.
+"""Kinds that are absent according to an API server, not merely unanswered.
 
 A path that is not served is answered by 404 without a Status: by the API server, by a proxy that
 has lost it, and by an API server whose APIService is away for a moment. Only discovery tells these
@@ -33,7 +33,7 @@ class _Place(NamedTuple):
 
 
 async def is_absent(client: ApiClient, path: str) -> bool:
-    """Whether the API server does not serve the kind at a path, according to discovery.
+    """Return whether the API server does not serve the kind at a path, according to discovery.
 
     False if no API server says so: that says nothing about its objects.
     """

@@ -1,4 +1,4 @@
-"""Which kinds an aggregated API server (APIService) serves behind the API server.
+"""Kinds that an aggregated API server (APIService) serves behind the API server.
 
 Built-in kinds and those of CustomResourceDefinitions are stored in the etcd of the API server
 itself. An aggregated server has a storage and resourceVersions of its own.
@@ -14,7 +14,7 @@ _METADATA_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1
 
 
 async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
-    """Whether a kind is served by an aggregated API server; one request each time.
+    """Return whether a kind is served by an aggregated API server; one request each time.
 
     Raises KubeError if that cannot be determined.
     """

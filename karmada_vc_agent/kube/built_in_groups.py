@@ -28,5 +28,5 @@ _BUILT_IN = frozenset(
 
 
 def is_built_in(group: str) -> bool:
-    """Whether the API server serves a group itself, without a CRD."""
+    """Return whether the API server serves a group itself, without a CRD."""
     return group in _BUILT_IN

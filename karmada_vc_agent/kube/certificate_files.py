@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.log_once import LogOnce
 _log = logging.getLogger(__name__)
 
 CHECK_S = 10.0
-"""How often the certificate is compared; a mounted Secret takes the kubelet a minute or more."""
+"""The period of the comparison; a mounted Secret takes the kubelet a minute or more."""
 
 
 class ServingCertificate:

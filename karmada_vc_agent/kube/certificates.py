@@ -18,7 +18,7 @@ SHORTEST_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What matters of a certificate for its renewal; the times are those of the chain."""
+    """The parts of a certificate that its renewal needs; the times are those of the chain."""
 
     subject: x509.Name
     not_before: datetime

@@ -52,7 +52,7 @@ T = TypeVar("T")
 LIST_CONNECTIONS = 4
 MANY_WATCHES = 1_000_000
 PATIENCE = 3
-"""How often a request waits for a server that answers 429 with Retry-After."""
+"""Retries of a request to a server that answers 429 with Retry-After."""
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -75,7 +75,7 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Request(Generic[T]):
-    """What to send, in which lane, and how to read the response.
+    """One request: content, lane, and the decoder of its response.
 
     is_ours: whether it is for ourselves; what others name may need rights that we are not to have.
     most_bytes: of the response.
@@ -165,7 +165,7 @@ class ApiClient:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether the last request got an answer."""
+        """Return whether the last request got an answer."""
         return not self._is_away
 
     async def pause(self, seconds: float) -> None:

@@ -40,7 +40,7 @@ _METADATA: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("finalizers", _is_list_of(str)),
     ("ownerReferences", _is_list_of(dict)),
 )
-"""What the code takes for granted of metadata; API servers guarantee it."""
+"""The shape of metadata that the code relies on; API servers guarantee it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class WatchEvent(Generic[T]):
 
 
 class Codec(Protocol[T]):
-    """What a reflector needs to know of a type of objects."""
+    """Decodes one type of objects for a reflector."""
 
     def page(self, content: bytes) -> Page[T]:
         """Decode one page. Raises ValueError if it cannot be read as a whole."""
@@ -209,16 +209,13 @@ class RawCodec:
         return None
 
     def key(self, obj: Object) -> tuple[str, str]:
-        """Return namespace and name."""
         metadata = obj["metadata"]
         return metadata.get("namespace") or "", metadata["name"]
 
     def resource_version(self, obj: Object) -> str:
-        """Return the resource version."""
         return obj["metadata"].get("resourceVersion") or ""
 
     def uid(self, obj: Object) -> str:
-        """Return the UID."""
         return obj["metadata"].get("uid") or ""
 
 
@@ -312,15 +309,12 @@ class StructCodec(Generic[S]):
         return WatchEvent(head.type, obj, obj.metadata.resource_version)
 
     def key(self, obj: S) -> tuple[str, str]:
-        """Return namespace and name."""
         return obj.metadata.namespace, obj.metadata.name
 
     def resource_version(self, obj: S) -> str:
-        """Return the resource version."""
         return obj.metadata.resource_version
 
     def uid(self, obj: S) -> str:
-        """Return the UID."""
         return obj.metadata.uid
 
 

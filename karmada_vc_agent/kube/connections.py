@@ -15,7 +15,7 @@ KEPT_OPEN_S = 75.0
 PART_OF_OWN = 16
 """One of so many connections is of the agent itself alone, however many flows are slow."""
 TLS_BUFFER_BYTES = 64 * 1024
-"""What each TLS connection reads into.
+"""The read buffer of each TLS connection.
 
 It is filled with zeros, so all of it is memory from the start; asyncio's own 256 KB are a third of
 what the agent takes with a hundred connections. A record of TLS has at most 16 KB.
@@ -24,7 +24,7 @@ what the agent takes with a hundred connections. A record of TLS has at most 16 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a client waits, in seconds.
+    """The time-outs of a client, in seconds.
 
     connect_s: for TCP and TLS together.
     silence_s: for the next byte of a response.
@@ -57,7 +57,7 @@ class ClientInstrument:
     def failed(self, path: str, part: str) -> None:
         """Count a bug at one object; part: watch, index, handler."""
 
-    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+    def unreadable(self, source: str, path: str, reasons: Mapping[str, str]) -> None:
         """Record the objects of one reflector that cannot be read now, and why."""
 
 

@@ -131,7 +131,7 @@ class Controller(Generic[K]):
         self.supervisor: Supervisor = ALONE
         self._logged = LogOnce(_log, KEYS_REMEMBERED)
         self.succeeded = 0
-        """How many keys were reconciled without an error."""
+        """The number of keys that were reconciled without an error."""
         self.failed_by = ""
         """Why the last key was not, "" if it was."""
 

@@ -1,4 +1,4 @@
-"""How to reach one API server: address, trust, and identity."""
+"""Credentials of one API server: address, trust, and identity."""
 
 import base64
 import os

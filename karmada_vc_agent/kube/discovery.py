@@ -1,4 +1,4 @@
-"""Which kinds an API server serves; refreshed cheaply by ETag.
+"""The kinds that an API server serves; refreshed cheaply by ETag.
 
 Uses aggregated discovery (two requests); for a server without it, reads the group list and then
 each version.
@@ -44,7 +44,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class ServedApis:
-    """What a server serves: lists as in APIResourceList, and an index by kind.
+    """The APIs that a server serves: lists as in APIResourceList, and an index by kind.
 
     lists: [{"groupVersion", "resources": [{"name", "kind", "namespaced", "verbs"}]}], without
     subresources. is_complete: False where a group did not answer. namespaced: (group, plural
@@ -61,7 +61,7 @@ class ServedApis:
 
 
 UNKNOWN_FOR_S = 5.0
-"""What was not served is taken not to be for this long, unless `expire` says otherwise."""
+"""A kind that was not served counts as not served for this long, unless `expire` is called."""
 
 
 class Discovery:

@@ -1,4 +1,4 @@
-"""What an API server, or its absence, can answer.
+"""Errors that an API server, or its absence, can answer.
 
 KubeError
 ├── UnreachableError            no answer: refused, timed out, broken off, fenced
@@ -229,7 +229,7 @@ def watch_error(status: bytes) -> ApiError:
 
 
 def _is_about(named: str, kind: Any, path: str, sent: bytes | None) -> bool:
-    """Whether what a 404 names is what was requested: the object, its namespace, or its role."""
+    """Return whether a 404 names what was requested: the object, its namespace, or its role."""
     need = need_of("GET", path)
     if need is None or not named:
         return False

@@ -42,7 +42,7 @@ from karmada_vc_agent.model.timestamps import timestamp
 _log = logging.getLogger(__name__)
 
 EVENTS_QPS = 50.0
-"""What the client of a recorder sends."""
+"""The rate of the client of a recorder."""
 WRITERS = 8
 """Events that are written concurrently, one of each flow: a slow one holds up no other flow."""
 QUEUE_LENGTH = 5000
@@ -57,7 +57,7 @@ BURST_OF_NORMAL = 25
 QPS_OF_NORMAL = 8.0
 """As karmada-agent up to this rate; what exceeds it is merged."""
 MERGED_EVERY_S = 5.0
-"""How often it is checked whether a merged event may be written."""
+"""The period after which merged events may be written."""
 FIRSTS_REMEMBERED = 16384
 """A virtual cluster may have thousands of Works; only a number is stored for each."""
 REMEMBERED = 4096
@@ -70,7 +70,7 @@ HELD_BACK_S, HELD_BACK_AT_MOST = 0.1, 10
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What occurs again and again, counted elsewhere.
+    """A repeated occurrence that is counted elsewhere.
 
     name: the end of the name of its Event. first, last: when, as `2026-01-01T00:00:00Z`.
     """

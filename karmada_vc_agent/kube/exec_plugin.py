@@ -20,9 +20,9 @@ from typing import Any
 from karmada_vc_agent.model.texts import one_line
 
 PLUGIN_S = 30.0
-"""How long a plugin may take that is not interactive."""
+"""The limit of a plugin that is not interactive."""
 PERSON_S = 300.0
-"""How long an interactive one may take: a person logs in."""
+"""The limit of an interactive one: a person logs in."""
 _GROUP = "client.authentication.k8s.io"
 _VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 _SHOWN = 500
@@ -34,7 +34,7 @@ class PluginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExecCredential:
-    """What a plugin gave. certificate: (chain, key) in PEM. expires: Unix time, None = unknown."""
+    """The response of a plugin. certificate: (chain, key) in PEM. expires: Unix time or None."""
 
     token: str | None = None
     certificate: tuple[bytes, bytes] | None = None

@@ -18,7 +18,7 @@ MARGIN = 0.2
 
 
 class ExecUser:
-    """What the plugin gave last; made by running it.
+    """The last credential of a plugin; made by running it.
 
     run: runs the plugin; may raise PluginError. wall_clock: Unix time. Raises PluginError.
     """
@@ -48,7 +48,7 @@ class ExecUser:
             self._token.suspect()
 
     def is_outdated(self) -> bool:
-        """Whether it is time for another certificate."""
+        """Return whether it is time for another certificate."""
         if self.certificate is None:
             return False
         now = self._now()

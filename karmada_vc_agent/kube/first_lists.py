@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 Lists = Reflector[Any] | NamedReflector[Any]
-"""What lists and watches a path, whole or in part."""
+"""A reflector of a path, whole or in part."""
 
 
 async def wait_all_synced(reflectors: Sequence[Lists], timeout_s: float) -> None:

@@ -82,10 +82,6 @@ class FairSlots:
         """Return the number of free slots."""
         return self._free
 
-    def held_by(self, flow: Hashable) -> int:
-        """Return the number of slots that a flow holds."""
-        return self._held[flow]
-
     @asynccontextmanager
     async def hold(self, flow: Hashable | None = None) -> AsyncIterator[None]:
         """Wait for a slot and hold it; flow: None = that of the running task."""

@@ -1,4 +1,4 @@
-"""Detects an API server that went back in time, as after a restore of etcd from a backup.
+"""Detects that the time of an API server was reset, as by a restore of etcd from a backup.
 
 A watch from a version that the server no longer has, or does not have again yet, is silent forever,
 and the cached state of its objects is outdated. So a reader that sees a version lower than before
@@ -32,7 +32,7 @@ class History:
         self._settled_listeners: list[Callable[[], None]] = []
 
     def on_back(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever time was seen to go back, before anything is listed."""
+        """Call `listener` whenever a reset is seen, before anything is listed."""
         self._back_listeners.append(listener)
 
     def on_settled(self, listener: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ class History:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether time went back and not everything was listed twice since."""
+        """Return whether time was reset and not everything was listed twice since."""
         return self._second_list is not None or self._settled_at_epoch is not None
 
     def check(self, before: str, version: str, what: str, epoch: int) -> bool:
@@ -55,7 +55,7 @@ class History:
         return is_back
 
     def notice(self, evidence: str) -> None:
-        """Report that time went back."""
+        """Report that time was reset."""
         is_reported = self._second_list is not None
         self.went_back += not is_reported
         if not is_reported:
@@ -115,7 +115,7 @@ class History:
 
 
 def doubt_of(*histories: History) -> str:
-    """Return which of some servers may have gone back in time, "" if none."""
+    """Return which of some servers may have been reset, as text; "" if none."""
     doubtful = (each.server for each in histories if each.is_in_doubt)
     return next(
         (f"{server} went back in time and is being listed again" for server in doubtful), ""

@@ -77,7 +77,7 @@ def _is_in_pod() -> bool:
 
 
 def _is_in_cluster() -> bool:
-    """Whether the Pod's account is mounted, and the host's address is set.
+    """Return whether the Pod's account is mounted, and the host's address is set.
 
     "Is it set" is the wrong test: an edge node sets the variable to nothing (kubeedge 10).
     """
@@ -317,7 +317,7 @@ def _is_line(value: Any) -> bool:
 
 
 def is_http_url(text: str) -> bool:
-    """Whether a text is the URL of a server."""
+    """Return whether a text is the URL of a server."""
     try:
         url = URL(text)
     except ValueError:

@@ -38,7 +38,7 @@ PATIENCE = 0.4
 """Fraction of the renew deadline for one response: after a hung connection, time is left."""
 
 SLACK_S = 1.0
-"""What a busy process may be late by between two attempts."""
+"""The delay of a busy process between two attempts."""
 
 _MAX_INT32 = 2**31 - 1
 
@@ -98,7 +98,7 @@ class LeaderElection:
 
     @property
     def is_in_line(self) -> bool:
-        """Whether the previous leader was of the lineage, and this one continues it."""
+        """Return whether the previous leader was of the lineage, and this one continues it."""
         return self._continues_lineage
 
     async def is_line_unbroken(self) -> bool:
@@ -115,13 +115,13 @@ class LeaderElection:
         self._listeners.append(listener)
 
     def is_leading(self) -> bool:
-        """Whether the Lease is certainly still ours."""
+        """Return whether the Lease is certainly still ours."""
         if self._renewed_at is None:
             return False
         return self._clock() - self._renewed_at < self._times.renew_deadline_s
 
     def is_in_touch(self) -> bool:
-        """Whether the Lease is ours, or it was tried lately in vain to see whose it is.
+        """Return whether the Lease is ours, or it was tried lately in vain to see whose it is.
 
         A process that was stopped for a while has done neither: it must not act by what it knew,
         not even to report that the server is away.
@@ -290,7 +290,7 @@ class LeaderElection:
         }
 
     def _has_run_out(self, lease: Object) -> bool:
-        """Whether a foreign Lease was not renewed for its duration, by our own clock."""
+        """Return whether a foreign Lease was not renewed for its duration, by our own clock."""
         renewed = str(dig(lease, "spec", "renewTime"))
         if self._seen is None or self._seen[0] != renewed:
             self._seen = (renewed, self._clock())

@@ -29,7 +29,7 @@ async def check_listed(client: ApiClient, path: str) -> None:
 
 
 class PageSize:
-    """How many objects to request at once.
+    """The number of objects to request at once.
 
     As many as fit into PAGE_BYTES, judged by the previous pages; half as many after a response that
     was cut off, then slowly more again.

@@ -25,7 +25,7 @@ class NamedReflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path` by these names.
 
     names: returns them. For resources without namespaces. The store is synced once all names that
-    are required at the start are; of others see `has_told`.
+    are required at the start are; for others see `has_told`.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class NamedReflector(Generic[T]):
         self._has_changed.set()
 
     def has_told(self, name: str) -> bool:
-        """Whether the store has the object of a name if there is one."""
+        """Return whether the store has the object of a name if there is one."""
         part = self._parts.get(name)
         return self.is_synced and part is not None and part.is_synced
 
     @property
     def is_synced(self) -> bool:
-        """Whether all names that were required at the start are listed."""
+        """Return whether all names that were required at the start are listed."""
         return self._synced.is_set()
 
     @property
@@ -132,7 +132,7 @@ class NamedReflector(Generic[T]):
             self.store.remove(old)
 
     def _replaced(self, name: str, part: Store[T], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
-        """Accept a list of one name, even if the time of the server went back."""
+        """Accept a list of one name, even if the server was restored to an earlier state."""
         if not self._is_followed(name, part):
             self._update_synced()
             return

@@ -38,7 +38,7 @@ class WatchScope:
         self._followers: list[asyncio.Event] = []
 
     async def is_whole(self, resource: Resource) -> bool:
-        """Whether a resource may be watched in all namespaces, by a review."""
+        """Return whether a resource may be watched in all namespaces, by a review."""
         if not resource.namespaced:
             return True
         need = Need("watch", resource.gvk.group, resource.plural)
@@ -153,7 +153,7 @@ class NamespacedWatches:
         self._running[namespace] = _Part(task, part, reflector)
 
     def _replaced(self, namespace: str, part: Store[Object], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
-        """Accept a list even if the time of the server went back."""
+        """Accept a list even if the server was restored to an earlier state."""
         if namespace not in self._running or self._running[namespace].store is not part:
             return
         if is_back:

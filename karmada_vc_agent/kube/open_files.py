@@ -8,7 +8,7 @@ import resource
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-WANTED = 65_536
+MOST_FILES = 65_536
 RESERVED = 16
 """For regular files, the event loop, the log and the helper processes."""
 ENDPOINTS = 2
@@ -49,9 +49,9 @@ class Shares:
 def allow_most() -> int:
     """Raise the limit of open files as far as allowed and sensible; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
+    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     if soft == resource.RLIM_INFINITY or soft >= limit:
-        return WANTED if soft == resource.RLIM_INFINITY else soft
+        return MOST_FILES if soft == resource.RLIM_INFINITY else soft
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         return limit
@@ -59,8 +59,8 @@ def allow_most() -> int:
 
 
 def needed(clusters: int, leases: int) -> int:
-    """Return how many open files a number of virtual clusters needs without taking turns."""
-    pooled = share_out(WANTED, leases).pooled
+    """Return how many open files so many virtual clusters need for no watch to wait."""
+    pooled = share_out(MOST_FILES, leases).pooled
     return RESERVED + pooled + WATCHES + WATCHES_A_CLUSTER * clusters
 
 

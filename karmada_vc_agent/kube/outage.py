@@ -12,7 +12,7 @@ NEVER = float("inf")
 
 
 class Outage:
-    """Whether an API server answers, according to all of its clients, which share this.
+    """Return whether an API server answers, according to all of its clients, which share this.
 
     An idle client does not notice the end of an outage, so all of them count.
     """
@@ -30,7 +30,7 @@ class Outage:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether the last finished request got an answer; True before the first one."""
+        """Return whether the last finished request got an answer; True before the first one."""
         return self._began_at is None
 
     @property

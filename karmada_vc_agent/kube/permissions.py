@@ -21,7 +21,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a request needs; namespace "" = cluster-wide."""
+    """The permission that a request needs; namespace "" = cluster-wide."""
 
     verb: str
     group: str

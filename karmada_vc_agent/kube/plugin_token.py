@@ -14,7 +14,7 @@ from karmada_vc_agent.kube.daemon_threads import in_daemon_thread
 _log = logging.getLogger(__name__)
 
 CHECK_S = 10.0
-"""How often the expiry of the token is checked, and how often a plugin may run."""
+"""The period of checks whether the token expires, and the shortest one between two runs."""
 
 
 class PluginToken:

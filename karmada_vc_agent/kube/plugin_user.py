@@ -16,7 +16,7 @@ _TOKEN_KEYS = ("BearerToken", "authorization")
 
 
 class PluginUser:
-    """What the plugin of a context of a kubeconfig gave; made by running it.
+    """The credential of the plugin of a context of a kubeconfig; made by running it.
 
     Raises PluginError.
     """

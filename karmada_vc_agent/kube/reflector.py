@@ -14,9 +14,9 @@ A fault of our own is logged, and the resource listed again after a pause.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 import orjson
@@ -44,6 +44,7 @@ from karmada_vc_agent.model.objects import dig
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 WATCH_S = (300, 600)
 """Each watch ends after a random time in this range, as client-go's do."""
@@ -151,17 +152,8 @@ class Reflector(Generic[T]):
 
     async def _rest(self) -> None:
         """Wait until it is time to list again."""
-        waits = (
-            asyncio.ensure_future(self._is_check_due.wait()),
-            asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch)),
-        )
         pause_s = random.randint(*WATCH_S)  # noqa: S311 - spread, no secret
-        try:
-            await asyncio.wait(waits, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        await self._until_new_epoch(self._is_check_due.wait(), pause_s)
         self._version = None
 
     @property
@@ -198,7 +190,7 @@ class Reflector(Generic[T]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether the first list is complete."""
+        """Return whether the first list is complete."""
         return self._synced.is_set()
 
     @property
@@ -322,19 +314,30 @@ class Reflector(Generic[T]):
         return f"{self.path} has objects at older versions" if is_ahead else ""
 
     async def _watch_until_in_doubt(self) -> bool:
-        """Watch until it ends, or until the server is seen to have gone back in time.
+        """Watch until it ends, or until the time of the server is seen to be reset.
 
         Return whether any event arrived, or everything has to be listed again.
         """
-        watch = asyncio.ensure_future(self._watch())
+        watch = await self._until_new_epoch(self._watch())
+        return watch.result() if watch is not None else True
+
+    async def _until_new_epoch(
+        self, call: Coroutine[Any, Any, R], timeout_s: float | None = None
+    ) -> asyncio.Task[R] | None:
+        """Return the task of a call once it ends, None if everything has to be listed again first.
+
+        timeout_s: then None as well, None = without end. A call that has not ended is cancelled.
+        """
+        task = asyncio.ensure_future(call)
         doubt = asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch))
+        tasks = (task, doubt)
         try:
-            await asyncio.wait((watch, doubt), return_when=asyncio.FIRST_COMPLETED)
-            return watch.result() if watch.done() else True
+            await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            return task if task.done() else None
         finally:
-            for task in (watch, doubt):
-                task.cancel()
-            await asyncio.gather(watch, doubt, return_exceptions=True)
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self) -> bool:
         """Watch until it ends; return whether any event arrived, bookmarks included."""

@@ -47,7 +47,7 @@ def backoff(first_s: float, longest_s: float) -> WaitBaseT:
 BACKOFF = backoff(0.5, 5.0)
 
 WRITE_ATTEMPTS = 5
-"""How often a write is planned after conflicts, as in Karmada."""
+"""Attempts of a write after conflicts, as in Karmada."""
 MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
 """Another writer created, changed or deleted the object meanwhile."""
 

@@ -28,7 +28,7 @@ _OPEN_BRACKETS = frozenset(b"[{")
 
 
 def is_too_deep(value: Any, text: bytes) -> bool:
-    """Whether a value is nested deeper than can be encoded again; text: its source."""
+    """Return whether a value is nested deeper than can be encoded again; text: its source."""
     return may_be_deeper_than(WRITABLE_LEVELS, text) and size_of(value) is None
 
 

@@ -32,7 +32,7 @@ _FAULTS_LOGGED = 1000
 
 
 def is_echo(old: Object | None, new: Object | None) -> bool:
-    """Whether a watch event is about our own write, which was stored with its answer."""
+    """Return whether a watch event is about our own write, which was stored with its answer."""
     if old is None or new is None:
         return False
     before, after = old["metadata"], new["metadata"]
@@ -42,7 +42,7 @@ def is_echo(old: Object | None, new: Object | None) -> bool:
 class Store(Generic[T]):
     """Objects by (namespace, name); indexes map a name to the keys an object appears under.
 
-    on_replaced: called after each list, with whether the time of the server went back.
+    on_replaced: called after each list, with whether the time of the server was reset.
     on_observed: called with what was stored although no watch has reported it.
     """
 
@@ -132,7 +132,7 @@ class Store(Generic[T]):
             self._put(key, old, obj)
 
     def put_back(self, obj: T) -> None:
-        """Store an object of a server that went back in time; earlier versions mean nothing."""
+        """Store an object of a server whose time was reset; earlier versions mean nothing."""
         key = self.codec.key(obj)
         old = self._objects.get(key)
         with suppress(ValueError):
@@ -199,9 +199,9 @@ class Store(Generic[T]):
             self._notify(old, None)
 
     def is_ahead_of(self, objects: Iterable[T], version: str) -> bool:
-        """Whether a list has an older version of an object than was cached before that list.
+        """Return whether a list has an older version of an object than was cached before that list.
 
-        Then the server went back in time, although its versions have grown past since.
+        Then the time of the server was reset, although its versions have grown past since.
         """
         for obj in objects:
             cached = self._objects.get(self.codec.key(obj))
@@ -224,7 +224,7 @@ class Store(Generic[T]):
         version: resourceVersion of the list. Objects from answers that were not reported yet are
         reported; those newer than the list stay, for the watch continues from before them.
         unreadable: what else is in the list. If one of these has no name, it may be any cached
-        object that is not listed: then none is removed. is_back: the server went back in time, so
+        object that is not listed: then none is removed. is_back: the server was reset, so
         earlier versions mean nothing.
         """
         self.listed_version = version

@@ -8,17 +8,17 @@ _MOST_DIGITS = 20
 
 
 def is_lower(version: str, other: str) -> bool:
-    """Whether a version certainly comes before another."""
+    """Return whether a version is certainly lower than another."""
     return _is_number(version) and _is_number(other) and int(version) < int(other)
 
 
 def is_at_most(version: str, other: str) -> bool:
-    """Whether a version certainly comes before another or is the same."""
+    """Return whether a version is certainly lower than another or the same."""
     return _is_number(version) and _is_number(other) and int(version) <= int(other)
 
 
 def is_of_storage(version: str) -> bool:
-    """Whether a list can be of a storage: each has a version to watch from."""
+    """Return whether a list can be of a storage: each has a version to watch from."""
     return version not in ("", "0")
 
 

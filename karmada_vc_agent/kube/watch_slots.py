@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 OPEN_AT_LEAST_S = 5.0
-"""How long a watch may be open at least before another one may take its slot."""
+"""A watch is open for at least this long before another one may take its slot."""
 CHECK_S = 1.0
 
 

@@ -21,15 +21,7 @@ BUNDLES_KEPT = 256
 
 
 class WebhookError(Exception):
-    """The webhook could not be called, or failed; `str()` says how."""
-
-
-class WebhookTimeoutError(WebhookError):
-    """No response in time."""
-
-
-class WebhookUnreachableError(WebhookError):
-    """No response: no connection, or a broken one."""
+    """The webhook failed, or its address or response is invalid; `str()` says how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +48,10 @@ class WebhookClient:
         self._contexts: LRUCache[bytes, ssl.SSLContext] = LRUCache(BUNDLES_KEPT)
 
     async def post(self, endpoint: Endpoint, body: bytes, timeout_s: float) -> bytes:
-        """Send a body and return that of a 2xx response. Raises WebhookError."""
+        """Send a body and return that of a 2xx response.
+
+        Raises TimeoutError, ConnectionError for no connection or a broken one, WebhookError.
+        """
         url = URL(endpoint.url)
         if url.scheme != "https":
             raise WebhookError(f"{endpoint.url} is not an https URL")
@@ -83,11 +78,9 @@ class WebhookClient:
                         raise WebhookError(f"the response is larger than {ANSWER_BYTES >> 20} MiB")
                 status = response.status
         except TimeoutError as error:
-            raise WebhookTimeoutError(f"no response within {timeout_s:g} s") from error
+            raise TimeoutError(f"no response within {timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise WebhookUnreachableError(
-                f"{endpoint.url}: {error or type(error).__name__}"
-            ) from error
+            raise ConnectionError(f"{endpoint.url}: {error or type(error).__name__}") from error
         if not 200 <= status < 300:
             raise WebhookError(f"{endpoint.url}: unexpected status {status}")
         return bytes(answer)

@@ -103,7 +103,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the queue is closed."""
+        """Return whether the queue is closed."""
         return self._closed
 
     def close(self) -> None:
@@ -230,7 +230,7 @@ class WorkQueue(Generic[K]):
             self._waiting[dependency][key] = None
 
     def _is_outdated(self, key: K) -> bool:
-        """Whether a dependency changed while the key was processed."""
+        """Return whether a dependency changed while the key was processed."""
         return not self._dependencies[key].isdisjoint(self._changed.get(key, ()))
 
     def _end_wait(self, key: K) -> None:

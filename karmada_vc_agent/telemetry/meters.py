@@ -85,10 +85,10 @@ class ClientMeter(ClientInstrument):
         """Count a bug at one object."""
         self._metrics.object_failed(self._server, self._metrics.resource_label(path), part)
 
-    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+    def unreadable(self, source: str, path: str, reasons: Mapping[str, str]) -> None:
         """Record the objects that a reflector cannot read now."""
         resource = self._metrics.resource_label(path)
-        self._metrics.note_unreadable(self._server, source, resource, found)
+        self._metrics.note_unreadable(self._server, source, resource, reasons)
 
     def listed(self, path: str) -> None:
         """Count a list that starts."""

@@ -28,8 +28,6 @@ from karmada_vc_agent.kube.webhook_client import (
     Endpoint,
     WebhookClient,
     WebhookError,
-    WebhookTimeoutError,
-    WebhookUnreachableError,
 )
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.rbac_rule import Rule
@@ -136,7 +134,7 @@ class InterpreterRules:
     async def _call(self, hook: Webhook, body: bytes) -> bytes:
         try:
             return await self._client.post(await self._endpoint(hook), body, hook.timeout_s)
-        except (WebhookTimeoutError, WebhookUnreachableError) as error:
+        except (TimeoutError, ConnectionError) as error:
             raise UnavailableError(str(error)) from error
         except WebhookError as error:
             raise HookError(str(error)) from error

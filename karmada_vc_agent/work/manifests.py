@@ -363,7 +363,7 @@ class Manifests:
 
     def _failure_unless_unserved(self, gvk: GroupVersionKind) -> Failure | None:
         """Return a Failure if objects of a kind may exist: its API group does not answer."""
-        if self._host_kinds.tells(gvk):
+        if self._host_kinds.covers(gvk):
             return None
         return not_served(gvk, f"the host does not report what it serves of {gvk.api_version}")
 

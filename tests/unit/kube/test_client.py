@@ -556,8 +556,8 @@ class Listener(ClientInstrument):
     def failed(self, path: str, part: str) -> None:
         self.heard.append(("failed", path, part))
 
-    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
-        self.heard.append(("unreadable", source, path, *found))
+    def unreadable(self, source: str, path: str, reasons: Mapping[str, str]) -> None:
+        self.heard.append(("unreadable", source, path, *reasons))
 
 
 async def test_client_tells_of_every_answer_and_of_none(

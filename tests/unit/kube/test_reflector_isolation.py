@@ -31,9 +31,9 @@ class Listener(ClientInstrument):
         assert path == PATH
         self.faults.append(part)
 
-    def unreadable(self, source: str, path: str, found: Mapping[str, str]) -> None:
+    def unreadable(self, source: str, path: str, reasons: Mapping[str, str]) -> None:
         assert (source, path) == (f"{PATH}?", PATH)
-        self.named = dict(found)
+        self.named = dict(reasons)
 
 
 def raw(name: str, version: int = 5, extra: bytes = b'"data":{}') -> bytes:

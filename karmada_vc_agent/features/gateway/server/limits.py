@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from karmada_vc_agent.features.gateway.server.statuses import RefusalError
 from karmada_vc_agent.kube.flows import FairSlots
-from karmada_vc_agent.kube.open_files import ENDPOINTS, RESERVED, WANTED, endpoint_connections
+from karmada_vc_agent.kube.open_files import ENDPOINTS, MOST_FILES, RESERVED, endpoint_connections
 
 SHORT, LONG = 200, 1000
 """Requests of one virtual cluster at once; long: watches, logs that are followed, upgrades."""
@@ -26,7 +26,7 @@ class Limits:
         self,
         most_short: int = SHORT,
         most_long: int = LONG,
-        files: int = WANTED,
+        files: int = MOST_FILES,
         are_several: Callable[[], bool] = lambda: True,
     ) -> None:
         self._most = {False: most_short, True: most_long}
