@@ -201,7 +201,7 @@ def _stand_in(binding: Object, bound: _Bound) -> Object:
 
 
 def is_stand_in(obj: Object) -> bool:
-    """Whether an object is an unmodified placeholder role.
+    """Return whether an object is an unmodified placeholder role.
 
     It is created and deleted with each attempt to write its binding: retrying because of it would
     never end.
@@ -230,7 +230,7 @@ async def remove_stand_in(host: ApiClient, path: str, live: Object, as_user: str
 
 
 def _may_be_about(role: Object, error: NotFoundError) -> bool:
-    """Whether the server reports a missing role.
+    """Return whether the server reports a missing role.
 
     kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
     """

@@ -86,7 +86,7 @@ class DeparturesController:
             await unlabel_nodes(self._host, value)
 
     async def _is_on_hub(self, name: str) -> bool:
-        """Whether a Cluster of this name exists, of any owner; requests it if not cached.
+        """Return whether a Cluster of this name exists, of any owner; requests it if not cached.
 
         Raises NotReadyError while hub or host may have gone back in time.
         """
@@ -97,7 +97,7 @@ class DeparturesController:
         return await find_cluster(self._hub, name) is not None
 
     def _is_shared(self, resource: Resource) -> bool:
-        """Whether objects of a kind are shared: others have no votes, and may not all be read."""
+        """Return True for shared kinds: others have no votes, and may not all be read."""
         policy = policy_for(
             resource.gvk, namespaced=resource.namespaced, configured=self._cluster_scoped_kinds
         )

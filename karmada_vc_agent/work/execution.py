@@ -255,5 +255,5 @@ def _conditions(
 
 
 def _is_suspended(vc: VirtualCluster, work: Object) -> bool:
-    """Whether nothing of a Work may be written to the host now."""
+    """Return whether nothing of a Work may be written to the host now."""
     return vc.paused or is_suspended(work)

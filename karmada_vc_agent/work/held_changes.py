@@ -76,7 +76,7 @@ class HeldChanges:
 
 
 def _is_of_status(old: Object | None, new: Object) -> bool:
-    """Whether a Work differs from before in its status at most."""
+    """Return whether a Work differs from before in its status at most."""
     return old is not None and _fixed_metadata_of(old) == _fixed_metadata_of(new)
 
 

@@ -190,12 +190,12 @@ class HostObjects(LiveObjects):
         return await retry_on_conflict(live, write, fresh)
 
     def wrote(self, desired: Object) -> bool:
-        """Whether this process wrote just this, or read it as it is, at its last sync."""
+        """Return whether this process wrote just this, or read it as it is, at its last sync."""
         written = self._memory[_cluster_of(desired)].get(key_of(desired))
         return written is not None and written.desired == _content(desired)
 
     async def differs(self, desired: Object, live: Object, check: Check) -> bool:
-        """Whether applying would change more than the mark of the manifest; nothing is written.
+        """Return whether applying would change more than the mark; nothing is written.
 
         Raises InterpretationError, and whatever `check` raises.
         """
@@ -346,7 +346,7 @@ def _unmarked(obj: Object) -> Object:
 
 
 def _has_our_marks(desired: Object, live: Object) -> bool:
-    """Whether our annotations are unmodified; they affect neither generation nor labels."""
+    """Return whether our annotations are unmodified; they affect neither generation nor labels."""
     live_marks = annotations_of(live)
     desired_marks = annotations_of(desired).items()
     return all(live_marks.get(key) == value for key, value in desired_marks if is_ours(key))

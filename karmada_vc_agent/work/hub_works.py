@@ -106,6 +106,6 @@ class HubWorks:
 
 
 def _is_same(fresh: Object, work: Object) -> bool:
-    """Whether a result for a Work also applies to its current version: same uid, not deleted."""
+    """Return whether a result for a Work also applies to its current version."""
     marks = [bool(each["metadata"].get("deletionTimestamp")) for each in (fresh, work)]
     return uid_of(fresh) == uid_of(work) and marks[0] == marks[1]

@@ -35,7 +35,7 @@ from karmada_vc_agent.model.rbac_rule import Rule
 _log = logging.getLogger(__name__)
 
 Concerns = Callable[[GroupVersionKind], bool]
-"""Whether a change concerns a kind."""
+"""Matches the kinds that a change concerns."""
 
 _GROUP = "config.karmada.io"
 _CUSTOMIZATIONS = "resourceinterpretercustomizations"
@@ -110,7 +110,7 @@ class InterpreterRules:
         path = f"/apis/{_GROUP}/v1alpha1/{resource}"
 
         async def absent() -> bool:
-            """Whether the hub never served the kind, and does not now."""
+            """Return whether the hub never served the kind, and does not now."""
             return not (store.is_synced or self.were_seen) and await is_absent(hub, path)
 
         return Reflector(hub, path, codec, store, is_absent=absent)

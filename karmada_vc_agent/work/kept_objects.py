@@ -94,7 +94,7 @@ class _Account:
         return max(self._copies.get(key, ()), default=0)
 
 
-class Whole(dict[str, Any]):
+class _Whole(dict[str, Any]):
     """A complete object or status, which counts for as long as it is in memory."""
 
     __slots__ = ("__weakref__", "_account", "_counted")
@@ -153,14 +153,14 @@ class KeptObjects(RawCodec):
         self._cluster_on = cluster_on
         # An account exists for as long as anything counts on it.
         self._accounts: WeakValueDictionary[str, _Account] = WeakValueDictionary()
-        self._whole: WeakValueDictionary[_Key, Whole] = WeakValueDictionary()
+        self._whole: WeakValueDictionary[_Key, _Whole] = WeakValueDictionary()
         self.over: Signal[[str, str]] = Signal()
 
     def trim(self, obj: Object) -> Object:
         """Return what is kept of an object; of the same version, what is kept already."""
         obj = super().trim(obj)
         label = labels_of(obj).get(CLUSTER_LABEL)
-        if label is None or isinstance(obj, Whole | ObjectIdentity):
+        if label is None or isinstance(obj, _Whole | ObjectIdentity):
             return obj
         cached = self._whole.get(_key(obj))
         if cached is not None and is_echo(cached, obj):
@@ -173,7 +173,7 @@ class KeptObjects(RawCodec):
         size, key = bytes_of(obj), _key(obj)
         is_within = size <= OBJECT_BYTES and _fits(bounds, account, key, size)
         if is_within or (size <= SMALL and kind in _OWN_KINDS):
-            whole = self._whole[key] = Whole(obj, account, key, size)
+            whole = self._whole[key] = _Whole(obj, account, key, size)
             return whole
         if not account.over:
             self.over.emit(cluster, text_of(bounds))
@@ -181,13 +181,13 @@ class KeptObjects(RawCodec):
 
     def take_status(self, cluster: str, uid: str, status: Object) -> Object | None:
         """Return the status of a Work as it is kept; None = what it reflects is over the bound."""
-        size = 0 if isinstance(status, Whole) else bytes_of(status)
+        size = 0 if isinstance(status, _Whole) else bytes_of(status)
         if size <= SMALL_STATUS:
             return status
         bounds, account = self._account_of(cluster)
         key = (_STATUS, uid)
         if _fits(bounds, account, key, size):
-            return Whole(status, account, key, size)
+            return _Whole(status, account, key, size)
         if not account.over:
             self.over.emit(cluster, text_of(bounds))
         return None
@@ -210,7 +210,7 @@ def _fits(bounds: Bounds, account: _Account, key: _Key, size: int) -> bool:
 
 def held_bytes(obj: Object) -> int:
     """Return what an object holds in memory."""
-    return obj.byte_count if isinstance(obj, Whole) else bytes_of(obj)
+    return obj.byte_count if isinstance(obj, _Whole) else bytes_of(obj)
 
 
 def text_of(bounds: Bounds) -> str:

@@ -354,7 +354,7 @@ class Manifests:
         return replace(target, resource=resource, objects=tuple(there))
 
     async def _may_be_there(self, translated: HostObject) -> bool:
-        """Whether an object may be on the host; there is none in a namespace that is not claimed.
+        """Return whether an object may exist; there is none in a namespace that is not claimed.
 
         The agent may not even read there.
         """

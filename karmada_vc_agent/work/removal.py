@@ -86,11 +86,11 @@ class Removal:
         return ""
 
     def has_begun(self, name: str) -> bool:
-        """Whether it is too late to have everything stay: its Cluster is deleted, or will be."""
+        """Return whether it is too late to keep everything: the Cluster is being deleted."""
         return self._clusters.ours(name) is None or self._clusters.is_deleting(name)
 
     def is_anywhere(self, name: str) -> bool:
-        """Whether a virtual cluster has anything on hub or host, by the caches."""
+        """Return whether a virtual cluster has anything on hub or host, by the caches."""
         return self._clusters.ours(name) is not None or bool(self._claims.of(name))
 
     async def _cluster(self, name: str) -> Object | None:

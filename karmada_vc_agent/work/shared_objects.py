@@ -225,7 +225,7 @@ class SharedObjects:
             raise RefusedError(Code.SHARED_OBJECT_CONFLICT, path, detail, kind)
 
     async def _has_objects(self, live: Object, selector: str = "") -> bool:
-        """Whether a CustomResourceDefinition has objects that match a selector."""
+        """Return whether a CustomResourceDefinition has objects that match a selector."""
         if gvk_of(live).group_kind not in DEFINE_KINDS:
             return False
         query = {"limit": "1"} | ({"labelSelector": selector} if selector else {})
@@ -245,7 +245,7 @@ class SharedObjects:
         return True  # not served, so it cannot be listed
 
     async def _has_objects_in_claimed(self, api: str, plural: str, selector: str) -> bool:
-        """Whether there are objects in claimed namespaces that match a selector."""
+        """Return whether there are objects in claimed namespaces that match a selector."""
         namespaces = await self._host.get(
             "/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL},{selector}"}
         )
@@ -258,7 +258,7 @@ class SharedObjects:
 
 
 def _is_never_served(definition: Object) -> bool:
-    """Whether the API server does not establish a definition, as if another one has its names."""
+    """Return whether a definition is not established, as if another one has its names."""
     established = find_condition(dig(definition, "status", "conditions"), "Established")
     return established is not None and established["status"] == "False"
 

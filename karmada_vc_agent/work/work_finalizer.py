@@ -101,16 +101,16 @@ class WorkFinalizer:
         self._preserved[cluster] = is_on
 
     def is_removing(self, cluster: str) -> bool:
-        """Whether the host removes a virtual cluster, not only the hub its Cluster."""
+        """Return whether the host removes a virtual cluster, not only the hub its Cluster."""
         return cluster in self._preserved and self._clusters.is_deleting(cluster)
 
     def preserves(self, cluster: str, work: Object) -> bool:
-        """Whether what a Work created stays when it is deleted."""
+        """Return whether what a Work created stays when it is deleted."""
         is_all_kept = self._preserved.get(cluster) or self._clusters.preserves(cluster)
         return is_all_kept or is_preserved(work)
 
     def is_due(self, cluster: str, work: Object) -> bool:
-        """Whether a Work is being deleted, by itself or with its Cluster."""
+        """Return whether a Work is being deleted, by itself or with its Cluster."""
         has_mark = bool(work["metadata"].get("deletionTimestamp"))
         return has_mark or self._clusters.is_deleting(cluster)
 
@@ -125,7 +125,7 @@ class WorkFinalizer:
         return _CLEAN if is_clean else ""
 
     def _is_too_late(self, cluster: str) -> bool:
-        """Whether the right to list the Works ended before they were listed.
+        """Return whether the right to list the Works ended before they were listed.
 
         So it is where the agent starts after the hub deleted the rights in the execution namespace,
         to which no one can add any.

@@ -40,11 +40,11 @@ class WorkMemory:
         self._outcomes[key_of_work(work)] = _Outcome(uid_of(work), generation, codes)
 
     def knows(self, key: WorkKey) -> bool:
-        """Whether this process synced a Work of this name."""
+        """Return whether this process synced a Work of this name."""
         return key in self._outcomes
 
     def is_new(self, work: Object) -> bool:
-        """Whether a Work changed since its last sync, or never was synced."""
+        """Return whether a Work changed since its last sync, or never was synced."""
         previous = self._outcomes.get(key_of_work(work))
         seen = (uid_of(work), work["metadata"].get("generation") or 0)
         return previous is None or (previous.uid, previous.generation) != seen

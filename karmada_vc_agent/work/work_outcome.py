@@ -58,7 +58,7 @@ class WorkOutcome:
 
     @property
     def is_refused(self) -> bool:
-        """Whether retrying after a delay is useless: all failures are refusals."""
+        """Return whether retrying after a delay is useless: all failures are refusals."""
         failures = self.failures
         return bool(failures) and all(failure.is_final for failure in failures)
 
@@ -71,19 +71,19 @@ class WorkOutcome:
 
     @property
     def is_as_it_was(self) -> bool:
-        """Whether all is on the host, and was before: nothing was written, failed or waits."""
+        """Return whether all was on the host before: nothing was written, failed or waits."""
         return all(
             isinstance(result, Applied) and not result.was_written for _, result in self.results
         )
 
     @property
     def was_recreated(self) -> bool:
-        """Whether a deleted object was recreated, or an attempt failed."""
+        """Return whether a deleted object was recreated, or an attempt failed."""
         return any(is_recreation(result) for _, result in self.results)
 
 
 def is_recreation(result: Applied | Failure | Waiting) -> bool:
-    """Whether an object existed before and was deleted on the host."""
+    """Return whether an object existed before and was deleted on the host."""
     done = _done(result)
     if isinstance(done, Failure):
         return done.is_recreation

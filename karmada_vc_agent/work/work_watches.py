@@ -107,7 +107,7 @@ class WorkWatches:
                 trim(work, NOT_MEASURED)
 
     def _is_covered(self, cluster: str) -> bool:
-        """Whether the one watch for all is that of a virtual cluster; its store is there then."""
+        """Return whether the one watch for all covers a virtual cluster, and set its store."""
         if self._cluster_wide and "" not in self._stores:
             self._covered = set(self._clusters)
             self._stores[""] = self._new_store(lambda: self._covered)

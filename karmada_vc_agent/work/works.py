@@ -53,23 +53,23 @@ def manifests_of(work: Object) -> list[Object]:
 
 
 def is_suspended(work: Object) -> bool:
-    """Whether nothing of this Work may be written to the host."""
+    """Return whether nothing of this Work may be written to the host."""
     return bool(dig(work, "spec", "suspendDispatching"))
 
 
 def is_applied(work: Object) -> bool:
-    """Whether a Work has the condition Applied=True."""
+    """Return whether a Work has the condition Applied=True."""
     condition = applied_of(work.get("status"))
     return condition is not None and condition["status"] == "True"
 
 
 def is_listed(work: Object) -> bool:
-    """Whether a Work is as the hub said to this process: one of a checkpoint has no version."""
+    """Return whether the hub listed a Work: one of a checkpoint has no version."""
     return bool(work["metadata"].get("resourceVersion"))
 
 
 def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
-    """Whether Karmada created a Work for a Cluster itself, not for a binding (contract 10.6)."""
+    """Return whether a Work is of a Cluster itself, not of a binding (contract 10.6)."""
     if work is None or cluster is None or labels_of(work).keys() & set(BINDING_LABELS):
         return False
     owners = maps_at(work, "metadata", "ownerReferences")
@@ -89,7 +89,7 @@ def binding_namespace(work: Object | None) -> str | None:
 
 
 def is_preserved(work: Object) -> bool:
-    """Whether host objects stay when this Work is deleted."""
+    """Return whether host objects stay when this Work is deleted."""
     return bool(dig(work, "spec", "preserveResourcesOnDeletion"))
 
 

@@ -12,7 +12,7 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualNamespace,
 )
 from karmada_vc_agent.translation.refusal import RefusedError
-from karmada_vc_agent.work.namespaces.default_objects import RESOURCES
+from karmada_vc_agent.work.namespaces import default_objects
 from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter, Pair, left_behind
 
 DEFAULT_NAMESPACE = VirtualNamespace("default")
@@ -50,7 +50,7 @@ def keys_of_object(
     obj = new or old or {}
     labels = labels_of(obj)
     cluster = labels.get(CLUSTER_LABEL, "")
-    if cluster in virtual_clusters and gvk_of(obj) in RESOURCES:
+    if cluster in virtual_clusters and gvk_of(obj) in default_objects.RESOURCES:
         yield cluster, VirtualNamespace(labels.get(NAMESPACE_LABEL, ""))
 
 

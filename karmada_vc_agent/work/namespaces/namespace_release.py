@@ -91,7 +91,7 @@ async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_us
 
 
 def _is_of_the_claim(gvk: GroupVersionKind, obj: Object) -> bool:
-    """Whether an object is there because of the claim, not of a Work; it may lack our labels."""
+    """Return whether an object is of the claim, not of a Work; it may lack our labels."""
     name = obj["metadata"]["name"]
     if gvk == BINDINGS.gvk and name.startswith(CONVERTED_PREFIX):
         return True

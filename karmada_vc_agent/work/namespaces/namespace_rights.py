@@ -120,7 +120,7 @@ class NamespaceRights:
         return store if store is not None and store.is_synced else None
 
     async def _has_them_by_bindings(self, host: HostNamespace) -> bool | None:
-        """Whether our rights come from our bindings; an administrator needs none."""
+        """Return whether our rights come from our bindings; an administrator needs none."""
         store = self._bindings()
         if store is None:
             return None

@@ -191,7 +191,7 @@ class NamespaceWriter:
         return desired or claimed_namespace(vc, namespace, self._settings, "")
 
     def _is_equipped(self, vc: VirtualCluster, name: HostNamespace) -> bool:
-        """Whether a claimed namespace was set up by the settings of now; costs no request."""
+        """Return whether a claimed namespace is set up by the current settings; no request."""
         is_claimed = self._claims.phase(name) is Phase.CLAIMED
         return is_claimed and self._equipped.get(name) == self._equipment(vc, name)
 
@@ -328,7 +328,7 @@ class NamespaceWriter:
         self._equipped.clear()
 
     async def may_hold(self, namespace: str) -> bool:
-        """Whether a host namespace may hold something of ours that is to be removed.
+        """Return whether a host namespace may hold something of ours that is to be removed.
 
         False says that nothing needs to be, by the host's own word: it is not claimed, so nothing
         was written there; or the host is removing all that is in it. Raises KubeError.

@@ -90,7 +90,7 @@ def decide(
 
 
 def _is_right(desired: Object, live: Object, digest: str) -> bool:
-    """Whether a PUT would change nothing, or the live object's mark says so.
+    """Return whether a PUT would change nothing, or the live object's mark says so.
 
     Karmada prunes only the live side, and so PUTs each Service whose clusterIP it retained;
     pruning both sides alike avoids these writes.
@@ -121,7 +121,7 @@ def version_of(live: Object) -> str:
 
 
 def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
-    """Whether the live object may have drifted and must be compared in full.
+    """Return whether the live object may have drifted and must be compared in full.
 
     desired: the rewritten manifest (trap 31). remembered: `version_of` what was last written or
     seen as desired. All labels count, so a label added on the host triggers it each time; `decide`

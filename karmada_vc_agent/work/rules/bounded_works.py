@@ -61,7 +61,7 @@ def shared_name(manifest: Any, kind: GroupVersionKind) -> SharedName | None:
     return (kind.group, kind.kind, name) if isinstance(name, str) else None
 
 
-class FirstOnes(Generic[T]):
+class _FirstOnes(Generic[T]):
     """Things in the order of the first Work that has them; the first `bound` are admitted."""
 
     def __init__(self, bound: int) -> None:
@@ -75,7 +75,7 @@ class FirstOnes(Generic[T]):
         return len(self._order)
 
     def is_in(self, thing: T) -> bool:
-        """Whether a thing is admitted; unknown things are not."""
+        """Return whether a thing is admitted; unknown things are not."""
         first = self._first.get(thing)
         if first is None:
             return False
@@ -135,8 +135,8 @@ class BoundedWorks:
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
-        self.kinds: FirstOnes[GroupVersionKind] = FirstOnes(bounds.kinds)
-        self.shared: FirstOnes[SharedName] = FirstOnes(bounds.shared_objects)
+        self.kinds: _FirstOnes[GroupVersionKind] = _FirstOnes(bounds.kinds)
+        self.shared: _FirstOnes[SharedName] = _FirstOnes(bounds.shared_objects)
         self._entries: dict[str, _Entry] = {}
         self._line: list[Rank] = []
         self._in = 0
@@ -254,7 +254,7 @@ class BoundedWorks:
 
 
 def _each(
-    ones: FirstOnes[T], change: Callable[[T, Rank], list[T]], things: Iterable[T], rank: Rank
+    ones: _FirstOnes[T], change: Callable[[T, Rank], list[T]], things: Iterable[T], rank: Rank
 ) -> set[str]:
     """Apply a change to all things of a Work; return the Works whose admission it changes."""
     changed = (other for thing in things for other in change(thing, rank))

@@ -97,7 +97,7 @@ def merge_entries(
 
 
 def has_ordinal(entry: Object) -> bool:
-    """Whether an entry has a valid ordinal; the hub validates only what it wrote itself."""
+    """Return whether an entry has a valid ordinal; the hub validates only what it wrote itself."""
     return isinstance(dig(entry, "identifier", "ordinal"), int)
 
 

@@ -47,7 +47,7 @@ def work_of(live: Object) -> str:
 
 
 def is_orphan(live: Object, works: Container[str]) -> bool:
-    """Whether the Work that created this object is not among `works`, names of its cluster's."""
+    """Return whether the Work that created an object is missing in `works`, by name."""
     work = work_of(live)
     return bool(work) and work not in works
 
@@ -63,18 +63,18 @@ def namespaces_needed(works: Iterable[Object]) -> set[str]:
 
 
 def is_orphaned_namespace(namespace: str, needed: Container[str]) -> bool:
-    """Whether the claim on a virtual namespace has no Work any more."""
+    """Return whether the claim on a virtual namespace has no Work any more."""
     return namespace not in _WITHOUT_WORK and namespace not in needed
 
 
 def is_of_tenants(namespace: Object) -> bool:
-    """Whether a claimed host namespace was made by the gateway, and no Work claims it."""
+    """Return whether a claimed host namespace was made by the gateway, and no Work claims it."""
     marks = annotations_of(namespace)
     return BY_GATEWAY_ANNOTATION in marks and not marks.get(WORK_ANNOTATION)
 
 
 def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
-    """Whether an object in a claimed namespace belongs neither to the virtual cluster nor the host.
+    """Return whether an object in a claimed namespace is neither the cluster's nor the host's.
 
     Objects with an owner go with that one; those that the host creates in every namespace do not
     count. A volume claim of a StatefulSet is foreign: it may hold the only copy of data.

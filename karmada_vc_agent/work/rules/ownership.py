@@ -1,4 +1,4 @@
-"""Whether the live object may be written, and the message if not."""
+"""Which live objects may be written, and the message if not."""
 
 from collections.abc import Container
 
@@ -9,12 +9,12 @@ _CONFLICT_OVERWRITE = "overwrite"
 
 
 def is_managed(live: Object) -> bool:
-    """Whether a Karmada created the live object; it may be another one than ours (trap 23)."""
+    """Return whether a Karmada created the live object, maybe not ours (trap 23)."""
     return labels_of(live).get(karmada.MANAGED_LABEL) == "true"
 
 
 def may_replace(desired: Object, live: Object, former: Container[str] = ()) -> bool:
-    """Whether an update is allowed: managed by Karmada, or the manifest says overwrite.
+    """Return whether an update is allowed: managed by Karmada, or the manifest says overwrite.
 
     Never for an object of another virtual cluster, whatever the manifest says. former: earlier
     names of its own. Source: contract 5.5 step 1, trap 23.
@@ -30,7 +30,7 @@ def may_replace(desired: Object, live: Object, former: Container[str] = ()) -> b
 
 
 def may_delete(desired: Object, live: Object) -> bool:
-    """Whether a delete is allowed: managed by Karmada and labelled as this virtual cluster's.
+    """Return whether a delete is allowed: managed by Karmada, of this virtual cluster.
 
     Karmada requires only the first. Source: contract 5.8, trap 23.
     """

@@ -85,7 +85,7 @@ def plan_leave(live: Object, cluster: str) -> Replace | Remove | Keep:
 
 
 def is_shared(live: Object) -> bool:
-    """Whether an agent created this object to be shared."""
+    """Return whether an agent created this object to be shared."""
     return labels_of(live).get(domain.SHARED_LABEL) == "true"
 
 

@@ -63,7 +63,7 @@ def dispatching_of(status: Object | None) -> Condition | None:
 
 
 def is_dispatched(work: Object) -> bool:
-    """Whether the hub has that nothing of this generation of a Work waits for a window."""
+    """Return whether the hub has that nothing of this generation of a Work waits for a window."""
     condition = dispatching_of(work.get("status"))
     generation = work["metadata"].get("generation")
     if condition is None or condition["status"] != "True" or not generation:
@@ -72,7 +72,7 @@ def is_dispatched(work: Object) -> bool:
 
 
 def is_waiting(work: Object) -> bool:
-    """Whether the hub has that something of a Work waits for a window."""
+    """Return whether the hub has that something of a Work waits for a window."""
     condition = dispatching_of(work.get("status"))
     return condition is not None and condition.get("reason") == work_conditions.OUTSIDE_WINDOW
 

@@ -59,7 +59,7 @@ def marked(desired: Object, live: Object | None, digest: str) -> Object:
 
 
 def fits(live: Object, digest: str) -> bool:
-    """Whether the mark says that a digest was written and nothing changed since; not for ""."""
+    """Return whether a digest was written and nothing changed since, by the mark; not ""."""
     generation = dig(live, "metadata", "generation")
     mark = annotations_of(live).get(WRITTEN_ANNOTATION)
     return bool(digest and generation) and mark == _text(digest, generation)
@@ -71,14 +71,14 @@ def unmarked(obj: Object) -> Object:
 
 
 def has_content(live: Object, desired: Object) -> bool:
-    """Whether an object has all that another one names beside its metadata and status."""
+    """Return whether an object has all that another one names beside its metadata and status."""
     return all(
         has(live.get(field), value) for field, value in desired.items() if field not in _NOT_CONTENT
     )
 
 
 def has(live: Any, desired: Any) -> bool:
-    """Whether a value has all that another one names; what is null or empty names nothing.
+    """Return whether a value has all that another one names; what is null or empty names nothing.
 
     Servers leave out what is zero: where they know zero from nothing, they keep it.
     """
@@ -100,7 +100,7 @@ def _next_generation(desired: Object, live: Object) -> int | None:
 
 
 def _is_same_quantity(live: Any, desired: Any) -> bool:
-    """Whether a server may have written a quantity in its own way, as `1` for `1000m`."""
+    """Return whether a server may have written a quantity in its own way, as `1` for `1000m`."""
     if not isinstance(live, str) or not isinstance(desired, str | int | float):
         return False
     ours, theirs = read(desired), read(live)

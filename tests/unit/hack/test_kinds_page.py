@@ -21,7 +21,7 @@ NOT_TOLD = {
     "model.kinds.WITH_PODS": "which Works are counted for a quota, a row of POD_COUNTS",
     "work.kept_objects._OWN_KINDS": "what is kept in memory",
     "work.kept_objects._READ_KINDS": "what is kept in memory",
-    "work.namespaces.controller.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
+    "work.namespaces.default_objects.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
     "work.rules.apply_order._FIRST": "a row of ROWS",
     "work.rules.server_defaults.RULES": "saves writes that would change nothing",
     "work.rules.written_mark.WITHOUT_GENERATION": "where no mark saves such writes",

@@ -125,7 +125,7 @@ async def test_nothing_is_left_behind_where_an_api_group_does_not_answer(world: 
     await applied_and_deleted(world, objects.job())
     world.host.stale_groups = frozenset({"batch/v1"})
     await world.host_discovery.refresh()
-    with pytest.raises(RetryError, match="does not tell what it serves of batch/v1"):
+    with pytest.raises(RetryError, match="does not report what it serves of batch/v1"):
         await world.execution.reconcile(KEY)
     assert world.host.find(JOB)
     world.host.stale_groups = frozenset()
@@ -182,7 +182,7 @@ async def test_object_waits_where_another_version_of_its_kind_does_not_answer(
     world.host.stale_groups = frozenset({"example.com/v2"})
     world.host.aggregated_discovery = False
     await world.host_discovery.refresh()
-    with pytest.raises(RetryError, match=r"does not tell what it serves of example.com/v1"):
+    with pytest.raises(RetryError, match=r"does not report what it serves of example.com/v1"):
         await world.execution.reconcile(KEY)
     assert world.hub.find(WORK) is not None
 
@@ -677,7 +677,7 @@ async def test_nothing_more_goes_once_the_works_are_not_known(
     # As where its virtual cluster is taken out of the settings meanwhile.
     for method in ("DELETE", "PUT"):
         world.host.before(method, SETTINGS, stores.clear)
-    with pytest.raises(NotReadyError, match="are not known"):
+    with pytest.raises(NotReadyError, match="are not listed"):
         await world.execution.reconcile(KEY)
     assert stores == {}
     assert labels_of(world.host.live(NAMESPACE)).get(CLUSTER_LABEL) == "branch-a"

@@ -19,7 +19,7 @@ from karmada_vc_agent.model.domain import (
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
-from karmada_vc_agent.work.kept_objects import KeptObjects, ObjectIdentity, Whole
+from karmada_vc_agent.work.kept_objects import KeptObjects, ObjectIdentity, _Whole
 from karmada_vc_agent.work.live_objects import LiveObjects
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -134,7 +134,7 @@ def test_what_goes_makes_room(keeping: Keeping) -> None:
     keeping.list(large(n) for n in range(40))
     keeping.list(large(n) for n in range(2))
     assert list(keeping.kept.met()) == []
-    assert all(isinstance(each, Whole) for each in keeping.store)
+    assert all(isinstance(each, _Whole) for each in keeping.store)
     keeping.list([])
     assert keeping.kept.trim(large(1))["data"]
 
@@ -177,7 +177,7 @@ async def test_what_is_not_kept_is_read(
 def test_an_answer_to_a_write_counts(keeping: Keeping) -> None:
     for n in range(20):
         keeping.store.observe({**large(n), "spec": {}})
-    assert sum(isinstance(each, Whole) for each in keeping.store) == 8
+    assert sum(isinstance(each, _Whole) for each in keeping.store) == 8
 
 
 def newer(each: Object, version: str = "2") -> Object:
@@ -188,16 +188,16 @@ def newer(each: Object, version: str = "2") -> Object:
 def test_a_new_list_of_what_is_within_the_bound_keeps_it_whole(keeping: Keeping) -> None:
     keeping.list(large(n) for n in range(8))
     keeping.list(newer(large(n)) for n in range(8))
-    assert all(isinstance(each, Whole) for each in keeping.store)
+    assert all(isinstance(each, _Whole) for each in keeping.store)
     assert keeping.over == []
     keeping.list(newer(large(n), "3") for n in range(9))
-    assert sum(isinstance(each, Whole) for each in keeping.store) == 8
+    assert sum(isinstance(each, _Whole) for each in keeping.store) == 8
 
 
 def test_a_change_of_what_is_within_the_bound_keeps_it_whole(keeping: Keeping) -> None:
     keeping.list(large(n) for n in range(8))
     changed = keeping.codec.trim(newer(large(1)))
-    assert isinstance(changed, Whole)
+    assert isinstance(changed, _Whole)
     keeping.store.apply(changed)
     del changed
     assert isinstance(keeping.codec.trim(large(8)), ObjectIdentity)
@@ -206,7 +206,7 @@ def test_a_change_of_what_is_within_the_bound_keeps_it_whole(keeping: Keeping) -
 def test_versions_of_a_kind_count_each(keeping: Keeping) -> None:
     kept = [keeping.codec.trim(large(n)) for n in range(8)]
     assert isinstance(keeping.codec.trim({**large(1), "apiVersion": "v2"}), ObjectIdentity)
-    assert all(isinstance(each, Whole) for each in kept)
+    assert all(isinstance(each, _Whole) for each in kept)
 
 
 def test_a_list_that_is_given_up_counts_no_more(keeping: Keeping) -> None:
@@ -214,7 +214,7 @@ def test_a_list_that_is_given_up_counts_no_more(keeping: Keeping) -> None:
     given_up = [keeping.codec.trim(newer(large(n))) for n in range(4)]
     del given_up
     keeping.list([])
-    assert all(isinstance(keeping.codec.trim(large(n)), Whole) for n in range(8))
+    assert all(isinstance(keeping.codec.trim(large(n)), _Whole) for n in range(8))
 
 
 async def test_what_is_read_is_whole_again_where_there_is_room(
@@ -251,7 +251,7 @@ async def test_a_later_version_that_is_read_is_left_to_the_watch(
 def test_a_larger_bound_counts_as_objects_change(keeping: Keeping) -> None:
     keeping.list(large(n) for n in range(9))
     keeping.vcs["branch-a"] = objects.virtual_cluster("branch-a", bounds=Bounds(bytes=Size(0)))
-    assert isinstance(keeping.codec.trim(newer(large(8))), Whole)
+    assert isinstance(keeping.codec.trim(newer(large(8))), _Whole)
 
 
 def test_an_account_lasts_while_anything_counts_on_it(keeping: Keeping) -> None:

@@ -12,8 +12,8 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.work.rules.bounded_works import (
     BoundedWorks,
-    FirstOnes,
     Measure,
+    _FirstOnes,
     measure,
 )
 
@@ -229,6 +229,6 @@ def test_manifests_that_cannot_be_written_are_measured() -> None:
 
 
 def test_first_ones_have_nothing_of_nobody() -> None:
-    ones: FirstOnes[str] = FirstOnes(2)
+    ones: _FirstOnes[str] = _FirstOnes(2)
     assert not ones.is_in("x")
     assert ones.discard("x", ("1", "a")) == []
