@@ -32,12 +32,12 @@ class HeldNamespaces:
         claims.store.add_handler(self._namespace_changed)
 
     def by_path(self, path: str) -> tuple[str, str] | None:
-        """Return namespace and reason if a path of the host is in one that is held."""
-        match = _PLACE.search(path)
-        if match is None or self._claims.on(match[1]) is None:
+        """Return namespace and reason if what lies at a path of the host is held."""
+        found = _PLACE.search(path)
+        if found is None or self._claims.on(found[1]) is None:
             return None
-        reason = hold_of(self._claims.store.get("", match[1]))
-        return None if reason is None else (match[1], reason)
+        reason = hold_of(self._claims.store.get("", found[1]))
+        return None if reason is None else (found[1], reason)
 
     def of(self, cluster: str) -> list[str]:
         """Return the held namespaces of a virtual cluster by their virtual names, and why."""
