@@ -1,8 +1,8 @@
 """What in a manifest may affect others than its virtual cluster, and who may use it (ADR 23).
 
 A check finds; whether a finding is refused depends on the profile and on `allow` of the virtual
-cluster: see model/tenancy.py. What is not refused may still give a notice. Checks read the original
-manifest, with virtual names.
+cluster: see model/tenancy.py. What is not refused may still give a notice. Checks read the
+original manifest, with virtual names.
 """
 
 import re

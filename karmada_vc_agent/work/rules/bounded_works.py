@@ -186,7 +186,7 @@ class BoundedWorks:
         return sorted((self._remove(name) | self._settle()) - {name})
 
     def problem(self, name: str) -> str:
-        """Return the bound that a Work exceeds as a whole, one of model/bounds.py; or ""."""
+        """Return the bound (model/bounds.py) that a Work exceeds as a whole, or ""."""
         entry = self._entries.get(name)
         if entry is None:
             return ""
