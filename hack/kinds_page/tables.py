@@ -33,7 +33,7 @@ from karmada_vc_agent.translation import (
 from karmada_vc_agent.translation.draft import OwnSteps
 from karmada_vc_agent.translation.guards import Check
 from karmada_vc_agent.translation.host_wide_names import SharedName, Space
-from karmada_vc_agent.translation.kind_policy import MEANING, Policy
+from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.notices import NoticeCode, shared_name
 from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.reference_table import Reference, Treatment
@@ -58,6 +58,18 @@ class Aspect(Enum):
     HEALTH = "Health"
     QUOTA = "Counted for a quota"
 
+
+MEANING: Mapping[Policy, str] = {
+    Policy.MAP: "becomes a claimed host namespace",
+    Policy.APPLY: "is created in the host namespace under its own name",
+    Policy.RENAME: "is renamed on the host",
+    Policy.SHARE: (
+        "is one host object for all virtual clusters with the same content, with a list of owners"
+    ),
+    Policy.CONVERT: "becomes a RoleBinding in each claimed namespace",
+    Policy.ABSORB: "counts as applied and creates no object",
+    Policy.REFUSE: "is refused",
+}
 
 ALWAYS_REPORTED = (
     Aspect.NAME,

@@ -29,7 +29,7 @@ START_S = 30.0
 ANSWER_BYTES = 32 * 2**20
 _LENGTH = struct.Struct(">I")
 _HELPER = "karmada_vc_agent.interpretation.script_helper"
-_ROOT = str(Path(__file__).resolve().parents[1])
+_ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class ScriptRunner:

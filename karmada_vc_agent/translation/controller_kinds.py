@@ -10,33 +10,20 @@ from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.kinds import ANY
 from karmada_vc_agent.model.objects import GroupKind
 
+_WHOLE_GROUPS = (
+    *("addons.cluster.x-k8s.io", "catalog.cattle.io", "config.projectsveltos.io", "core.oam.dev"),
+    *("fleet.cattle.io", "helm.cattle.io", "helm.crossplane.io", "helm.m.crossplane.io"),
+    *("hnc.x-k8s.io", "infra.contrib.fluxcd.io", "k3s.cattle.io", "kappctrl.k14s.io", "kro.run"),
+    *("kubernetes.crossplane.io", "kubernetes.m.crossplane.io", "kyverno.io"),
+    *("operator.cluster.x-k8s.io", "operator.tekton.dev", "operators.coreos.com"),
+    *("packaging.carvel.dev", "policies.kyverno.io", "velero.io"),
+)
 _BY_GROUP: Mapping[str, tuple[str, ...]] = {
-    "addons.cluster.x-k8s.io": (ANY,),
+    **dict.fromkeys(_WHOLE_GROUPS, (ANY,)),
     "argoproj.io": ("Application", "ApplicationSet", "AppProject", "ArgoCD"),
-    "catalog.cattle.io": (ANY,),
-    "config.projectsveltos.io": (ANY,),
-    "core.oam.dev": (ANY,),
-    "fleet.cattle.io": (ANY,),
     "gateway.envoyproxy.io": ("EnvoyPatchPolicy", "EnvoyProxy"),
-    "helm.cattle.io": (ANY,),
-    "helm.crossplane.io": (ANY,),
-    "helm.m.crossplane.io": (ANY,),
     "helm.toolkit.fluxcd.io": ("HelmRelease",),
-    "hnc.x-k8s.io": (ANY,),
-    "infra.contrib.fluxcd.io": (ANY,),
-    "k3s.cattle.io": (ANY,),
-    "kappctrl.k14s.io": (ANY,),
-    "kro.run": (ANY,),
-    "kubernetes.crossplane.io": (ANY,),
-    "kubernetes.m.crossplane.io": (ANY,),
     "kustomize.toolkit.fluxcd.io": ("Kustomization",),
-    "kyverno.io": (ANY,),
-    "operator.cluster.x-k8s.io": (ANY,),
-    "operator.tekton.dev": (ANY,),
-    "operators.coreos.com": (ANY,),
-    "packaging.carvel.dev": (ANY,),
-    "policies.kyverno.io": (ANY,),
-    "velero.io": (ANY,),
 }
 """Group -> its kinds; cluster-scoped ones are refused anyway unless opened by a setting."""
 

@@ -36,19 +36,6 @@ class Policy(StrEnum):
     REFUSE = "refuse"
 
 
-MEANING: Mapping[Policy, str] = {
-    Policy.MAP: "becomes a claimed host namespace",
-    Policy.APPLY: "is created in the host namespace under its own name",
-    Policy.RENAME: "is renamed on the host",
-    Policy.SHARE: (
-        "is one host object for all virtual clusters with the same content, with a list of owners"
-    ),
-    Policy.CONVERT: "becomes a RoleBinding in each claimed namespace",
-    Policy.ABSORB: "counts as applied and creates no object",
-    Policy.REFUSE: "is refused",
-}
-
-
 IMPERSONATOR = "karmada-impersonator"
 """The ClusterRole, and its binding, that let Karmada impersonate users (5.4)."""
 

@@ -16,7 +16,13 @@ from karmada_vc_agent.model.domain import (
     NAMESPACE_LABEL,
     POD_SECURITY_ANNOTATION,
 )
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    labels_of,
+    metadata_map,
+)
 from karmada_vc_agent.model.rbac_rule import CLUSTER_READER, NAMESPACE_ADMIN
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL, RBAC_API, RBAC_GROUP
@@ -113,11 +119,8 @@ def put_pod_security(namespace: Object, vc: VirtualCluster) -> None:
     """Label a Namespace on its way to the host with the Pod Security level of the settings."""
     if not vc.pod_security:
         return
-    metadata = namespace["metadata"]
-    metadata["labels"] = labels = metadata.get("labels") or {}
-    labels[POD_SECURITY_LABEL] = vc.pod_security
-    metadata["annotations"] = annotations = metadata.get("annotations") or {}
-    annotations[POD_SECURITY_ANNOTATION] = vc.pod_security
+    metadata_map(namespace, "labels")[POD_SECURITY_LABEL] = vc.pod_security
+    metadata_map(namespace, "annotations")[POD_SECURITY_ANNOTATION] = vc.pod_security
 
 
 def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:

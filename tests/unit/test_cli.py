@@ -242,7 +242,7 @@ heavy |= {"kopf", "multiprocessing", "concurrent.futures.process", "jsonschema"}
 heavy |= {"karmada_vc_agent." + name for name in (
     "access.join_options", "access.leave_run", "features.gateway.process",
     "features.gateway.server.gateway", "features.objects.operator", "kube.serving_certificate",
-    "interpretation.lua", "interpretation.script_helper",
+    "interpretation.script_helper",
 )}
 print(*sorted(heavy & set(sys.modules)))
 """
