@@ -217,7 +217,7 @@ async def gateway_lab(
             lambda: sealer,
             limits,
             lambda line: lines.append(orjson.loads(line)),
-            GatewayMeter(metrics, limits),
+            GatewayMeter(metrics, limits.in_progress),
             planner,
         )
         listener = Listener(ServingCertificate(*paths).context, gateway.handle)

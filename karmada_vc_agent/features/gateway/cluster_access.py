@@ -16,7 +16,7 @@ from typing import Any
 
 from karmada_vc_agent.access.gateway_secrets import hub_secret_name
 from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint, probe
-from karmada_vc_agent.features.gateway.tokens import GatewayTokens, TokenOwner
+from karmada_vc_agent.features.gateway.tokens import GatewayTokens
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
@@ -59,8 +59,15 @@ class ClusterAccess:
         self._host = common.clients.host
         self._settings = common.config.gateway
         config, clusters = common.config, common.stores.clusters
-        owner = TokenOwner(config.agent_name, config.agent_namespace, clusters.agent, clusters.host)
-        self._tokens = GatewayTokens(common.clients.hub, self._host, owner, common.clock.now)
+        self._tokens = GatewayTokens(
+            common.clients.hub,
+            self._host,
+            common.clock.now,
+            agent=config.agent_name,
+            namespace=config.agent_namespace,
+            agent_id=clusters.agent,
+            host_id=clusters.host,
+        )
         self._live_roles = LiveObjects(self._host, works.store_of)
         self.ask: Callable[[ProbedEndpoint], Awaitable[str | None]] = probe
 

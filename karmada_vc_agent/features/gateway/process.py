@@ -101,7 +101,7 @@ class GatewayProcess:
             open_files.allow_most(),
             self.state.virtual_clusters.are_several,
         )
-        meter = GatewayMeter(self.metrics, limits)
+        meter = GatewayMeter(self.metrics, limits.in_progress)
         audit = to_stdout if settings.audit else None
         self._gateway = Gateway(self.state, self._requests, self._sealer, limits, audit, meter)
         self._listener = Listener(self._certificate.context, self._gateway.handle)

@@ -5,7 +5,6 @@ import secrets
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from karmada_vc_agent.access.gateway_secrets import (
     KINDS,
@@ -41,31 +40,30 @@ SECRETS_PATH = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets"
 _TOKEN, _AUTHORITIES = "token", "caBundle"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenOwner:
-    """Whose Secrets on the hub these are. agent: its name; id: `<namespace>/<name>`; host: its id.
+class GatewayTokens:
+    """Sole writer of the gateway's Secret on the host, and of those of Clusters on the hub.
 
-    namespace: of the agent on the host.
+    agent: name of the agent; namespace: its own on the host; agent_id: `<namespace>/<name>`;
+    host_id: of the host cluster.
     """
 
-    agent: str
-    namespace: str
-    id: str
-    host: str
-
-
-class GatewayTokens:
-    """Sole writer of the gateway's Secret on the host, and of those of Clusters on the hub."""
-
     def __init__(
-        self, hub: ApiClient, host: ApiClient, owner: TokenOwner, now: Callable[[], str]
+        self,
+        hub: ApiClient,
+        host: ApiClient,
+        now: Callable[[], str],
+        *,
+        agent: str,
+        namespace: str,
+        agent_id: str,
+        host_id: str,
     ) -> None:
         self._hub = hub
         self._host = host
-        self._owner = owner
         self._now = now
-        name = secret_name(owner.agent)
-        self._path = f"/api/v1/namespaces/{owner.namespace}/secrets/{name}"
+        self._agent = agent
+        self._annotations = {AGENT_ANNOTATION: agent_id, HOST: host_id}
+        self._path = f"/api/v1/namespaces/{namespace}/secrets/{secret_name(agent)}"
 
     async def ensure(self, vc: VirtualCluster, authorities: bytes) -> str:
         """Return the token of kind access; both kinds are valid, and on the hub.
@@ -94,9 +92,10 @@ class GatewayTokens:
             # Before the hub has the tokens: whoever uses one is matched then.
             await self._patch({key: b64encode(value).decode() for key, value in values.items()})
         for kind, live in on_hub.items():
-            await self._put(
-                vc.name, kind, live, {_TOKEN: tokens[kind].encode(), **_more(kind, authorities)}
-            )
+            desired = {_TOKEN: tokens[kind].encode()}
+            if kind == "access":
+                desired[_AUTHORITIES] = authorities
+            await self._put(vc.name, kind, live, desired)
         return tokens["access"]
 
     async def revoke(self, cluster: str) -> None:
@@ -158,7 +157,7 @@ class GatewayTokens:
             "name": hub_secret_name(cluster, kind),
             "namespace": LEASE_NAMESPACE,
             "labels": self._labels(cluster) | {SYSTEM_LABEL: "true"},
-            "annotations": self._annotations(),
+            "annotations": self._annotations,
         }
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
         try:
@@ -169,18 +168,11 @@ class GatewayTokens:
     def _is_ours(self, live: Object, cluster: str) -> bool:
         return (
             self._labels(cluster).items() <= labels_of(live).items()
-            and self._annotations().items() <= annotations_of(live).items()
+            and self._annotations.items() <= annotations_of(live).items()
         )
 
     def _labels(self, cluster: str) -> dict[str, str]:
-        return {AGENT_LABEL: self._owner.agent, CLUSTER_LABEL: cluster}
-
-    def _annotations(self) -> dict[str, str]:
-        return {AGENT_ANNOTATION: self._owner.id, HOST: self._owner.host}
-
-
-def _more(kind: TokenKind, authorities: bytes) -> dict[str, bytes]:
-    return {_AUTHORITIES: authorities} if kind == "access" else {}
+        return {AGENT_LABEL: self._agent, CLUSTER_LABEL: cluster}
 
 
 def _text(secret: Object | None, key: str) -> str:

@@ -246,3 +246,27 @@ def forward(
         authorize=authorize,
         is_long=parsed.verb == "watch",
     )
+
+
+def filtered(
+    parsed: ParsedRequest, path: ResourcePath, response: OfResource, membership: Membership
+) -> Forward:
+    """Return a request for what is filtered here: authorized first, joined from pages (G-24, G-40).
+
+    Also a list of all: what the gateway holds of it at once is one page.
+    """
+    query = parsed.query
+    token = query.first("continue")
+    planned = forward(parsed, path, response, as_gateway=True, authorize=parsed.attributes)
+    if parsed.verb != "list":
+        return planned
+    limit = limit_of(query)
+    place = place_of(parsed)
+    query = query.with_values(**{"limit": None, "continue": None})
+    if query.first("resourceVersion") == "0" and not (limit or token):
+        # Any version will do, so the newest will; an API server gives version 0 as a whole.
+        query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
+    if query.first(_INCLUDE) == "None":
+        query = query.with_values(**{_INCLUDE: "Metadata"})
+    pages = JoinedPages(response, membership, query, limit, place)
+    return msgspec.structs.replace(planned, pages=pages, query=pages.query())

@@ -18,7 +18,6 @@ from karmada_vc_agent.features.gateway.mapping import namespaces as spaces
 from karmada_vc_agent.features.gateway.mapping.asked import Forward, ParsedRequest, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.exchange import Attributes
-from karmada_vc_agent.features.gateway.mapping.namespaced_plans import filtered
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
 from karmada_vc_agent.features.gateway.mapping.queries import (
     NAME_FIELD,
@@ -132,7 +131,7 @@ def _volumes(parsed: ParsedRequest) -> Forward:
         query = query.with_values(**{_INCLUDE: _WHOLE})
     parsed = replace(parsed, query=query, accept=media_types.without_views(parsed.accept))
     if parsed.is_list:
-        return filtered(parsed, parsed.path, response, members)
+        return asking.filtered(parsed, parsed.path, response, members)
     own = asking.forward(
         parsed, parsed.path, response, as_gateway=True, authorize=parsed.attributes
     )

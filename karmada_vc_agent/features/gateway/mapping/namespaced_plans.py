@@ -6,11 +6,10 @@ from karmada_vc_agent.features.gateway.mapping import asked as asking
 from karmada_vc_agent.features.gateway.mapping import namespaces, refusals, scopes
 from karmada_vc_agent.features.gateway.mapping.asked import Forward, ParsedRequest
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.membership import Membership, in_namespaces
+from karmada_vc_agent.features.gateway.mapping.membership import in_namespaces
 from karmada_vc_agent.features.gateway.mapping.namespaces import KUBE_SYSTEM, NOWHERE
-from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
 from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
-from karmada_vc_agent.features.gateway.mapping.responses import OfResource, Response
+from karmada_vc_agent.features.gateway.mapping.responses import Response
 from karmada_vc_agent.features.gateway.mapping.writes import body_for
 
 _STREAMS = frozenset({("pods", each) for each in ("exec", "attach", "portforward", "log")})
@@ -104,28 +103,4 @@ def _all_namespaces(parsed: ParsedRequest) -> Forward:
     membership = in_namespaces()
     parsed = parsed.with_query(asking.map_selectors(parsed.query, parsed.view))
     response = asking.response_to(parsed, membership, hides_count=True)
-    return filtered(parsed, parsed.path, response, membership)
-
-
-def filtered(
-    parsed: ParsedRequest, path: ResourcePath, response: OfResource, membership: Membership
-) -> Forward:
-    """Return a request for what is filtered here: authorized first, joined from pages (G-24, G-40).
-
-    Also a list of all: what the gateway holds of it at once is one page.
-    """
-    query = parsed.query
-    token = query.first("continue")
-    planned = asking.forward(parsed, path, response, as_gateway=True, authorize=parsed.attributes)
-    if parsed.verb != "list":
-        return planned
-    limit = asking.limit_of(query)
-    place = asking.place_of(parsed)
-    query = query.with_values(**{"limit": None, "continue": None})
-    if query.first("resourceVersion") == "0" and not (limit or token):
-        # Any version will do, so the newest will; an API server gives version 0 as a whole.
-        query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
-    if query.first("includeObject") == "None":
-        query = query.with_values(includeObject="Metadata")
-    pages = JoinedPages(response, membership, query, limit, place)
-    return structs.replace(planned, pages=pages, query=pages.query())
+    return asking.filtered(parsed, parsed.path, response, membership)

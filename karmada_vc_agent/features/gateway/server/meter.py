@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from karmada_vc_agent.features.gateway.server.audit import Record
-from karmada_vc_agent.features.gateway.server.limits import Limits
 from karmada_vc_agent.telemetry.families import CLUSTER
 from karmada_vc_agent.telemetry.metrics import Metrics, Sample
 
@@ -14,15 +13,18 @@ _VERBS = frozenset({"get", "list", "watch", "connect", "post", "put", "patch", "
 class GatewayMeter:
     """Counts requests.
 
-    limits: knows those in progress. connections: how many there are. used: virtual cluster ->
-    seconds that its requests computed.
+    in_progress: (virtual cluster, whether long) -> requests now. connections: how many there are.
+    used: virtual cluster -> seconds that its requests computed.
     """
 
     def __init__(
-        self, metrics: Metrics, limits: Limits, connections: Callable[[], int] = lambda: 0
+        self,
+        metrics: Metrics,
+        in_progress: Callable[[], Mapping[tuple[str, bool], int]],
+        connections: Callable[[], int] = lambda: 0,
     ) -> None:
         self._metrics = metrics
-        self._limits = limits
+        self._in_progress = in_progress
         self.connections = connections
         self.used: Mapping[str, float] = {}
         metrics.add_source(self._samples)
@@ -47,7 +49,7 @@ class GatewayMeter:
         self._metrics.timers["gateway_request_time"].remove_by_labels({CLUSTER: cluster})
 
     def _samples(self) -> Iterator[Sample]:
-        for (cluster, is_long), count in self._limits.in_progress().items():
+        for (cluster, is_long), count in self._in_progress().items():
             labels = (cluster, "true" if is_long else "false")
             yield Sample("gateway_requests_in_progress", labels, count)
         for cluster, seconds in self.used.items():

@@ -100,7 +100,7 @@ def test_numbers_may_be_below_zero_and_options_are_of_any_group() -> None:
     [
         (body("v1", "ConfigMap", part(99, "x")), "field 99 of ConfigMap is not listed"),
         (body("v1", "ConfigMap", part(1, part(99, 1))), "field 99 of ObjectMeta is not listed"),
-        (body("v9", "ConfigMap", METADATA), "ConfigMap in v9 is not known"),
+        (body("v9", "ConfigMap", METADATA), "ConfigMap in v9 is not listed"),
         (body("example.com/v1", "Widget", b""), "Widget in example.com/v1 is not listed"),
         (body("v1", "ConfigMap", METADATA, part(3, "gzip")), "encoded once more"),
         (body("v1", "ConfigMap", METADATA, part(4, "application/json")), "encoded once more"),
