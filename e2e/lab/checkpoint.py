@@ -56,7 +56,8 @@ def is_kept(lab: Lab, agent: Agent, group: Group) -> None:
     """Raise AssertionError unless a start without the hub can serve it; for `eventually`."""
     found = saved(lab.host, agent)
     assert group.name in found.clusters, f"it is not in the checkpoint: {found.refusals}"
-    assert found.hub, "of which hub it is, is not in the checkpoint"
+    assert found.contact, "no contact is in the checkpoint"
+    assert found.contact.hub, "of which hub it is, is not in the checkpoint"
 
 
 def _identity(obj: Object) -> tuple[str, str, str]:
