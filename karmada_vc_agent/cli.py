@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.agent_node import VARIABLE
 from karmada_vc_agent.cluster.agent_state import StateError
+from karmada_vc_agent.commands.command_errors import EXIT_SETTINGS, one_line_errors
 from karmada_vc_agent.commands.shared_options import FilePath
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.config_error import ConfigError
@@ -33,7 +34,7 @@ from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.certificate_files import ServingCertificate
 from karmada_vc_agent.kube.connections import limit_tls_buffers
-from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
+from karmada_vc_agent.kube.kubeconfig import find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.runner.ending import call_on, stop_on_signals
@@ -51,7 +52,6 @@ from karmada_vc_agent.translation.names import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
 
-EXIT_SETTINGS = 2
 EXIT_LOST_LEAD = 1
 
 _RUN_EPILOG = """\b
@@ -181,7 +181,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     warnings: list[str] = []
     read = partial(read_settings, config_path, flags, _variables())
     digest = digest_of(config_path) if config_path is not None else b""
-    try:
+    with one_line_errors():
         given = read(warnings.append)
         check_reregister(given, reregister)
         config = with_profile_defaults(given, given.agent_namespace)
@@ -189,9 +189,6 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
             config.karmada_kubeconfig, config.karmada_context, flag="--karmada-kubeconfig"
         )
         host = find_credentials(config.kubeconfig, in_cluster_first=True)
-    except (ConfigError, KubeconfigError) as error:
-        click.echo(f"karmada-vc-agent: {error}", err=True)
-        sys.exit(EXIT_SETTINGS)
     start_logging(config.log_level, config.log_format)
     for warning in warnings:
         _log.warning("Settings contain deprecated names", extra={"reason": warning})
@@ -270,8 +267,7 @@ def check_reregister(config: AgentConfig, reregister: tuple[str, ...]) -> None:
 def _serve(agent: Agent, config: AgentConfig) -> int:
     limit_tls_buffers()
     try:
-        with asyncio.Runner() as runner:
-            runner.run(_run_until_signal(agent, config))
+        asyncio.run(_run_until_signal(agent, config))
     except (ConfigError, LeadLostError, StateError, BaseExceptionGroup) as error:
         return _exit_code(_innermost(error))
     return 0

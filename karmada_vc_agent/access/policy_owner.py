@@ -22,6 +22,7 @@ PARAMETERS_ANNOTATION = f"{DOMAIN}/parameters"
 ANY_CLUSTER = "*"
 SCHEDULER = "system:kube-scheduler"
 
+_EXEMPT_USER = re.compile(r"request\.userInfo\.username != '((?:[^'\\]|\\.)*)'")
 _EMPTY_SELECTORS = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
 
 
@@ -156,14 +157,6 @@ def protected_user(policy: Object) -> str:
     """Return the user who may change claims according to a live policy, "" if unreadable."""
     for condition in dig(policy, "spec", "matchConditions") or ():
         if condition.get("name") == "not-the-agent":
-            return _exempt_user(condition.get("expression") or "")
+            match = _EXEMPT_USER.match(condition.get("expression") or "")
+            return re.sub(r"\\(.)", r"\1", match[1]) if match else ""
     return ""
-
-
-def _exempt_user(expression: str) -> str:
-    """Return the user that an expression exempts, "" if none."""
-    match = _EXEMPT_USER.match(expression)
-    return re.sub(r"\\(.)", r"\1", match[1]) if match else ""
-
-
-_EXEMPT_USER = re.compile(r"request\.userInfo\.username != '((?:[^'\\]|\\.)*)'")

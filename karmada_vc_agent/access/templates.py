@@ -135,7 +135,10 @@ def _items(node: Any, values: Values) -> list[Any]:
     for each in values[name]:
         if set(each) != {field for _, field in fields}:
             raise ValueError(f"{name} has other fields than the template: {', '.join(each)}")
-        of_item = {f"{name}.{field}": _as_value(value) for field, value in each.items()}
+        of_item = {
+            f"{name}.{field}": tuple(value) if isinstance(value, list) else value
+            for field, value in each.items()
+        }
         made += _item(node, {**values, **of_item})
     return made
 
@@ -148,10 +151,6 @@ def _fields(node: Any) -> set[tuple[str, str]]:
         return {field for each in node if isinstance(each, str) for field in _fields(each)}
     parts = node.values() if isinstance(node, dict) else ()
     return {field for each in parts for field in _fields(each)}
-
-
-def _as_value(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _item(node: Any, values: Values) -> list[Any]:

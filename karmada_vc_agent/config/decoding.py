@@ -70,7 +70,8 @@ def _located(message: str, raw: Any, struct: Any, source: str) -> ConfigError:
         path, value, kind = _next(step, path, value, kind)
     path = path.removeprefix(".")
     if is_key:
-        return ConfigError(source, path, f"a key {_wrong_type('str', _first_no_text(value))}")
+        no_text = next(key for key in value if not isinstance(key, str))
+        return ConfigError(source, path, f"a key {_wrong_type('str', no_text)}")
     if field := _FIELD.fullmatch(problem):
         verdict, name = field.groups()
         is_unknown = verdict == "contains unknown"
@@ -98,10 +99,6 @@ def _fits(value: Any, kind: Any) -> bool:
     except msgspec.ValidationError:
         return False
     return True
-
-
-def _first_no_text(mapping: Any) -> Any:
-    return next(key for key in mapping if not isinstance(key, str))
 
 
 def _problem(message: str, value: Any, kind: Any) -> str:

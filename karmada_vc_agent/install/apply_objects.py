@@ -78,9 +78,12 @@ async def apply_all(
     for step in steps:
         verb = "create" if step.is_new else "change"
         changes.report(f"{client.name}: {verb} {key_of(step.body)}", step.details)
-    if not changes.is_dry:
-        for step in steps:
-            await _write(client, step)
+    for step in () if changes.is_dry else steps:
+        if step.is_ending:  # the server refuses it, and says why
+            key = key_of(step.body)
+            await client.create(_resource_of(key).path(key.namespace), step.body)
+        else:
+            await _send(client, step.body)
 
 
 async def _plan(client: ApiClient, desired: Object, forced: Collection[str]) -> _Step | None:
@@ -98,14 +101,6 @@ async def _plan(client: ApiClient, desired: Object, forced: Collection[str]) -> 
         answer = await _send(client, body, is_dry=True)
     details = differences(live, answer)
     return _Step(body, is_new=False, details=tuple(details)) if details else None
-
-
-async def _write(client: ApiClient, step: _Step) -> None:
-    if step.is_ending:  # the server refuses it, and says why
-        key = key_of(step.body)
-        await client.create(_resource_of(key).path(key.namespace), step.body)
-    else:
-        await _send(client, step.body)
 
 
 async def _send(

@@ -138,7 +138,7 @@ async def _put_policy(
             changes.report(f"host: create {key_of(desired)}")
             await host.create(resource.path(), desired, query=_DRY if changes.is_dry else None)
             return
-        if not _is_ours(live, desired):
+        if labels_of(live).get(AGENT_LABEL) != labels_of(desired)[AGENT_LABEL]:
             theirs = f"host: {key_of(desired)} was not created by this agent's join"
             raise CommandError(f"{theirs}; delete it first")
         version = live["metadata"]["resourceVersion"]
@@ -153,7 +153,3 @@ async def _put_policy(
             await host.replace(path, body)
 
     await retry_on(_CONFLICTS, _ATTEMPTS, put)
-
-
-def _is_ours(live: Object, desired: Object) -> bool:
-    return labels_of(live).get(AGENT_LABEL) == labels_of(desired)[AGENT_LABEL]

@@ -38,7 +38,8 @@ async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_ui
     problems = []
     for cluster in clusters.get("items") or []:
         name, recorded_id = cluster["metadata"]["name"], dig(cluster, "spec", "id")
-        if name in ids and (recorded_id != ids[name] if host_uid else _is_push(cluster)):
+        is_push = dig(cluster, "spec", "syncMode") != "Pull"
+        if name in ids and (recorded_id != ids[name] if host_uid else is_push):
             problems.append(
                 f'Cluster "{name}" on the hub belongs to another member cluster (its spec.id is '
                 f"{recorded_id}); give the virtual cluster another name"
@@ -117,7 +118,3 @@ async def check_rights(client: ApiClient, needs: Iterable[Need]) -> None:
             f"{client.name}: {source} lacks rights; add these rules, or use another account:",
             *(f"  {need}" for need in missing),
         )
-
-
-def _is_push(cluster: dict[str, object]) -> bool:
-    return bool(dig(cluster, "spec", "syncMode") != "Pull")
