@@ -23,7 +23,7 @@ from e2e.lab.objects import custom_definition
 from e2e.lab.pair import Pair
 from e2e.lab.wait import PERIODIC_S, within
 from karmada_vc_agent.features.gateway.server.room import LARGE_AT_ONCE
-from karmada_vc_agent.features.gateway.server.turns import TURN_S
+from karmada_vc_agent.features.gateway.server.turns import SLICE_S
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/edge/networkpolicies"
@@ -176,7 +176,7 @@ def test_small_requests_that_are_dear_starve_nobody(gateway: Pair, kind: str) ->
         attacked = _median_s(gateway)
     time.sleep(1.0)
     quiet = max(before, _median_s(gateway))
-    assert attacked <= MEDIAN_RATIO * max(quiet, 2 * TURN_S), (quiet, attacked)
+    assert attacked <= MEDIAN_RATIO * max(quiet, 2 * SLICE_S), (quiet, attacked)
 
 
 def test_bodies_of_tiny_items_do_not_fill_the_memory(gateway: Pair) -> None:

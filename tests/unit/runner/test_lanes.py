@@ -10,7 +10,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.rate_limit import FairRate
+from karmada_vc_agent.kube.rate_limit import TokenBucket
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, connect
 from tests.fakes.api_server import FakeApiServer
@@ -28,7 +28,7 @@ async def clients(host: FakeApiServer) -> AsyncIterator[Clients]:
         AgentConfig(), credentials, credentials, lambda: True, is_shared=registry.are_several
     )
     for client in (*made.of_hub(), *made.of_host()):
-        client._limit = FairRate(0.0, 1, asyncio.get_running_loop().time)  # test_rate_limit.py
+        client._limit = TokenBucket(0.0, 1, asyncio.get_running_loop().time)  # test_rate_limit.py
     yield made
     await made.close()
 

@@ -79,13 +79,13 @@ async def test_what_was_in_use_is_served_from_the_start(host: FakeApiServer) -> 
         await state.remember(name, ClusterRecord("uid", "settings"))
     started = new_start()
     await started.read(client, LIVE, state)
-    assert [vc.name for vc in started.source.wanted()] == ["a", "c", "f"]
+    assert [vc.name for vc in started.source.defined()] == ["a", "c", "f"]
     host.answer(b"404 page not found", 404, path=PATH)
     with pytest.raises(NotServedError):
         await started.read(client, LIVE, state)  # discovery still lists the kind
     host.storage.served = [each for each in host.storage.served if each.kind != "VirtualCluster"]
     await started.read(client, LIVE, state)
-    assert list(started.source.wanted()) == []
+    assert list(started.source.defined()) == []
 
 
 async def test_removal_that_began_before_the_start_preserves_what_it_is_to(
@@ -103,5 +103,5 @@ async def test_removal_that_began_before_the_start_preserves_what_it_is_to(
             host.mark_deleted(f"{PATH}/{name}")
     started = new_start()
     await started.read(host.client(), LIVE, AgentState(host.client(), "agents", "agent"))
-    assert [vc.name for vc in started.source.wanted()] == ["a", "b", "c"]
+    assert [vc.name for vc in started.source.defined()] == ["a", "b", "c"]
     assert started.preserved == {"a"}
