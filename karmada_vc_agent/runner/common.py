@@ -49,7 +49,7 @@ class Discoveries:
     hub: Discovery
     host: Discovery
 
-    def known(self, gvk: GroupVersionKind) -> Resource | None:
+    def cached(self, gvk: GroupVersionKind) -> Resource | None:
         """Return where the host serves a kind, as far as is cached; costs no request."""
         return self.host.served.by_kind.get(gvk)
 

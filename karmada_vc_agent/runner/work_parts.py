@@ -155,7 +155,7 @@ class WorkParts:
             lambda work: binding_namespace(works.by_id(work)),
             common.discoveries.host,
             NodeGroups(
-                common.discoveries.known, self.group_informers.store, common.stores.membership
+                common.discoveries.cached, self.group_informers.store, common.stores.membership
             ),
             signals.admin_rules.emit,
             common.virtual_clusters,
