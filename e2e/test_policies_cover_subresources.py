@@ -13,7 +13,7 @@ INGRESS: Object = {"defaultBackend": {"service": {"name": "web", "port": {"numbe
 
 def test_what_the_table_of_tenants_is_made_of_is_what_a_host_serves(lab: Lab) -> None:
     """A unit test asks of the recording whether policies match all that writes what they match."""
-    recorded = recording.load()
+    recorded = recording.of_kubernetes()
     paths = [path for path in lab.host.get("/openapi/v3")["paths"] if _is_built_in(path)]
     live = recording.record("", lambda path: lab.host.get(f"/openapi/v3/{path}"), paths)
     for name, row in live["resources"].items():

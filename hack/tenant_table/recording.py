@@ -139,9 +139,15 @@ def text(recording: Mapping[str, Any]) -> str:
     return "{" + ",\n".join(parts) + "}\n"
 
 
+def of_kubernetes() -> dict[str, Any]:
+    """Return the recording of what Kubernetes itself serves."""
+    recorded: dict[str, Any] = json.loads(FILE.read_text())
+    return recorded
+
+
 def load() -> dict[str, Any]:
     """Return the recording, with what hosts serve beside Kubernetes (extensions.yaml)."""
-    found: dict[str, Any] = json.loads(FILE.read_text())
+    found = of_kubernetes()
     beside = yaml.safe_load(EXTENSIONS.read_text())
     found["types"] |= beside["types"]
     for scope in ("namespaced", "cluster"):
