@@ -86,7 +86,7 @@ def denial_of(impersonation: Impersonation, kind: str, roles: Iterable[Object]) 
     """Return why a token may not be used with these headers; None if it may.
 
     roles: the absorbed ClusterRoles of the virtual cluster. A rule without resourceNames, which
-    Karmada never writes, allows nobody: the gateway has no right for it. Source: G-12, G-13, G-20.
+    Karmada never writes, allows no one: the gateway has no right for it. Source: G-12, G-13, G-20.
     """
     if kind != IMPERSONATOR_KIND:
         return "this token must not be used to impersonate" if impersonation.is_there else None

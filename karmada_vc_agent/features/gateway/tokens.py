@@ -89,7 +89,7 @@ class GatewayTokens:
                 _log.info("Creating token", extra={"virtual_cluster": vc.name, "kind": kind})
             tokens[kind] = token
         if values:
-            # Before the hub has the tokens: whoever uses one is matched then.
+            # Before the hub has the tokens: each that it uses is valid.
             await self._patch({key: b64encode(value).decode() for key, value in values.items()})
         for kind, live in on_hub.items():
             desired = {_TOKEN: tokens[kind].encode()}

@@ -118,7 +118,7 @@ def _take_labelled(obj: Object, reader: ObjectReader) -> bool:
 
 
 def _take_binding(obj: Object, reader: ObjectReader) -> bool:
-    """Turn a RoleBinding of the anchor back into the ClusterRoleBinding (rewriting-rules 5.2)."""
+    """Make the ClusterRoleBinding of a RoleBinding of the anchor (rewriting-rules 5.2)."""
     name = _name_of(obj)
     if not name.startswith(CONVERTED_PREFIX) or _namespace_of(obj) != reader.view.anchor:
         return False

@@ -13,7 +13,7 @@ from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX, everyone, identi
 from karmada_vc_agent.translation.restore import restore_text
 
 HIDDEN = "another-namespace"
-"""Stands for the namespace of a neighbour."""
+"""Replaces the namespace of a neighbour."""
 _NAMESPACE = re.compile(r"(?<![A-Za-z0-9-])[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?![A-Za-z0-9-])")
 _IDENTITY = re.compile(r"\bvc:(?!apply-as\b)[a-z0-9-]+(?![A-Za-z0-9-])")
 _ACCOUNT = re.compile(r"\bsystem:serviceaccount:([A-Za-z0-9.-]+):[A-Za-z0-9.-]+")

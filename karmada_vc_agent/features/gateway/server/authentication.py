@@ -217,9 +217,9 @@ class _Reviews:
 
 
 def _may_be_of(token: str, beginning: str) -> bool:
-    """Whether a token says itself that it is for the gateway, and of such an account.
+    """Whether a token claims that it is for the gateway, and of such an account.
 
-    Nobody vouches for that yet: what says otherwise need not be reviewed.
+    This is not verified yet: a token that claims otherwise need not be reviewed.
     """
     claims = token.split(".")[1].encode()
     try:

@@ -1,6 +1,6 @@
 """Waits until the agent has set up a namespace that a client created (5.3).
 
-Nobody but the agent has rights in it before. The last that it makes there is what lets the gateway
+Only the agent has rights in it before. The last that it makes there is what lets the gateway
 act for the ServiceAccounts of the namespace, so the gateway asks for that right of its own.
 """
 

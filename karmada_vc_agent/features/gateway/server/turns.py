@@ -1,7 +1,7 @@
 """Fair queuing of the loop: what is long to compute is done in small parts.
 
-What a virtual cluster costs is measured: the time that its requests compute. Whoever used least
-lately is next, and one that used more than its share waits while another one, that did not, has a
+What a virtual cluster costs is measured: the time that its requests compute. The one with the least
+of late is next, and one that used more than its share waits while another one, that did not, has a
 request in progress that had a slot lately. A virtual cluster alone never waits, nor does one for a
 request that waits for its client or for the host.
 """
