@@ -22,7 +22,7 @@ from bench.process import AgentProcess
 from bench.results import AgentResults, ObjectsPhase, ObjectsResults, StatusWrites
 from bench.watcher import Watcher
 from karmada_vc_agent.cluster.rules.conditions import find_condition
-from karmada_vc_agent.features.objects.object_names import API_VERSION, KIND, PATH
+from karmada_vc_agent.features.objects.definitions import API_VERSION, KIND, PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import UnreachableError
 

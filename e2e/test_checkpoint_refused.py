@@ -15,7 +15,7 @@ from e2e.lab.lab import QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
 from e2e.lab.works import condition
-from karmada_vc_agent.features.checkpoint.hub_start import CHECK_PATIENCE_S
+from karmada_vc_agent.features.checkpoint.feature import CHECK_PATIENCE_S
 
 FLAGS = (*QUICK_LEASE, "--cluster-status-update-frequency", "1s")
 ADMISSION = "admissionregistration.k8s.io/v1"

@@ -22,8 +22,7 @@ from e2e.lab.memory import ENOUGH_BYTES, peak_bytes
 from e2e.lab.objects import custom_definition
 from e2e.lab.pair import Pair
 from e2e.lab.wait import PERIODIC_S, within
-from karmada_vc_agent.features.gateway.server.room import LARGE_AT_ONCE
-from karmada_vc_agent.features.gateway.server.turns import SLICE_S
+from karmada_vc_agent.features.gateway.server.fairness import LARGE_AT_ONCE, SLICE_S
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/edge/networkpolicies"

@@ -14,11 +14,11 @@ from e2e.lab.access import account_kubeconfig
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.wait import eventually
+from karmada_vc_agent.access.admission import desired_policies
 from karmada_vc_agent.access.host_roles import HostAccess, host_bindings, host_roles
-from karmada_vc_agent.access.installed_policies import wanted_policies
 from karmada_vc_agent.access.policy_owner import VALIDATING, PolicyOwner
 from karmada_vc_agent.translation.names import NamespaceTemplate, host_namespace
-from karmada_vc_agent.translation.tenant_metadata import tenants_patterns
+from karmada_vc_agent.translation.own_steps import tenants_patterns
 
 D = "virtualcluster.kubeedge.io"
 HOME, AGENT = "agents", "agent"
@@ -57,7 +57,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         )
         for obj in (
             *host_roles(access),
-            *wanted_policies(owner, {VALIDATING: "v1"}),
+            *desired_policies(owner, {VALIDATING: "v1"}),
             *host_bindings(access),
         ):
             admin.create(obj)

@@ -16,7 +16,7 @@ from e2e.lab.api import Api, Object, collection_of
 from e2e.lab.gateway_rules import Answered, RealView, Rules, claim, shown_in
 from e2e.lab.lab import Lab
 from e2e.lab.wait import eventually
-from karmada_vc_agent.features.gateway.mapping.exchange import VirtualRequest
+from karmada_vc_agent.features.gateway.mapping.cluster_view import VirtualRequest
 
 TABLE = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,"

@@ -14,7 +14,7 @@ from e2e.lab.gateway import Gateway, Way
 from e2e.lab.karmadactl import User
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import PERIODIC_S, within
-from karmada_vc_agent.features.gateway.secret import sums_of
+from karmada_vc_agent.features.gateway.tokens import sums_of
 
 RBAC = "rbac.authorization.k8s.io"
 TOKENS = "/api/v1/namespaces/karmada-cluster/secrets"

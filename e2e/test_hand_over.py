@@ -9,7 +9,7 @@ from e2e.lab.checkpoint import KEPT, is_saved
 from e2e.lab.lab import QUICK_LEASE, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.wait import STARTED_S, within
-from karmada_vc_agent.runner.hub_relief import AWAY_S, LED_S
+from karmada_vc_agent.runner.hub_presence import AWAY_S, LED_S
 
 FLAGS = (*QUICK_LEASE, "--cluster-status-update-frequency", "1s")
 HANDED_OVER_S = LED_S + AWAY_S + 60.0

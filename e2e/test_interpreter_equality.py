@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from e2e.lab.interpret import Answer, Interpreter, Operation, Outcome, ScriptError
-from karmada_vc_agent.interpretation.hook_errors import HookError
 from karmada_vc_agent.interpretation.script_runner import ScriptRunner
+from karmada_vc_agent.interpretation.user_hooks import HookError
 
 _CORPUS = Path(__file__).parent / "corpus" / "interpreter_scripts.yaml"
 _CASES: list[dict[str, Any]] = yaml.safe_load(_CORPUS.read_text())

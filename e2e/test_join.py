@@ -20,7 +20,7 @@ from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.lone_server import lone_karmada
 from e2e.lab.wait import eventually
-from karmada_vc_agent.install.bootstrap import public_key_hash
+from karmada_vc_agent.install.hub_credentials import public_key_hash
 
 DOMAIN = "virtualcluster.kubeedge.io"
 UNCHANGED = "Nothing to change"

@@ -14,7 +14,7 @@ from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.real_agent import joined_whole, program_of
 from e2e.lab.wait import STARTED_S, within
-from karmada_vc_agent.model.durations import parse_duration_s
+from karmada_vc_agent.model.quantity import parse_duration_s
 
 FLAGS = Path(__file__).parents[1] / "docs" / "flags.md"
 SAME_BY_NAME = re.compile(

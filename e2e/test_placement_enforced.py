@@ -13,7 +13,7 @@ from e2e.lab.lab import AGENT_LABEL, NODES, Group, Lab
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
-from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.shared import CommandError
 
 DOMAIN = "virtualcluster.kubeedge.io"
 SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"

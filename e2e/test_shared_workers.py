@@ -23,7 +23,7 @@ WORKERS = 32
 """The default of --concurrent-work-syncs."""
 MANY = 200
 CONNECTIONS = 16
-"""To the host, for requests of Works (kube/open_files.py)."""
+"""To the host, for requests of Works (kube/flows.py)."""
 SLOW_WORKS = 40
 
 

@@ -15,40 +15,33 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from karmada_vc_agent.cluster.agent_node import check_apart_from_tenants
+from karmada_vc_agent.cluster.agent_conditions import check_apart_from_tenants
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.lead import Lead
-from karmada_vc_agent.cluster.live_settings import LiveSettings
-from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.cluster.lease import Lead
+from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.reloading import Reloaded
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.loading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.kube.bearer_review import BearerReview
+from karmada_vc_agent.kube.access_reviews import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
 from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.kube.kubeconfig import CredentialsFollower
 from karmada_vc_agent.kube.leader_election import (
     ElectionTimes,
     LeaderElection,
     LeadLostError,
 )
-from karmada_vc_agent.kube.retries import retry_until_done
-from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.kube.tasks import Supervisor, retry_until_done
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import STRICT
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.api_servers import KUBE_SYSTEM_PATH
-from karmada_vc_agent.runner.clients import Clients, connect, warn_of_few_files
+from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
+from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, warn_of_few_files
 from karmada_vc_agent.runner.collector import HOST, HUB
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.ending import until
-from karmada_vc_agent.runner.hub_certificate import HubCertificate
-from karmada_vc_agent.runner.hub_relief import hub_relief
-from karmada_vc_agent.runner.hub_start import HubStart
-from karmada_vc_agent.runner.joined import JoinedClusters, has_rights
+from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart, hub_relief
 from karmada_vc_agent.runner.process_checks import (
     NEITHER,
     SERVING,
@@ -57,11 +50,9 @@ from karmada_vc_agent.runner.process_checks import (
     ProcessChecks,
 )
 from karmada_vc_agent.runner.service import END_S, Service
-from karmada_vc_agent.runner.settings_follower import SettingsFollower
-from karmada_vc_agent.telemetry.build_info import build_info
+from karmada_vc_agent.runner.settings_follower import JoinedClusters, SettingsFollower, has_rights
 from karmada_vc_agent.telemetry.endpoints import METRICS_PATH
-from karmada_vc_agent.telemetry.meters import ClientMeter
-from karmada_vc_agent.telemetry.metrics import Metrics, Sample
+from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample, build_info
 from karmada_vc_agent.translation.names import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
@@ -133,7 +124,7 @@ class Agent:
         if self._settings is not None:
             yield Sample("settings_reload_successful", (), self._settings.problem is None)
         for server, client in self.checks.lanes():
-            yield Sample("api_server_went_back_total", (server,), client.history.went_back)
+            yield Sample("api_server_went_back_total", (server,), client.history.time_resets)
         if self._election is not None:
             leads = self._election.is_leading()
             yield Sample("leader_election_master_status", (self._config.agent_name,), leads)
@@ -230,7 +221,7 @@ class Agent:
             looking = [*leading, self._supervisor.start(group, "rights", self._joined.run)]
             service = Service(self._common(clients, state, host_uid), FEATURES)
             self.checks.service = service
-            start.on_known = service.hub_known
+            start.on_hub_answer = service.hub_identified
             if self._election is not None:
                 self._election.on_regained(service.lead_regained)
             self.checks.phase = SERVING

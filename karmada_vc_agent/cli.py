@@ -18,25 +18,21 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.cluster.agent_node import VARIABLE
+from karmada_vc_agent.cluster.agent_conditions import NODE_VARIABLE
 from karmada_vc_agent.cluster.agent_state import StateError
-from karmada_vc_agent.commands.command_errors import EXIT_SETTINGS, one_line_errors
-from karmada_vc_agent.commands.shared_options import FilePath
+from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, one_line_errors
 from karmada_vc_agent.config.checks import check
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting
-from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.config.naming import camel
-from karmada_vc_agent.config.profile_defaults import with_profile_defaults
-from karmada_vc_agent.config.reloading import Reloaded, reload
+from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting, camel
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.loading import Reloaded, load_config, reload, with_profile_defaults
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.karmada_flags import KarmadaFlags
-from karmada_vc_agent.kube.certificate_files import ServingCertificate
-from karmada_vc_agent.kube.connections import limit_tls_buffers
+from karmada_vc_agent.kube.https import ServingCertificate
 from karmada_vc_agent.kube.kubeconfig import find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
-from karmada_vc_agent.model.durations import Duration
+from karmada_vc_agent.kube.transport import limit_tls_buffers
+from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.runner.ending import call_on, stop_on_signals
 from karmada_vc_agent.runner.settings_follower import SettingsFollower, digest_of
 from karmada_vc_agent.telemetry.endpoints import (
@@ -80,8 +76,8 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 _OTHER_COMMANDS = {
     "join": "karmada_vc_agent.install.join_options",
-    "explain": "karmada_vc_agent.commands.explain_options",
-    "status": "karmada_vc_agent.commands.status_options",
+    "explain": "karmada_vc_agent.commands.explain",
+    "status": "karmada_vc_agent.commands.status",
     "leave": "karmada_vc_agent.install.leave_options",
     **{name: module for feature in FEATURES for name, module in feature.commands.items()},
 }
@@ -201,7 +197,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
         hub,
         host,
         frozenset(reregister),
-        node=os.environ.get(VARIABLE, ""),
+        node=os.environ.get(NODE_VARIABLE, ""),
         settings=follower,
     )
     sys.exit(_serve(agent, config))
@@ -305,7 +301,7 @@ def metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:
             tasks.callback(asyncio.create_task(certificate.run()).cancel)
             return certificate.context
     # Key generation costs 8 MB of memory, and few agents need it.
-    from karmada_vc_agent.kube.serving_certificate import serving_context  # noqa: PLC0415
+    from karmada_vc_agent.kube.certificates import serving_context  # noqa: PLC0415
 
     return serving_context()
 

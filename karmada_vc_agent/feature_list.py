@@ -4,8 +4,8 @@ from karmada_vc_agent.features.adoption.feature import FEATURE as ADOPTION
 from karmada_vc_agent.features.certificate.feature import FEATURE as CERTIFICATE
 from karmada_vc_agent.features.checkpoint.feature import FEATURE as CHECKPOINT
 from karmada_vc_agent.features.deletion_brake.feature import FEATURE as DELETION_BRAKE
+from karmada_vc_agent.features.discovered.feature import FEATURE as DISCOVERED
 from karmada_vc_agent.features.escapes.feature import FEATURE as ESCAPES
-from karmada_vc_agent.features.found.feature import FEATURE as FOUND
 from karmada_vc_agent.features.gateway.feature import FEATURE as GATEWAY
 from karmada_vc_agent.features.host_events.feature import FEATURE as HOST_EVENTS
 from karmada_vc_agent.features.objects.feature import FEATURE as OBJECTS
@@ -14,7 +14,7 @@ from karmada_vc_agent.features.quota.feature import FEATURE as QUOTA
 from karmada_vc_agent.features.service_export.feature import FEATURE as SERVICE_EXPORT
 from karmada_vc_agent.features.service_names.feature import FEATURE as SERVICE_NAMES
 from karmada_vc_agent.features.windows.feature import FEATURE as WINDOWS
-from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.runner.parts import Feature
 
 FEATURES: tuple[Feature, ...] = (
     SERVICE_EXPORT,
@@ -28,7 +28,7 @@ FEATURES: tuple[Feature, ...] = (
     ADOPTION,
     CERTIFICATE,
     OBJECTS,
-    FOUND,
+    DISCOVERED,
     # Before what is deleted leaves the checkpoint.
     DELETION_BRAKE,
     CHECKPOINT,

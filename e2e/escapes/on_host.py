@@ -20,7 +20,7 @@ from e2e.lab.api import Object, collection, path_of
 from e2e.lab.host_events import warning
 from e2e.lab.lab import NODES
 from e2e.lab.wait import eventually
-from karmada_vc_agent.access.probes import bare_pod
+from karmada_vc_agent.access.admission import bare_pod
 
 ADVICE = "pod must select the nodes of its virtual cluster: add nodeSelector"
 _POLICIES = collection("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")

@@ -8,18 +8,17 @@ import yaml
 
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.hub_objects import HubAccess
-from karmada_vc_agent.config.profile_defaults import with_profile_defaults
+from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.install import join_steps
-from karmada_vc_agent.install.agent_certificate import (
+from karmada_vc_agent.install import join_hub
+from karmada_vc_agent.install.apply_objects import Changes
+from karmada_vc_agent.install.grants import grant_on_host, read_host
+from karmada_vc_agent.install.host_rights import described_on_host, host_rights
+from karmada_vc_agent.install.hub_credentials import (
     is_valid_for,
     kubeconfig_text,
     request_certificate,
 )
-from karmada_vc_agent.install.changes import Changes
-from karmada_vc_agent.install.described import described_on_host
-from karmada_vc_agent.install.host_grants import grant_on_host, read_host
-from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
 
@@ -70,7 +69,7 @@ def join(
         hub = ApiClient("hub", read_kubeconfig(administrator.hub))
         host = ApiClient("host", read_kubeconfig(administrator.host))
         try:
-            await join_steps.grant(hub, access, Changes())
+            await join_hub.grant_on_hub(hub, access, Changes())
             text, server = known, read_server(reached.hub)
             if not is_valid_for(known, server, access.user):
                 signed = await request_certificate(

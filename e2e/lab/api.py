@@ -7,7 +7,7 @@ from typing import Any
 
 from kubernetes import config
 
-from karmada_vc_agent.kube import salvage
+from karmada_vc_agent.kube import codec
 
 Object = dict[str, Any]
 
@@ -159,7 +159,7 @@ def _decoded(content: bytes) -> Object:
     try:
         answer: Object = json.loads(content, object_hook=Answer)
     except RecursionError:
-        answer = json.loads(salvage.cut(content, 100), object_hook=Answer)
+        answer = json.loads(codec.cut_deep(content, 100), object_hook=Answer)
     return answer
 
 

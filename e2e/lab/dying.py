@@ -13,7 +13,7 @@ import msgspec
 
 from e2e.lab.step import VARIABLE, Step
 from karmada_vc_agent import cli
-from karmada_vc_agent.features.checkpoint import shards
+from karmada_vc_agent.features.checkpoint import entries
 from karmada_vc_agent.kube.client import ApiClient
 
 FEW = 8
@@ -56,6 +56,6 @@ def _die_at(step: Step) -> None:
 
 
 if __name__ == "__main__":
-    shards.WORKS_A_PART = FEW
+    entries.WORKS_A_PART = FEW
     _die_at(msgspec.json.decode(os.environ[VARIABLE], type=Step))
     cli.main()

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from e2e.lab.api import Api, Object
-from karmada_vc_agent.features.gateway.mapping.asked import PAGES_MAX, Forward, PlanAnswer
-from karmada_vc_agent.features.gateway.mapping.exchange import (
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     KindInfo,
     Refused,
     ResponseKind,
     Unknown,
     VirtualRequest,
 )
+from karmada_vc_agent.features.gateway.mapping.parsed_request import PAGES_MAX, Forward, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import parse_api_version

@@ -19,8 +19,13 @@ from e2e.lab.agent import ROOT, clean_environment, settings_file
 from e2e.lab.api import Api, Object
 from e2e.lab.kubectl import kubectl
 from e2e.lab.wait import STARTED_S, within
-from karmada_vc_agent.access.gateway_secrets import KINDS, TokenKind, definition_key, secret_name
-from karmada_vc_agent.features.gateway.secret import (
+from karmada_vc_agent.access.agent_objects import (
+    TOKEN_KINDS,
+    TokenKind,
+    definition_key,
+    secret_name,
+)
+from karmada_vc_agent.features.gateway.tokens import (
     KEY_BYTES,
     SEALING_KEY,
     TokenSum,
@@ -28,9 +33,9 @@ from karmada_vc_agent.features.gateway.secret import (
     digest,
 )
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.translation.identities import absorbed_name, admin_groups
+from karmada_vc_agent.translation.rbac import absorbed_name, admin_groups
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 
 AGENT, HOME = "agent", "agent-home"
@@ -94,7 +99,7 @@ class LoneGateway:
         self.host.create(_node(f"node-{cluster}", cluster))
         self.host.create(_binding("ClusterRoleBinding", f"{READER}-{cluster}", READER, cluster))
         told = {}
-        for kind in KINDS:
+        for kind in TOKEN_KINDS:
             token = f"{cluster}-{kind}-{os.urandom(16).hex()}"
             self.tokens[cluster, kind] = token
             each = TokenSum(kind, cluster, "2026-01-01T00:00:00Z", digest(token))

@@ -8,7 +8,7 @@ import urllib3
 from e2e.lab.api import Api
 from e2e.lab.lone_gateway import LoneGateway, config_map, pod
 from e2e.lab.wait import PERIODIC_S, within
-from karmada_vc_agent.access.gateway_secrets import TokenKind
+from karmada_vc_agent.access.agent_objects import TokenKind
 
 LETTERS = ("a", "b")
 

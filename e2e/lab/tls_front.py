@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from control_planes.pki import LIFETIME, Authority
-from karmada_vc_agent.kube.credentials import make_ssl_context
+from karmada_vc_agent.kube.transport import make_ssl_context
 
 CHUNK = 65536
 STOP_S = 5.0

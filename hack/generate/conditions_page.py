@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.features.objects.virtual_cluster_status import OF_OBJECT_STATUS
-from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared
-from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.features.objects.status import OF_OBJECT_STATUS
+from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared_conditions
+from karmada_vc_agent.runner.parts import Feature
 
 _HEAD = """\
 # Conditions
@@ -28,7 +28,11 @@ _SHOWN = {Shown.NEVER: "", Shown.UNLESS_IDLE: "yes", Shown.ALWAYS: "always"}
 
 def page(features: Iterable[Feature] = FEATURES) -> str:
     """Return the page."""
-    types = (*OF_CLUSTER_STATUS, *OF_OBJECT_STATUS, *(spec.type for spec in declared(features)))
+    types = (
+        *OF_CLUSTER_STATUS,
+        *OF_OBJECT_STATUS,
+        *(spec.type for spec in declared_conditions(features)),
+    )
     return _HEAD + "".join(map(_row, types))
 
 

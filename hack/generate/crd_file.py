@@ -3,7 +3,7 @@
 import sys
 
 from karmada_vc_agent.features.objects.crd import definition
-from karmada_vc_agent.install.manifest_text import manifest_text
+from karmada_vc_agent.install.apply_objects import manifest_text
 
 _HEAD = """\
 For the host: VirtualCluster objects, which the agent serves with `objects: {enabled: true}`.

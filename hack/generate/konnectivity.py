@@ -7,7 +7,7 @@ dials whatever it reaches, so both are fenced by NetworkPolicies.
 
 from typing import Any
 
-from karmada_vc_agent.access.agent_nodes import pod_affinity
+from karmada_vc_agent.access.agent_objects import pod_affinity
 from karmada_vc_agent.model.objects import Object
 
 SERVER, AGENT_OF_PROXY = "konnectivity-server", "konnectivity-agent"

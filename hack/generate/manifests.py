@@ -9,25 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from generate import crd_file, konnectivity
-from karmada_vc_agent.access.agent_nodes import pod_affinity
 from karmada_vc_agent.access.agent_objects import (
     HostInstall,
     base_objects,
     certificates_name,
     metrics_certificate,
+    pod_affinity,
     workload_objects,
 )
 from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
-from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, reasons
+from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, hub_reasons
 from karmada_vc_agent.access.templates import Reasons
-from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.config.profile_defaults import with_profile_defaults
+from karmada_vc_agent.config.loading import load_config, with_profile_defaults
+from karmada_vc_agent.install.apply_objects import manifest_text
 from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.install.join_options import IMAGE
-from karmada_vc_agent.install.manifest_text import manifest_text
+from karmada_vc_agent.model.kinds import (
+    RBAC_API,
+    RBAC_GROUP,
+    SERVICE_ACCOUNT_TOKEN,
+    gateway_account,
+)
 from karmada_vc_agent.model.objects import Object, copy_object
-from karmada_vc_agent.model.rbac_rule import gateway_account
-from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP, SERVICE_ACCOUNT_TOKEN
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -214,7 +217,7 @@ def _hub_text(settings: Path) -> str:
         f"granted to user {access.user}, whom a client certificate\nnames; karmada-vc-agent join "
         f"has that certificate signed.\n{_WRITTEN_BY}"
     )
-    return manifest_text(hub_objects(access), reasons(access), head)
+    return manifest_text(hub_objects(access), hub_reasons(access), head)
 
 
 def _chart_files(base: Parts, settings: Path) -> dict[Path, str]:

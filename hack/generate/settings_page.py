@@ -15,9 +15,8 @@ from karmada_vc_agent.config.declared import (
 )
 from karmada_vc_agent.config.settings import FLAGS, SETTINGS
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
-from karmada_vc_agent.model.durations import Duration
-from karmada_vc_agent.model.quantity import QuantityText, Size
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.quantity import Duration, QuantityText, Size
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualClusterSettings
 
 _HEAD = f"""\

@@ -4,10 +4,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from karmada_vc_agent.interpretation import reflect
+from karmada_vc_agent.interpretation import native_rules
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind
-from karmada_vc_agent.translation import guards, reference_table
+from karmada_vc_agent.translation import guards, kind_paths
 from karmada_vc_agent.translation.kind_policy import CONFIGURABLE, Policy
 from kinds_page.tables import (
     ALWAYS_REPORTED,
@@ -70,7 +70,7 @@ def _section(kind: GroupKind, tables: Sequence[Table]) -> str:
 
 
 def _every_kind() -> str:
-    in_pod_specs = reference_sentences(reference_table.IN_POD_SPECS)
+    in_pod_specs = reference_sentences(kind_paths.IN_POD_SPECS)
     defaults: dict[Aspect, Iterable[str]] = {
         Aspect.NAME: (
             "A namespaced object keeps its name, in the host namespace of its namespace",
@@ -94,7 +94,7 @@ def _every_kind() -> str:
             "Row 1 comes first, and neighbours in one row are applied concurrently (ADR 26)",
         ),
         Aspect.RETAINED: ("Labels and annotations of others, finalizers, owners (contract 5.5)",),
-        Aspect.REFLECTED: (summary_of(reflect.reflect_whole_status).removeprefix("Show "),),
+        Aspect.REFLECTED: (summary_of(native_rules.reflect_whole_status).removeprefix("Show "),),
         Aspect.HEALTH: ("Healthy",),
     }
     lines = [f"## Every kind\n\n{textwrap.fill(_UNLESS, _WIDTH)}\n"]

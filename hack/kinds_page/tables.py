@@ -10,36 +10,31 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from karmada_vc_agent.features.adoption import adopted_pods
+from karmada_vc_agent.features.adoption import adoptions
 from karmada_vc_agent.features.quota import shares as quota_shares
-from karmada_vc_agent.features.service_export import endpoint_slice_work
+from karmada_vc_agent.features.service_export import endpoint_slices
 from karmada_vc_agent.interpretation import interpreter
-from karmada_vc_agent.model import kinds, tenancy
+from karmada_vc_agent.model import kinds, virtual_cluster
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
-from karmada_vc_agent.model.tenancy import Guard
+from karmada_vc_agent.model.virtual_cluster import Guard
 from karmada_vc_agent.translation import (
-    controller_kinds,
-    dns_texts,
-    edge_application,
+    dns_names,
     guards,
-    host_wide_names,
+    kind_paths,
     kind_policy,
     namespace_defaults,
     own_steps,
-    pod_templates,
-    reference_table,
-    retained,
+    restore,
+    shared_names,
 )
-from karmada_vc_agent.translation.draft import OwnSteps
+from karmada_vc_agent.translation.draft import NoticeCode, OwnSteps, shared_name
 from karmada_vc_agent.translation.guards import Check
-from karmada_vc_agent.translation.host_wide_names import SharedName, Space
+from karmada_vc_agent.translation.kind_paths import PodTemplates, Reference, Treatment
 from karmada_vc_agent.translation.kind_policy import Policy
-from karmada_vc_agent.translation.notices import NoticeCode, shared_name
-from karmada_vc_agent.translation.pod_templates import PodTemplates
-from karmada_vc_agent.translation.reference_table import Reference, Treatment
-from karmada_vc_agent.translation.retained import Kept
+from karmada_vc_agent.translation.restore import Kept
+from karmada_vc_agent.translation.shared_names import SharedName, Space
 from karmada_vc_agent.work import bound_roles, strategies
-from karmada_vc_agent.work.rules import apply_order, manifest_status, orphaned, prune
+from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes, work_conditions
 
 
 class Aspect(Enum):
@@ -146,7 +141,7 @@ def quoted(texts: Iterable[str]) -> str:
 
 def by_profile(guard: Guard, notice: NoticeCode | None) -> str:
     """Say in which profile a guard refuses, where the virtual cluster is allowed nothing."""
-    if tenancy.refuses(tenancy.SHARED, (), guard):
+    if virtual_cluster.refuses(virtual_cluster.SHARED, (), guard):
         return f"`{guard}` in both profiles"
     passes = f"reported as `{notice}` in `Shared`" if notice else "passes in `Shared`"
     return f"`{guard}` in `Strict`, {passes}"
@@ -228,7 +223,7 @@ def _of_shared_kinds(_kind: GroupKind, policy: Policy) -> Iterable[str]:
 
 def _shared_name(_kind: GroupKind, row: tuple[Space, str]) -> Iterable[str]:
     space, path = row
-    guard, notice = host_wide_names.GUARDS.get(space), shared_name(SharedName(space, "")).code
+    guard, notice = shared_names.GUARD_OF_SPACE.get(space), shared_name(SharedName(space, "")).code
     told = by_profile(guard, notice) if guard else f"reported as `{notice}` in both profiles"
     yield f"A {space} at `{path}` that another virtual cluster has: {told}"
 
@@ -293,7 +288,7 @@ def _order(_kind: GroupKind, row: int) -> Iterable[str]:
     yield f"In row {row + 1} of its Work"
 
 
-_REPORTERS = {reporter.kind: reporter for reporter in endpoint_slice_work.REPORTERS}
+_REPORTERS = {reporter.kind: reporter for reporter in endpoint_slices.REPORTERS}
 
 TABLES: tuple[Table, ...] = (
     Table(Aspect.NAME, kind_policy.CLUSTER_SCOPED, _policy),
@@ -308,23 +303,23 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(Aspect.REFUSED, kind_policy.RESERVED, _reserved),
     Table(Aspect.REFUSED, kind_policy.CONTENT, _content),
-    Table(Aspect.REFUSED, edge_application.NOT_INSIDE, _says("Inside an EdgeApplication")),
+    Table(Aspect.REFUSED, own_steps.NOT_INSIDE, _says("Inside an EdgeApplication")),
     Table(Aspect.REFUSED, guards.BY_KIND, _checks),
-    Table(Aspect.REFUSED, controller_kinds.CONTROLLER_KINDS, _of_controller),
+    Table(Aspect.REFUSED, kind_policy.CONTROLLER_KINDS, _of_controller),
     Table(Aspect.REFUSED, kind_policy.CLUSTER_SCOPED, _of_shared_kinds),
-    Table(Aspect.REFUSED, host_wide_names.HOLDERS, _shared_name),
-    Table(Aspect.PODS, pod_templates.BY_KIND, _pod_templates),
+    Table(Aspect.REFUSED, shared_names.HOLDERS, _shared_name),
+    Table(Aspect.PODS, kind_paths.POD_TEMPLATES, _pod_templates),
     Table(Aspect.PODS, own_steps.OWN_STEPS, _steps("inside", "place")),
     Table(
         Aspect.PODS,
-        adopted_pods.MAKE_PODS_ANEW,
+        adoptions.PODS_TO_REPLACE,
         _says("An adopted one keeps its placement while all its pods run on the group's nodes"),
     ),
-    Table(Aspect.REFERENCES, reference_table.BY_KIND, _references),
+    Table(Aspect.REFERENCES, kind_paths.REFERENCES, _references),
     Table(Aspect.REWRITTEN, own_steps.OWN_STEPS, _steps("strip", "metadata", "rewrite", "restore")),
     Table(
         Aspect.REWRITTEN,
-        dns_texts.DATA_FIELDS,
+        dns_names.DATA_FIELDS,
         _says("Names of Services in {row[0]}, if annotation `rewrite-dns` requests it"),
     ),
     Table(
@@ -339,21 +334,21 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         Aspect.WRITTEN,
-        orphaned.IN_EVERY_NAMESPACE,
+        ownership.IN_EVERY_NAMESPACE,
         _says("`{row}` belongs to the host in each namespace"),
     ),
-    Table(Aspect.WRITTEN, apply_order.ROWS, _order),
+    Table(Aspect.WRITTEN, apply_plan.ROWS, _order),
     Table(Aspect.WRITTEN, strategies.OF_KIND, _says("{row.value}")),
     Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
     Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
     Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),
     *(Table(Aspect.RETAINED, level.retain, _summary("Keep ")) for level in interpreter.LEVELS),
-    Table(Aspect.RETAINED, retained.KEPT, _kept),
-    Table(Aspect.COMPARED, prune.RULES, _summary("Leave out ")),
+    Table(Aspect.RETAINED, restore.KEPT, _kept),
+    Table(Aspect.COMPARED, server_changes.PRUNE_RULES, _summary("Leave out ")),
     *(Table(Aspect.REFLECTED, level.reflect, _summary("Show ")) for level in interpreter.LEVELS),
     Table(
         Aspect.REFLECTED,
-        manifest_status.ALWAYS_WITH_STATUS,
+        work_conditions.ALWAYS_WITH_STATUS,
         _says("An empty status if there is none"),
     ),
     Table(

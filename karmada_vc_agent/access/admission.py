@@ -1,26 +1,40 @@
-"""The admission policies of an agent, which `join` installs: policies/*.yaml, filled in.
+"""The admission policies of an agent, compared with live ones, and their probes.
 
-Each file has a policy, and its binding after it: a policy without one has no effect. Expressions
-run on kube-apiserver 1.34.4. How to add one: docs/adr/0071.
+Each file of policies/ has a policy, and its binding after it: a policy without one has no effect.
+Expressions run on kube-apiserver 1.34.4. How to add one: docs/adr/0071.
 """
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_network
 from typing import Any
 
-from karmada_vc_agent.access.policy_owner import ANY_CLUSTER, GROUP, PolicyOwner
+from karmada_vc_agent.access.policy_owner import (
+    ANY_CLUSTER,
+    GROUP,
+    MUTATING,
+    VERSIONS,
+    PolicyOwner,
+    allowances,
+    entries_of,
+    group_labels,
+    held_by,
+    networks_of_pods,
+    renames_of,
+)
 from karmada_vc_agent.access.templates import cel_list, cel_text, fragments, objects
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.core import OF_POD
-from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.karmada import KARMADAS_DOMAIN
-from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
-from karmada_vc_agent.model.tenancy import Guard
-from karmada_vc_agent.translation import guards, references, shared_keys
+from karmada_vc_agent.model.kinds import TENANT_ROLES
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
+from karmada_vc_agent.model.virtual_cluster import Guard, VirtualCluster
+from karmada_vc_agent.translation import guards, references, shared_names
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
 from karmada_vc_agent.translation.names import ALWAYS_FORBIDDEN, NamespaceTemplate, host_name
 from karmada_vc_agent.translation.namespace_defaults import BINDING_NAMES
-from karmada_vc_agent.translation.tenant_metadata import DECISIONS, PLAIN
+from karmada_vc_agent.translation.own_steps import DECISIVE_KEYS, PLAIN_KEYS
 
 _POLICIES = (
     "agent-confines",  # the first: it has the input of all as an annotation
@@ -43,11 +57,11 @@ _POLICIES = (
 _TABLES = {
     "aliases": guards.ALIASES,
     "binding_names": BINDING_NAMES,
-    "decisions": tuple(sorted(DECISIONS)),
-    "dns_names": shared_keys.DNS_NAMES,
+    "decisions": tuple(sorted(DECISIVE_KEYS)),
+    "dns_names": shared_names.DNS_NAMES,
     "ends_of_paths": guards.ENDS_OF_PATHS,
     "ends_of_values": guards.ENDS_OF_VALUES,
-    "host_keys": shared_keys.HOST_KEYS,
+    "host_keys": shared_names.HOST_KEYS,
     "ingress_nginx": guards.INGRESS_NGINX,
     "is_forbidden": " || ".join(
         f"variables.virtual.startsWith({cel_text(each[:-1])})"
@@ -55,17 +69,17 @@ _TABLES = {
         else f"variables.virtual == {cel_text(each)}"
         for each in ALWAYS_FORBIDDEN
     ),
-    "is_network_volume": " || ".join(f"has(v.{each})" for each in shared_keys.NETWORK_SOURCES),
+    "is_network_volume": " || ".join(f"has(v.{each})" for each in shared_names.NETWORK_SOURCES),
     "is_proxy_config": " || ".join(
         f"k.startsWith({cel_text(each)})" for each in guards.PROXY_CONFIGS
     ),
     "karmadas_domain": KARMADAS_DOMAIN,
     "labels_of_pod": OF_POD,
-    "load_balancer_keys": shared_keys.LOAD_BALANCER_KEYS,
+    "load_balancer_keys": shared_names.LOAD_BALANCER_KEYS,
     "of_all_proxies": references.OF_ALL_PROXIES,
     "pattern_ends": guards.PATTERN_ENDS,
-    "pod_addresses": shared_keys.POD_ADDRESSES,
-    "proxy_calls": shared_keys.PROXY_CALLS,
+    "pod_addresses": shared_names.POD_ADDRESSES,
+    "proxy_calls": shared_names.PROXY_CALLS,
     "proxy_domains": references.PROXY_DOMAINS,
     "proxy_references": references.PROXY_REFERENCES,
     "tenant_roles": tuple(TENANT_ROLES.values()),
@@ -172,8 +186,8 @@ def _clusters(entries: tuple[str, ...], prefix: str) -> list[str]:
 
 def _matches(patterns: tuple[str, ...]) -> str:
     """Return whether k matches one of these patterns of a shell."""
-    plain = ["!k.contains('/')"] if PLAIN in patterns else []
-    if texts := [_regular(each) for each in patterns if each != PLAIN]:
+    plain = ["!k.contains('/')"] if PLAIN_KEYS in patterns else []
+    if texts := [_regular(each) for each in patterns if each != PLAIN_KEYS]:
         plain.append("k.matches('^({})$')".format("|".join(texts).replace("\\", "\\\\")))
     return " || ".join(plain) or "false"
 
@@ -182,3 +196,110 @@ def _regular(pattern: str) -> str:
     """Return a pattern of a shell as a regular expression."""
     wild = {"*": ".*", "?": "."}
     return "".join(wild.get(each) or re.escape(each) for each in pattern)
+
+
+def served_versions(served: ServedApis) -> dict[str, str]:
+    """Return the version to use of each kind of policy that the host serves."""
+    served_by_kind = {}
+    for kind, versions in VERSIONS.items():
+        for version in versions:
+            if GroupVersionKind(GROUP, version, kind) in served.by_kind:
+                served_by_kind[kind] = version
+                break
+    return served_by_kind
+
+
+def desired_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Object]:
+    """Return all policies and bindings for a host, in the order in which to write them."""
+    return policies(owner, versions.get(MUTATING, ""))
+
+
+def gaps_of(
+    owner: PolicyOwner, user: str, clusters: Mapping[str, VirtualCluster], tenancy: str
+) -> Iterator[str]:
+    """Yield what policies lack of the identity of the agent, what it serves and allows."""
+    if owner.user != user:
+        yield f"hold {owner.user}, but the agent is {user} on the host"
+    names = [name for name in clusters if name not in owner.clusters]
+    if names and ANY_CLUSTER not in owner.clusters:
+        yield f"do not know {', '.join(names)}"
+    renames = {pair for vc in clusters.values() for pair in renames_of(vc)}
+    if (unknown := sorted(renames.difference(owner.renames))) and ANY_CLUSTER not in owner.clusters:
+        yield f"do not know the former names in {', '.join(unknown)}"
+    keys = {key for vc in clusters.values() for key in group_labels(vc)}
+    if unguarded := sorted(keys.difference(owner.group_labels)):
+        yield f"leave Node label {', '.join(unguarded)} to the nodes"
+    loose, tight = [], []
+    for name, vc in clusters.items():
+        held, desired = entries_of(owner.held, name), held_by(vc, tenancy)
+        allowed, may = entries_of(owner.allowed, name), allowances(vc, tenancy)
+        if desired - held or allowed - may:
+            loose.append(name)
+        if held - desired or may - allowed:
+            tight.append(name)
+    if loose:
+        yield f"let tenants of {', '.join(loose)} write what their Works are refused"
+    if tight:
+        yield f"refuse tenants of {', '.join(tight)} what the settings allow"
+
+
+def differing_networks(owner: PolicyOwner, tenancy: str, pod_cidrs: Iterable[str]) -> Iterator[str]:
+    """Yield that policies compare addresses of pods with other networks than the settings."""
+    if {*owner.pod_cidrs} != {*networks_of_pods(tenancy, pod_cidrs)}:
+        yield "compare addresses of pods with other podCIDRs"
+
+
+def resource_of(served: ServedApis, policy: Object) -> Resource:
+    """Return where a policy or binding lives; a server that has the one has the other."""
+    gvk = gvk_of(policy)
+    plural = f"{gvk.kind.removesuffix('y').lower()}ies"
+    if gvk.kind.endswith("Binding"):
+        plural = f"{gvk.kind.lower()}s"
+    return served.by_kind.get(gvk) or Resource(gvk, plural, namespaced=False)
+
+
+UNPLACED_LABEL = f"{DOMAIN}/unplaced"
+"""A label that no node has; pods select it if their namespace does not specify its nodes."""
+PROBED_NAMESPACE = "kube-system"
+
+
+def probe_pod(owner: PolicyOwner, policy: str) -> Object:
+    """Return a pod for a dry run that shows whether a policy about pods is in effect.
+
+    policy: its name. The validating policy denies the pod; the mutating one adds UNPLACED_LABEL.
+    """
+    return bare_pod(f"probe.{policy}", owner.namespace)
+
+
+def probe_claim(owner: PolicyOwner) -> Object:
+    """Return a merge patch of the agent's own namespace that the policy about claims denies."""
+    return {"metadata": {"labels": {CLUSTER_LABEL: "probe", AGENT_LABEL: owner.agent}}}
+
+
+def probe_foreign() -> Object:
+    """Return a merge patch of PROBED_NAMESPACE that `agent-confines` denies to the agent."""
+    return {"metadata": {"labels": {f"{DOMAIN}/probe": "true"}}}
+
+
+def bare_pod(name: str, namespace: str, node_selector: dict[str, str] | None = None) -> Object:
+    """Return a pod that even the strictest Pod Security level allows."""
+    container = {
+        "name": "probe",
+        "image": "probe",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    spec: Object = {
+        "containers": [container],
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    if node_selector:
+        spec["nodeSelector"] = node_selector
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }

@@ -1,15 +1,105 @@
-"""The host objects besides roles, from install/*.yaml: accounts, the agent and its gateway."""
+"""The host objects besides roles: accounts, the agent and its gateway."""
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from karmada_vc_agent.access.agent_nodes import pod_affinity
 from karmada_vc_agent.access.templates import objects
-from karmada_vc_agent.model.domain import DOMAIN
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.domain import DOMAIN, MEMBERSHIP_LABEL
+from karmada_vc_agent.model.kinds import EDGE_LABEL, NAME_FIELD
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+_NEGATED = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
+_COMMON_DOMAINS = ("kubernetes.io/", "k8s.io/")
+
+
+def pod_affinity(
+    virtual_clusters: Iterable[VirtualCluster] = (), group_labels: Iterable[str] = ()
+) -> Object:
+    """Return the affinity of the agent's Pods: no edge nodes, no nodes of virtual clusters.
+
+    group_labels: keys of labels that nodes of further virtual clusters have.
+
+    Nodes that match only part of a selector are avoided, too: all requirements of one term must
+    hold, so "not both" cannot be expressed.
+    """
+    labels: dict[str, set[str]] = {}
+    expressions: dict[tuple[str, str, tuple[str, ...]], None] = {}
+    names: dict[str, None] = {}
+    for vc in virtual_clusters:
+        names |= dict.fromkeys(vc.node_names)
+        selector = vc.node_selector
+        if selector.match_labels:
+            key = min(selector.match_labels, key=_how_common)
+            labels.setdefault(key, set()).add(selector.match_labels[key])
+        elif selector.match_expressions:
+            first = min(selector.match_expressions, key=lambda each: _how_common(each.key))
+            expressions[first.key, _NEGATED[first.operator], tuple(sorted(first.values))] = None
+    requirements = (
+        *((key, "DoesNotExist", ()) for key in (EDGE_LABEL, MEMBERSHIP_LABEL)),
+        *((key, "NotIn", tuple(sorted(values))) for key, values in sorted(labels.items())),
+        *expressions,
+        *((key, "DoesNotExist", ()) for key in group_labels),
+    )
+    term: Object = {
+        "matchExpressions": [
+            {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
+            for key, operator, values in requirements
+        ]
+    }
+    if names:
+        term["matchFields"] = [
+            {"key": NAME_FIELD, "operator": "NotIn", "values": [name]} for name in names
+        ]
+    terms = {"nodeSelectorTerms": [term]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def _how_common(key: str) -> tuple[bool, str]:
+    """Sort key of label keys: those that many nodes share are last."""
+    domain = key.rpartition("/")[0] + "/"
+    return domain.endswith(_COMMON_DOMAINS), key
+
+
+TokenKind = Literal["access", "impersonator"]
+TOKEN_KINDS: tuple[TokenKind, ...] = ("access", "impersonator")
+TOKENS, DEFINITIONS = "token.", "cluster."
+"""What the data keys on the host begin with: of sums of tokens, of virtual clusters."""
+
+
+def secret_name(agent: str) -> str:
+    """Return the name of the Secret in the agent's namespace."""
+    return f"{agent}-gateway"
+
+
+def hub_secret_name(cluster: str, kind: TokenKind) -> str:
+    """Return the name of the Secret in `karmada-cluster` with the token of a kind."""
+    return cluster if kind == "access" else f"{cluster}-impersonator"
+
+
+def token_prefix(cluster: str) -> str:
+    """Return what the data keys of all sums of a virtual cluster begin with."""
+    return f"{TOKENS}{cluster}."
+
+
+def definition_key(cluster: str) -> str:
+    """Return the data key of a virtual cluster that is not in the settings file."""
+    return f"{DEFINITIONS}{cluster}"
+
+
+def token_keys(secret: Object | None, cluster: str) -> tuple[str, ...]:
+    """Return the data keys of all sums of a virtual cluster, readable or not."""
+    return tuple(key for key in secret_data(secret) if key.startswith(token_prefix(cluster)))
+
+
+def secret_data(secret: Object | None) -> dict[str, Any]:
+    """Return the data of a Secret, {} where it has none."""
+    data = dig(secret, "data")
+    return data if isinstance(data, dict) else {}
+
 
 MEMORY_REQUEST, MEMORY_LIMIT = "128Mi", "512Mi"
 """Measured (docs/performance.md, "What to request"): what 100 virtual clusters take at rest, and

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from karmada_vc_agent.access.templates import Reasons, Values, granted
 from karmada_vc_agent.model.domain import HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import USER_PREFIX, execution_namespace
+from karmada_vc_agent.model.kinds import RBAC_API
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.well_known import RBAC_API
 
 _BY_CONTROLLER = {
     "interpreter": "hub-interpreter",
@@ -77,7 +77,7 @@ def hub_objects(access: HubAccess) -> list[Object]:
     return made
 
 
-def reasons(access: HubAccess) -> Reasons:
+def hub_reasons(access: HubAccess) -> Reasons:
     """Return the reason of each rule: role -> reasons, in the order of the rules."""
     return granted(_files(access))[1]
 

@@ -1,4 +1,4 @@
-"""The input of an agent's admission policies, and whether a live policy is made from it."""
+"""The input of an agent's admission policies, and the guards in it."""
 
 import json
 import re
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
+from karmada_vc_agent.model import virtual_cluster
 from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN, MEMBERSHIP_LABEL
+from karmada_vc_agent.model.kinds import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
-from karmada_vc_agent.model.tenancy import STRICT
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
+from karmada_vc_agent.model.virtual_cluster import STRICT, Guard, VirtualCluster
 from karmada_vc_agent.translation.names import DEFAULT_NAMESPACE_TEMPLATE
 
 GROUP = "admissionregistration.k8s.io"
@@ -160,3 +160,57 @@ def protected_user(policy: Object) -> str:
             match = _EXEMPT_USER.match(condition.get("expression") or "")
             return re.sub(r"\\(.)", r"\1", match[1]) if match else ""
     return ""
+
+
+_SERVICES, _INGRESSES, _PODS, _ROUTES = "services", "ingresses", "pods", "routes"
+"""The last: all kinds of Gateway API and external-dns; `allow` names guards for them, no kinds."""
+_KINDS = {_SERVICES: "/Service", _INGRESSES: "networking.k8s.io/Ingress", _PODS: "/Pod"}
+_HOLDS = (
+    (Guard.LOAD_BALANCER_ADDRESSES, _SERVICES),
+    (Guard.LOAD_BALANCER_ADDRESSES, _INGRESSES),
+    (Guard.LOAD_BALANCER_CLASSES, _SERVICES),
+    (Guard.EXTERNAL_NAMES, _SERVICES),
+    (Guard.FOREIGN_ENDPOINTS, _SERVICES),
+    (Guard.FOREIGN_ENDPOINTS, _INGRESSES),
+    (Guard.EXTERNAL_DNS, _SERVICES),
+    (Guard.EXTERNAL_DNS, _INGRESSES),
+    (Guard.EXTERNAL_DNS, _PODS),
+    (Guard.WILDCARD_HOSTS, _INGRESSES),
+    (Guard.NETWORK_VOLUMES, _PODS),
+    (Guard.POD_ADDRESSES, _PODS),
+    (Guard.LOAD_BALANCER_ADDRESSES, _ROUTES),
+    (Guard.EXTERNAL_DNS, _ROUTES),
+    (Guard.WILDCARD_HOSTS, _ROUTES),
+    (Guard.CONTROLLER_KINDS, _ROUTES),
+)
+"""Node ports are missing: of those that a Service has, the API server chose some itself."""
+_ALLOWANCES = ((Guard.EXTERNAL_ADDRESSES, _SERVICES), (Guard.PROXY_SNIPPETS, _INGRESSES))
+"""Denied to all tenants without an exception in `allow`."""
+
+
+def held_by(vc: VirtualCluster, profile: str) -> set[str]:
+    """Return what tenants of a virtual cluster may not write, in the format of PolicyOwner.held."""
+    return {
+        f"{guard}/{plural}/{vc.name}"
+        for guard, plural in _HOLDS
+        if virtual_cluster.refuses(profile, vc.allow, guard, _KINDS.get(plural, ""))
+    }
+
+
+def allowances(vc: VirtualCluster, profile: str) -> set[str]:
+    """Return what tenants of a virtual cluster may write, in the format of PolicyOwner.allowed."""
+    return {
+        f"{guard}/{plural}/{vc.name}"
+        for guard, plural in _ALLOWANCES
+        if not virtual_cluster.refuses(profile, vc.allow, guard, _KINDS.get(plural, ""))
+    }
+
+
+def entries_of(entries: Iterable[str], cluster: str) -> set[str]:
+    """Return the entries of PolicyOwner.held or .allowed for a virtual cluster."""
+    return {each for each in entries if cluster_of(each) == cluster}
+
+
+def cluster_of(entry: str) -> str:
+    """Return the virtual cluster of an entry of PolicyOwner.held or .allowed."""
+    return entry.rpartition("/")[2]

@@ -17,7 +17,7 @@ import orjson
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
 from karmada_vc_agent.kube.flows import SharedLock
-from karmada_vc_agent.kube.retries import retry_every
+from karmada_vc_agent.kube.tasks import retry_every
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import one_line
 

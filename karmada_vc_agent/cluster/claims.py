@@ -1,27 +1,34 @@
-"""The virtual cluster and virtual namespace that a host namespace is claimed for.
+"""Claims on host namespaces: the virtual cluster and virtual namespace of each.
 
 The claim labels on the host namespaces are the source of truth (rewriting-rules 1.2); names are
-never parsed. So is the phase of a claim (ADR 59).
+never parsed. So is the phase of a claim (ADR 59), and a hold by an administrator (ADR 43).
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from karmada_vc_agent.kube.controller import Signal
+from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
+    HOLD_ANNOTATION,
     NAMESPACE_LABEL,
     NODE_SELECTOR_ANNOTATION,
     RELEASING_ANNOTATION,
     is_ours,
 )
 from karmada_vc_agent.model.objects import NAMESPACE, Object, annotations_of, gvk_of, labels_of
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import (
+    ClaimedNamespaces,
+    HostNamespace,
+    VirtualNamespace,
+)
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL, has_our_pod_security
 
 
@@ -192,3 +199,73 @@ class Claims:
             claims.pop(claim.namespace, None)
             if not claims:
                 del self._by_cluster[claim.cluster]
+
+
+CLUSTER_INDEX = "virtual cluster"
+
+
+def labelled_cluster(obj: Object) -> Iterable[str]:
+    """Return the virtual cluster in the label of a host object, nothing without that label."""
+    name = labels_of(obj).get(CLUSTER_LABEL)
+    return (name,) if name else ()
+
+
+_PLACE = re.compile(r"/namespaces/([^/]+)")
+_OFF = frozenset(("", "false"))
+REASON_AT_MOST = 200
+
+
+class HeldError(ForbiddenError):
+    """An administrator stopped the agent in this namespace; nothing was sent.
+
+    namespace: its name on the host. hold: why, as the administrator says.
+    """
+
+    is_intended = True
+
+    def __init__(self, namespace: str, hold: str) -> None:
+        super().__init__(403, "Held", f"an administrator holds the namespace: {hold}")
+        self.namespace = namespace
+        self.hold = hold
+
+
+def hold_of(namespace: Object | None) -> str | None:
+    """Return why a host namespace is held, None if it is not."""
+    text = annotations_of(namespace or {}).get(HOLD_ANNOTATION, "")
+    if text in _OFF:
+        return None
+    return text[:REASON_AT_MOST]
+
+
+class HeldNamespaces:
+    """The claimed namespaces that are held.
+
+    changed: a virtual cluster, its namespace, and the reason; None = held no more.
+    """
+
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
+        self.changed: Signal[[str, str, str | None]] = Signal()
+        claims.store.add_handler(self._namespace_changed)
+
+    def refusal(self, path: str) -> HeldError | None:
+        """Return the error of a write to a path of the host in a held namespace, else None."""
+        match = _PLACE.search(path)
+        if match is None or self._claims.on(match[1]) is None:
+            return None
+        reason = hold_of(self._claims.store.get("", match[1]))
+        return None if reason is None else HeldError(match[1], reason)
+
+    def of(self, cluster: str) -> list[str]:
+        """Return the held namespaces of a virtual cluster by their virtual names, and why."""
+        return [
+            f"{virtual} ({reason})"
+            for virtual, host in sorted(self._claims.of(cluster).items())
+            if (reason := hold_of(self._claims.store.get("", host))) is not None
+        ]
+
+    def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
+        before, after = hold_of(old), hold_of(new)
+        claim = claim_of(new or old or {})
+        if before != after and claim is not None:
+            self.changed.emit(claim.cluster, claim.namespace, after)

@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import Claims
-from karmada_vc_agent.cluster.host_pods import (
+from karmada_vc_agent.cluster.host_nodes import (
     PENDING_BY_NAMESPACE,
     PENDING_BY_SELECTOR,
     PODS_BY_NODE,
 )
-from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.cluster.rules import cluster_report as rules
+from karmada_vc_agent.cluster.rules import cluster_objects
 from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.virtual_clusters import Membership
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery, ServedApis
+from karmada_vc_agent.kube.discovery import Discovery, HealthProbe, ServedApis
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig
@@ -80,7 +79,7 @@ class HostStatus:
         fields |= self._resources(vc, cluster)
         fields["kubernetesVersion"] = await self._kubernetes_version() or None
         return fields, [
-            rules.complete_api_enablements(len(enablements), is_partial=is_partial),
+            cluster_objects.complete_api_enablements(len(enablements), is_partial=is_partial),
             *judged,
             *self.conditions(vc, cluster.get("status") or {}),
         ]
@@ -95,8 +94,8 @@ class HostStatus:
             pod for node in nodes for pod in self.pods.by_index(PODS_BY_NODE, node.metadata.name)
         ]
         return {
-            "nodeSummary": rules.node_summary(nodes),
-            "resourceSummary": rules.resource_summary(
+            "nodeSummary": cluster_objects.node_summary(nodes),
+            "resourceSummary": cluster_objects.resource_summary(
                 nodes, on_nodes, self._pending(vc), models, vc.quota
             ),
         }
@@ -143,6 +142,6 @@ class HostStatus:
                     is_reached=self.is_reached,
                 )
 
-            enablements = rules.api_enablements(served.lists, is_hidden)
+            enablements = cluster_objects.api_enablements(served.lists, is_hidden)
             self._enablements[kinds] = (served, enablements)
         return enablements

@@ -6,25 +6,28 @@ answered from its watch cache. For rare operations.
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-from karmada_vc_agent.kube.absence import is_absent
-from karmada_vc_agent.kube.access_review import may
-from karmada_vc_agent.kube.aggregated import is_aggregated
-from karmada_vc_agent.kube.answers import check_version, decoded
-from karmada_vc_agent.kube.built_in_groups import is_built_in
+from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import split_page
-from karmada_vc_agent.kube.discovery import Resource, ServedApis
+from karmada_vc_agent.kube.discovery import (
+    Resource,
+    ServedApis,
+    is_absent,
+    is_aggregated,
+    is_built_in,
+)
 from karmada_vc_agent.kube.errors import (
     ApiError,
     ExpiredError,
     ForbiddenError,
+    Need,
     NotServedError,
     PageError,
     UnauthorizedError,
     UnreadableError,
 )
-from karmada_vc_agent.kube.listing import PageSize, read_page
-from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.kube.reflector import PageSize, read_page
+from karmada_vc_agent.kube.transport import check_version, decode_object
 from karmada_vc_agent.model.objects import Object, dig, parse_api_version, uid_of
 
 _ATTEMPTS = 5
@@ -92,7 +95,7 @@ async def _is_of_another_server(host: ApiClient, resource: Resource) -> bool:
 
 
 async def _may_list(host: ApiClient, resource: Resource) -> bool:
-    return await may(host, Need("list", resource.gvk.group, resource.plural))
+    return await is_allowed(host, Need("list", resource.gvk.group, resource.plural))
 
 
 async def objects_in(
@@ -150,7 +153,7 @@ async def _pages(
                 raise
         size.received(len(items), len(content))
         for item in items:
-            yield decoded(bytes(item))
+            yield decode_object(bytes(item))
         token = str(dig(head, "metadata", "continue") or "")
         if not token:
             return

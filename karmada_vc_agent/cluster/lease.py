@@ -1,23 +1,54 @@
-"""Renews the Lease of each Cluster on the hub, with a client of its own (contract 3.1, trap 10)."""
+"""Renews the Lease of each Cluster while this process may lead (contract 3.1)."""
 
+import asyncio
 import logging
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
-from karmada_vc_agent.cluster.agent_condition import AgentCondition
+from karmada_vc_agent.cluster.agent_conditions import AgentCondition
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.lead import Lead
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, NotFoundError
-from karmada_vc_agent.kube.renew_time import SKEW_S, renew_time, seconds_ahead
+from karmada_vc_agent.kube.leader_election import SKEW_S, renew_time, seconds_ahead
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, uid_of
 
 _log = logging.getLogger(__name__)
+
+
+class Lead:
+    """The leadership of this process.
+
+    Host objects and Works are written only while it is certain. Leases and status of Clusters are
+    also written while it is in doubt (the host does not answer, which the hub must learn), but not
+    after another process was seen to write them.
+    """
+
+    def __init__(self, identity: str, is_leading: Callable[[], bool]) -> None:
+        self.identity = identity
+        self.is_certain = is_leading
+        self._rival = ""
+
+    def observe_holder(self, writer: str | None) -> None:
+        """Record who wrote last; another writer while we are in doubt is the new leader."""
+        if writer in (None, "", self.identity) or self.is_certain():
+            return
+        if writer != self._rival:
+            _log.warning("Yielding to the other leader", extra={"leader": writer})
+        self._rival = str(writer)
+
+    def may_report(self) -> bool:
+        """Return True if Leases and status of Clusters are ours to write."""
+        if self.is_certain():
+            self._rival = ""
+        return not self._rival
+
 
 LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{karmada.LEASE_NAMESPACE}/leases"
 JITTER = 0.04
@@ -180,3 +211,44 @@ class ClusterLeaseController:
             "renewTime": renew_time(lease, self._now()),
         }
         return {**lease, "metadata": metadata, "spec": spec}
+
+
+class Progress:
+    """Records attempts, whatever their result."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._noted: dict[str, float] = {}
+
+    def note(self, name: str) -> None:
+        """Record an attempt."""
+        self._noted[name] = self._clock()
+
+    def forget(self, name: str) -> None:
+        """Expect no more attempts."""
+        self._noted.pop(name, None)
+
+    def late(self, limit_s: float, possible_since: float) -> list[str]:
+        """Return the virtual clusters whose last attempt is longer ago than `limit_s`.
+
+        possible_since: since when attempts could finish, by the same clock; inf in an outage.
+        """
+        now = self._clock()
+        noted = self._noted.items()
+        return sorted(name for name, at in noted if now - max(at, possible_since) > limit_s)
+
+
+def vital_checks(
+    tasks: Iterable[asyncio.Task[Any]], leases: Progress, limit_s: float, hub_answers_since: float
+) -> dict[str, str | None]:
+    """Return the liveness checks: name -> None, or a failure that only a restart can fix.
+
+    tasks: those that must run until cancelled. leases: attempts to renew, and `limit_s` after which
+    one is overdue; see Progress.late.
+    """
+    ended = ", ".join(task.get_name() for task in tasks if task.done())
+    late = ", ".join(leases.late(limit_s, hub_answers_since))
+    return {
+        "tasks": f"ended unexpectedly: {ended}" if ended else None,
+        "leases": f"no attempt to renew for {limit_s:g}s: {late}" if late else None,
+    }

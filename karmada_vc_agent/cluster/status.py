@@ -1,43 +1,121 @@
-"""Nodes, pods, APIs and health of the host -> Cluster.status on the hub (contract 4)."""
+"""Health and nodes of the host -> Cluster.status on the hub (contract 4)."""
 
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from karmada_vc_agent.cluster.clock import Clock
 from karmada_vc_agent.cluster.host_status import HostStatus
 from karmada_vc_agent.cluster.hub_clusters import (
     CLUSTERS_PATH,
+    STATUS,
+    Clock,
     HubClusters,
+    HubContact,
+    Judgements,
     digest,
     version_of,
 )
-from karmada_vc_agent.cluster.judgements import STATUS, HubContact, Judgements
-from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
-from karmada_vc_agent.cluster.rules import cluster_report as rules
-from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.cluster.rules.nodes_reachable import ready_with
-from karmada_vc_agent.cluster.rules.readiness import (
+from karmada_vc_agent.cluster.rules import cluster_objects
+from karmada_vc_agent.cluster.rules.conditions import (
+    NO_NODES,
+    NODES_REACHABLE,
     READY,
+    Condition,
     Observation,
     Thresholds,
+    count_nodes,
     damp,
     is_online,
+    nodes_reachable,
     observed_ready,
+    ready_with,
 )
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Membership, Scopes
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.controller import Requeue, Signal
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
 from karmada_vc_agent.model.karmada import CLUSTER_FINALIZER
-from karmada_vc_agent.model.merge_patch import merge_patch
-from karmada_vc_agent.model.objects import Object, dig
-from karmada_vc_agent.model.timestamps import timestamp
+from karmada_vc_agent.model.objects import Object, dig, timestamp
+from karmada_vc_agent.model.patches import merge_patch
+from karmada_vc_agent.model.setting import LabelSelector
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _log = logging.getLogger(__name__)
+
+
+class ReachableNodes:
+    """The condition NodesReachable of each virtual cluster, as judged by the agent.
+
+    notify: called with a Cluster and the condition that it is to have, if that is news for it.
+    changed: a virtual cluster whose nodes became reachable, or unreachable.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        thresholds: Thresholds,
+        notify: Callable[[Object, Condition], None],
+        clock: Callable[[], float],
+        scopes: Scopes,
+    ) -> None:
+        self._membership = membership
+        self._thresholds = thresholds
+        self._notify = notify
+        self._clock = clock
+        self._judged: dict[str, Condition] = scopes.keep()
+        self._observed: dict[str, Observation] = scopes.keep()
+        self.changed: Signal[[str]] = Signal()
+
+    def of(self, name: str) -> Condition:
+        """Return the condition: what holds is what was judged, the numbers are those of now."""
+        now, judged = self._seen(name), self._judged.get(name)
+        return now if judged is None or judged["status"] == now["status"] else judged
+
+    def judge(self, vc: VirtualCluster, cluster: Object) -> Condition:
+        """Judge the nodes again; return the condition that the Cluster is to have."""
+        before = self._judged.get(vc.name)
+        judged, self._observed[vc.name] = damp(
+            self._observed.get(vc.name),
+            self._seen(vc.name),
+            before,
+            self._clock(),
+            self._thresholds,
+        )
+        self._judged[vc.name] = judged
+        if NODES_REACHABLE.is_news(before, judged):
+            _log_news(vc, judged)
+        shown = NODES_REACHABLE.find(dig(cluster, "status", "conditions"))
+        if NODES_REACHABLE.is_news(shown, judged):
+            self._notify(cluster, judged)
+        if before is None or before["status"] != judged["status"]:
+            self.changed.emit(vc.name)
+        return judged
+
+    def _seen(self, name: str) -> Condition:
+        return nodes_reachable(count_nodes(self._membership.nodes_of(name)))
+
+
+def _log_news(vc: VirtualCluster, judged: Condition) -> None:
+    extra = {"virtual_cluster": vc.name, "reason": judged["message"]}
+    if judged["status"] == "True":
+        _log.info("Nodes of the group are Ready again", extra=extra)
+    elif judged["reason"] == NO_NODES:
+        about = {"nodeSelector": _text(vc.node_selector), "nodeNames": listed(vc.node_names)}
+        _log.warning("The settings select no node", extra=extra | about)
+    else:
+        _log.warning("No node of the group is Ready", extra=extra)
+
+
+def _text(selector: LabelSelector) -> str:
+    labels = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    expressions = [
+        f"{each.key} {each.operator} {sorted(each.values)}" for each in selector.match_expressions
+    ]
+    return listed([*labels, *expressions])
+
 
 FINALIZER_WAIT = Requeue(1.0)
 NODE_CHANGE_SETTLES_S = 0.2
@@ -112,7 +190,7 @@ class ClusterStatusController:
         if reason := self.why_terminating(name):
             # At once, so that Karmada strips the finalizers (contract 1.9).
             leaving = READY.false("ClusterLeaving", reason)
-            status = rules.with_conditions(live, [leaving], self.clock.now())
+            status = cluster_objects.with_conditions(live, [leaving], self.clock.now())
             await self._report(cluster, status, leaving)
             self._count(name, started, status, None)
             return Requeue(self.frequency_s)
@@ -128,11 +206,13 @@ class ClusterStatusController:
             nodes = self.reachable.judge(vc, cluster)
             ready = _with_nodes(host, nodes, vc, cluster)
             fields, conditions = await self.host.observe(vc, cluster, (ready, nodes))
-            status = rules.compose_cluster_status(live, fields, conditions, self.clock.now())
+            status = cluster_objects.compose_cluster_status(
+                live, fields, conditions, self.clock.now()
+            )
             await self._report(cluster, status, ready)
         elif is_online(http_status) or not is_up:
             ready = _with_nodes(host, self.reachable.of(name), vc, cluster)
-            status = rules.with_conditions(live, [ready], self.clock.now())
+            status = cluster_objects.with_conditions(live, [ready], self.clock.now())
             await self._report(cluster, status, ready)
         self._count(name, started, status, http_status)
         return Requeue(self.frequency_s)

@@ -1,13 +1,19 @@
-"""Sources of virtual clusters: several feed the one registry, the older wins a name.
+"""Sources of virtual clusters, which feed the registry; the older wins a name.
 
 Each source replaces its own only. A younger one that has a name too, or had it (formerNames), waits
 for it, and is served once the older one gives the name up.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import takewhile
 
+from msgspec.structs import replace
+
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 
@@ -77,7 +83,7 @@ class VirtualClusterSource:
         """Return the virtual clusters of this source."""
         return self._defined.values()
 
-    def wants_nodes_of(self, vc: VirtualCluster) -> bool:
+    def defines_nodes_of(self, vc: VirtualCluster) -> bool:
         """Return True if it defines one of this name with these nodes; the rest may differ."""
         own = self._defined.get(vc.name)
         nodes = (vc.node_selector, vc.node_names)
@@ -124,3 +130,76 @@ class VirtualClusterSource:
         if virtual_clusters != self._defined:
             self._defined = virtual_clusters
             self._sources.merge()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of one.
+
+    text: `NodeGroup shop-a`. is_label: it is a label that nodes have. absence: why that is not
+    there any more, and the consequence; "" while it is there.
+    """
+
+    text: str
+    is_label: bool = False
+    absence: str = ""
+
+
+class Origins:
+    """Origins by virtual cluster, and what was discovered but is not served.
+
+    source: of the settings, `nodeGroups`. changed: a virtual cluster whose origin changed.
+    """
+
+    def __init__(self) -> None:
+        self._origins: dict[tuple[str, str], Origin] = {}
+        self._by_cluster: dict[str, Origin] = {}
+        self._refused: dict[tuple[str, str], str] = {}
+        self.changed: Signal[[str]] = Signal()
+
+    def of(self, cluster: str) -> Origin | None:
+        """Return the origin of a virtual cluster; None for one of the file, or an object."""
+        return self._by_cluster.get(cluster)
+
+    def note(self, source: str, cluster: str, origin: Origin | None) -> None:
+        """Record the origin of one that a source defines, None if it defines none of this name."""
+        before = self._origins.pop((source, cluster), None)
+        if origin is not None:
+            self._origins[source, cluster] = self._by_cluster[cluster] = origin
+        elif before is not None and self._by_cluster.get(cluster) == before:
+            del self._by_cluster[cluster]
+        if origin != before:
+            self.changed.emit(cluster)
+
+    def refuse(self, source: str, cluster: str, problem: str) -> bool:
+        """Record why one is not served as discovered, "" if it is; return True if that is new."""
+        before = self._refused.pop((source, cluster), "")
+        if problem:
+            self._refused[source, cluster] = problem
+        return problem != before
+
+    def refusals(self) -> list[str]:
+        """Return why what was discovered is not served, each in a text."""
+        return list(self._refused.values())
+
+    def refused(self) -> Mapping[str, int]:
+        """Return how many are not served: source -> number."""
+        return Counter(source for source, _ in self._refused)
+
+
+class LiveSettings:
+    """The settings in use, without virtual clusters: those are in the registry.
+
+    changed: emitted after they changed.
+    """
+
+    def __init__(self, config: AgentConfig) -> None:
+        self.config = replace(config, virtual_clusters=())
+        self.changed: Signal[[]] = Signal()
+
+    def use(self, config: AgentConfig) -> None:
+        """Use these from now on."""
+        config = replace(config, virtual_clusters=())
+        if config != self.config:
+            self.config = config
+            self.changed.emit()

@@ -4,32 +4,34 @@ import ipaddress
 
 import msgspec
 
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.declared import settings_of
-from karmada_vc_agent.config.naming import camel
+from karmada_vc_agent.config.declared import camel, settings_of
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.model.addresses import listen_problem
-from karmada_vc_agent.model.durations import format_duration
-from karmada_vc_agent.model.kind_patterns import parse_kind
-from karmada_vc_agent.model.name_template import GROUP_NAME, LABEL_VALUE, template_problem
-from karmada_vc_agent.model.selectors import (
+from karmada_vc_agent.model.kinds import parse_kind
+from karmada_vc_agent.model.quantity import format_duration
+from karmada_vc_agent.model.setting import (
     LabelSelector,
     Requirement,
+    enabled_controllers,
+    feature_gates,
     implies,
     label_key_problem,
     label_value_problem,
 )
-from karmada_vc_agent.model.switches import enabled_controllers, feature_gates
-from karmada_vc_agent.model.tenancy import STRICT
+from karmada_vc_agent.model.texts import listen_problem
 from karmada_vc_agent.model.virtual_cluster import (
     SERVICE_NAMES_FIRST,
+    STRICT,
     VirtualCluster,
     virtual_cluster_of,
 )
 from karmada_vc_agent.model.virtual_cluster_problems import (
+    NAME_PLACEHOLDER,
+    VALUE_PLACEHOLDER,
     dns_label_problem,
     is_dns_name,
     problems_of,
+    template_problem,
 )
 
 _DNS_LABELS = ("agent_name", "agent_namespace", "karmada_kubeconfig_namespace", "dns_namespace")
@@ -188,8 +190,8 @@ def _check_discovered(config: AgentConfig, source: str) -> None:
     if key and (problem := label_key_problem(key)):
         raise ConfigError(source, "discover.nodeLabel", problem)
     for path, discovery, placeholder in (
-        ("nodeGroups", groups, GROUP_NAME),
-        ("discover", labels, LABEL_VALUE),
+        ("nodeGroups", groups, NAME_PLACEHOLDER),
+        ("discover", labels, VALUE_PLACEHOLDER),
     ):
         if problem := template_problem(discovery.name_template, placeholder):
             raise ConfigError(source, f"{path}.nameTemplate", problem)

@@ -7,9 +7,17 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from karmada_vc_agent.model.durations import Duration, format_duration
-from karmada_vc_agent.model.quantity import Size, of_whole
+from karmada_vc_agent.model.quantity import Duration, Size, format_duration, of_whole
 from karmada_vc_agent.model.setting import Help, Range, Unit
+
+_INITIALISMS = {"api": "API", "qps": "QPS", "cidrs": "CIDRs", "dns": "DNS", "url": "URL"}
+
+
+def camel(name: str) -> str:
+    """Return the name of a setting in the file: `kube_api_qps` -> `kubeAPIQPS`."""
+    first, *rest = name.split("_")
+    return first + "".join(_INITIALISMS.get(word, word.capitalize()) for word in rest)
+
 
 _FLAG_TYPES = (str, bool, int, float, Duration)
 VARIABLE_PREFIX = "KARMADA_VC_AGENT"

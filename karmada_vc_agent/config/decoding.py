@@ -1,4 +1,4 @@
-"""Decodes settings into the structs that the code uses; reports errors in one line."""
+"""Decodes settings into the structs that the code uses; its errors are one line."""
 
 import re
 from contextlib import suppress
@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from karmada_vc_agent.config.config_error import ConfigError
 from karmada_vc_agent.config.declared import (
     Setting,
     choices_of,
@@ -15,7 +14,29 @@ from karmada_vc_agent.config.declared import (
     struct_of,
 )
 from karmada_vc_agent.model.setting import Written
-from karmada_vc_agent.model.texts import did_you_mean, either, shown, text_problem
+from karmada_vc_agent.model.texts import (
+    cut_words,
+    did_you_mean,
+    either,
+    one_line,
+    shown,
+    text_problem,
+)
+
+
+class ConfigError(Exception):
+    """An invalid setting: its source, its path, and the problem.
+
+    other_path: path of the setting that it conflicts with.
+    """
+
+    def __init__(self, source: str, path: str, problem: str, other_path: str = "") -> None:
+        text = f"{path}: {problem}" if path else problem
+        super().__init__(one_line(f"{source}: {cut_words(text)}"))
+        self.path = path
+        self.problem = problem
+        self.other_path = other_path
+
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 

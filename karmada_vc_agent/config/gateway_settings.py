@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from karmada_vc_agent.config.naming import camel
-from karmada_vc_agent.model.addresses import is_host, listen_problem
+from karmada_vc_agent.config.declared import camel
 from karmada_vc_agent.model.setting import Help, Range
+from karmada_vc_agent.model.texts import is_host, listen_problem
 
 _SCHEMES = ("http", "https", "socks5")
 _PORT_BELOW = 65536

@@ -1,19 +1,143 @@
-"""Puts the settings of file, environment and flags together."""
+"""Settings of file, environment and flags, with defaults, and what reloads take."""
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 from msgspec.structs import replace
 
-from karmada_vc_agent.config.checks import check
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.decoding import decode_one
-from karmada_vc_agent.config.file import read_file
-from karmada_vc_agent.config.presets import with_presets
-from karmada_vc_agent.config.settings import FLAGS, AgentConfig
-from karmada_vc_agent.model.domain import HOST_LABEL
+from karmada_vc_agent.config.checks import check, check_alone
+from karmada_vc_agent.config.declared import camel
+from karmada_vc_agent.config.decoding import ConfigError, decode, decode_one
+from karmada_vc_agent.config.settings import FLAGS, SETTINGS, AgentConfig
+from karmada_vc_agent.model import yaml_text
+from karmada_vc_agent.model.domain import CONFIG_API_VERSION, HOST_LABEL
+from karmada_vc_agent.model.kinds import account_role
+from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.model.texts import shown
+from karmada_vc_agent.model.virtual_cluster import (
+    STRICT,
+    DefaultAccount,
+    DefaultPodSecurity,
+    PodSecurity,
+    VirtualCluster,
+)
+from karmada_vc_agent.model.yaml_text import read_small
+
+_RENAMED = {
+    "clusterApiQPS": "clusterAPIQPS",
+    "clusterApiBurst": "clusterAPIBurst",
+    "kubeApiQPS": "kubeAPIQPS",
+    "kubeApiBurst": "kubeAPIBurst",
+}
+"""Earlier name of a setting -> its name."""
+
+
+_DISCOVERED = ("nodeGroups", "discover")
+"""Settings with those of discovered virtual clusters."""
+
+
+_HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
+"""The header of a file of settings."""
+
+
+def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
+    """Return what the file sets, by the names in AgentConfig. Raises ConfigError.
+
+    warn: called with a line for each deprecated name.
+    """
+    source = str(path)
+    try:
+        raw = yaml_text.load(read_small(path))
+    except OSError as error:
+        raise ConfigError(source, "", error.strerror or str(error)) from error
+    except yaml_text.YamlError as error:
+        raise ConfigError(source, "", str(error)) from error
+    if not isinstance(raw, dict):
+        raise ConfigError(source, "", "empty, or not a mapping of settings")
+    raw = _without_header(_without_nulls(raw), source)
+    raw = _with_bounds(_with_new_names(raw, source, warn))
+    decoded = decode(raw, AgentConfig, source)
+    fields = msgspec.structs.fields(AgentConfig)
+    return {f.name: getattr(decoded, f.name) for f in fields if f.encode_name in raw}
+
+
+def _without_header(raw: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return the settings of a file of the right kind; a file of another kind has none."""
+    for key, expected in _HEADER.items():
+        if (given := raw.get(key)) != expected:
+            problem = f"is {shown(given)}" if given else "is not set"
+            raise ConfigError(source, key, f'{problem}, must be "{expected}"')
+    return {key: value for key, value in raw.items() if key not in _HEADER}
+
+
+def _with_new_names(
+    raw: dict[str, Any], source: str, warn: Callable[[str], None]
+) -> dict[str, Any]:
+    for old, new in _RENAMED.items():
+        if old in raw and new in raw:
+            raise ConfigError(source, old, f"is the earlier name of {new}, which is set, too")
+        if old in raw:
+            warn(f"{source}: {old} is deprecated, use {new}")
+    return {_RENAMED.get(key, key): value for key, value in raw.items()}
+
+
+def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping without what is null: as if it were not set."""
+    return {key: value for key, value in raw.items() if value is not None}
+
+
+def _with_bounds(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings with `bounds` of all laid under those of each virtual cluster."""
+    common, entries = raw.get("bounds", {}), raw.get("virtualClusters")
+    if not isinstance(common, dict):
+        return raw
+    common = _without_nulls(common)
+    # They are decoded first, so that a problem is reported with their own path.
+    changed: dict[str, Any] = {"bounds": common}
+    if isinstance(entries, list):
+        changed["virtualClusters"] = [_with_own_bounds(entry, common) for entry in entries]
+    for key in _DISCOVERED:
+        source = raw.get(key)
+        if isinstance(source, dict):
+            own = source.get("settings", {})
+            changed[key] = {**source, "settings": _with_own_bounds(own, common)}
+    return changed | {key: value for key, value in raw.items() if key not in changed}
+
+
+def _with_own_bounds(entry: Any, common: dict[str, Any]) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    if "nodeSelector" in entry and entry["nodeSelector"] is None:
+        entry = {key: value for key, value in entry.items() if key != "nodeSelector"}
+    own = entry.get("bounds", {})
+    if not isinstance(own, dict):
+        return entry
+    return {**entry, "bounds": common | _without_nulls(own)}
+
+
+THIN_LINK = "thin"
+WARNINGS = "Warnings"
+
+OF_LINK: Mapping[str, Mapping[str, Any]] = {
+    THIN_LINK: {
+        # 24 s of 40 s, after which Karmada takes a Cluster for lost (its grace period).
+        "cluster_lease_renew_interval_fraction": 0.6,
+        "cluster_status_update_frequency": Duration(30.0),
+        "hub_events": WARNINGS,
+        "clusters_by_name": True,
+    }
+}
+"""Value of `link` -> the defaults that it changes; docs/thin-links.md has the figures."""
+
+
+def with_presets(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the defaults that go with them."""
+    return {**OF_LINK.get(settings.get("link", ""), {}), **settings}
+
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +163,7 @@ def load_config(
             origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
             origins[setting.key] = origin
             settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
-    config = described(AgentConfig(**with_presets(settings)))
+    config = with_descriptions(AgentConfig(**with_presets(settings)))
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)
@@ -57,7 +181,7 @@ def load_config(
     return config
 
 
-def described(config: AgentConfig) -> AgentConfig:
+def with_descriptions(config: AgentConfig) -> AgentConfig:
     """Return the settings with what describes a Cluster in each virtual cluster that has none."""
     host = {HOST_LABEL: config.cluster_host} if config.cluster_host else {}
     zones = tuple(zone.strip() for zone in config.cluster_zones.split(",") if zone.strip())
@@ -72,3 +196,85 @@ def described(config: AgentConfig) -> AgentConfig:
         for vc in config.virtual_clusters
     )
     return replace(config, virtual_clusters=described)
+
+
+STRICT_PODS = cast(PodSecurity, DefaultPodSecurity("baseline"))
+"""No privileged pods, namespaces and paths of the node, nor its ports and network."""
+
+
+def with_profile_defaults(config: AgentConfig, namespace: str) -> AgentConfig:
+    """Return the settings with what `tenancy: Strict` requires of each virtual cluster.
+
+    namespace: the agent's on the host. Each has an account of its own, so that the host's API
+    server sees which one an object is from. Each has pods that Pod Security confines to
+    themselves: who breaks out of one has the node's identity.
+    """
+    if config.tenancy != STRICT:
+        return config
+    changed = (
+        replace(
+            vc,
+            apply_as=vc.apply_as or default_account(config, namespace, vc.name),
+            pod_security=vc.pod_security or STRICT_PODS,
+        )
+        for vc in config.virtual_clusters
+    )
+    return replace(config, virtual_clusters=tuple(changed))
+
+
+def default_account(config: AgentConfig, namespace: str, cluster: str) -> DefaultAccount:
+    """Return the account of a virtual cluster by its name."""
+    # With a dot: names of agents have none, and the agent's own account is there, too.
+    name = f"{cluster}.{config.agent_name}"
+    return DefaultAccount(namespace, name, account_role(config.agent_name))
+
+
+def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
+    """Return it with what the agent's settings lay under it. Raises ConfigError.
+
+    config: settings that were checked; they are not checked again for each virtual cluster.
+    """
+    alone = with_descriptions(replace(config, virtual_clusters=(vc,)))
+    check_alone(alone, vc.name)
+    (made,) = with_profile_defaults(alone, config.agent_namespace).virtual_clusters
+    return made
+
+
+def field_of(error: ConfigError) -> str:
+    """Return which field of the virtual cluster an error of `completed` is about, "" = none."""
+    return error.path.removeprefix("virtualClusters[0]").removeprefix(".")
+
+
+_TAKEN = (
+    *("virtual_clusters", "node_groups", "discover", "bounds"),
+    *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
+)
+"""They are virtual clusters, their sources or their defaults, and are taken at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """config: the settings in use from now on. at_restart: other settings that changed."""
+
+    config: AgentConfig
+    at_restart: tuple[str, ...] = ()
+
+    @property
+    def virtual_clusters(self) -> tuple[VirtualCluster, ...]:
+        """Return those of the file."""
+        return self.config.virtual_clusters
+
+
+def reload(running: AgentConfig, read: AgentConfig) -> tuple[AgentConfig, tuple[str, ...]]:
+    """Return the settings in use with what is taken at once of those just read.
+
+    And the names of the other settings that differ, as the file has them. The result is to be
+    checked as a whole: what a virtual cluster needs of the agent's settings, it needs of these.
+    """
+    at_restart = tuple(
+        camel(setting.name)
+        for setting in SETTINGS
+        if setting.name not in _TAKEN
+        and getattr(running, setting.name) != getattr(read, setting.name)
+    )
+    return replace(running, **{name: getattr(read, name) for name in _TAKEN}), at_restart

@@ -11,17 +11,19 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from karmada_vc_agent.config.declared import settings_of
+from karmada_vc_agent.config.declared import camel, settings_of
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
-from karmada_vc_agent.config.naming import camel
-from karmada_vc_agent.model.bounds import Bounds
-from karmada_vc_agent.model.durations import Duration
-from karmada_vc_agent.model.name_template import GROUP_NAME, LABEL_VALUE
-from karmada_vc_agent.model.selectors import LabelSelector
-from karmada_vc_agent.model.setting import Help, Range, Unit
-from karmada_vc_agent.model.tenancy import SHARED, Tenancy
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualClusterSettings
-from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
+from karmada_vc_agent.model.kinds import DEFAULT_CLUSTER_DOMAIN
+from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.model.setting import Help, LabelSelector, Range, Unit
+from karmada_vc_agent.model.virtual_cluster import (
+    SHARED,
+    Bounds,
+    Tenancy,
+    VirtualCluster,
+    VirtualClusterSettings,
+)
+from karmada_vc_agent.model.virtual_cluster_problems import NAME_PLACEHOLDER, VALUE_PLACEHOLDER
 
 _Positive = Annotated[Duration, Range(is_open=True)]
 _Fraction = Annotated[float, Range(below=1, is_open=True), Unit("fraction")]
@@ -64,7 +66,7 @@ class ObjectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     ] = False
 
 
-class FoundSettings(
+class SourceSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
     """What virtual clusters that are discovered on the host have in common."""
@@ -89,7 +91,7 @@ class FoundSettings(
     ] = VirtualClusterSettings()
 
 
-class NodeGroupSettings(FoundSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class NodeGroupSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """KubeEdge's NodeGroups as a source of virtual clusters."""
 
     enabled: Annotated[
@@ -105,10 +107,10 @@ class NodeGroupSettings(FoundSettings, frozen=True, forbid_unknown_fields=True, 
     ] = LabelSelector()
     name_template: Annotated[
         str, Help("Name of the virtual cluster of a NodeGroup, such as `branch-{name}`.")
-    ] = GROUP_NAME
+    ] = NAME_PLACEHOLDER
 
 
-class DiscoverSettings(FoundSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class DiscoverSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Values of a node label as a source of virtual clusters."""
 
     node_label: Annotated[
@@ -121,7 +123,7 @@ class DiscoverSettings(FoundSettings, frozen=True, forbid_unknown_fields=True, r
     ] = ""
     name_template: Annotated[
         str, Help("Name of the virtual cluster of a value, such as `branch-{value}`.")
-    ] = LABEL_VALUE
+    ] = VALUE_PLACEHOLDER
     limit: Annotated[
         int,
         Range(1),

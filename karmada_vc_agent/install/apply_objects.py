@@ -1,16 +1,132 @@
-"""Create or change objects so that they have the desired fields, by server-side apply."""
+"""Apply objects, report what changes, and write objects as YAML."""
 
-from collections.abc import Collection, Iterable
+import difflib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
-from karmada_vc_agent.install.changes import Changes, differences, without_fields
+import yaml
+
+from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
-from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.kube.errors import ConflictError, Need, NotFoundError
 from karmada_vc_agent.model import kinds
-from karmada_vc_agent.model.objects import Object, ObjectKey, dig, key_of
+from karmada_vc_agent.model.kinds import flow_text
+from karmada_vc_agent.model.objects import Object, ObjectKey, copy_object, dig, key_of
+
+_SERVERS_OWN = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+_LONGEST = 160
+_BEFORE = 40
+
+
+class Changes:
+    """Reports and counts changes. is_dry: nothing is to be written."""
+
+    def __init__(
+        self, say: Callable[[str], None] = lambda _: None, *, is_dry: bool = False
+    ) -> None:
+        self._say = say
+        self.is_dry = is_dry
+        self.count = 0
+
+    def report(self, change: str, details: Iterable[str] = ()) -> None:
+        """Report a change that is made next, with one line for each detail."""
+        self.count += 1
+        self._say(change)
+        for line in details:
+            self._say(f"    {line}")
+
+
+def fields_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each field that holds a value, with its path as server-side apply names it.
+
+    Items of a list that have a name are named by it: `.containers[name="agent"].image`. Other
+    lists are one value, as are empty maps.
+    """
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from fields_of(inner, f"{path}.{key}")
+    elif isinstance(value, list) and value and all(map(_has_name, value)):
+        for item in value:
+            yield from fields_of(item, f'{path}[name="{item["name"]}"]')
+    else:
+        yield path, value
+
+
+def without_fields(value: Any, left_out: frozenset[str], path: str = "") -> Any:
+    """Return a copy without the fields of these paths, see `fields_of`."""
+    if isinstance(value, dict):
+        return {
+            key: without_fields(inner, left_out, f"{path}.{key}")
+            for key, inner in value.items()
+            if f"{path}.{key}" not in left_out
+        }
+    if isinstance(value, list) and all(map(_has_name, value)):
+        return [without_fields(item, left_out, f'{path}[name="{item["name"]}"]') for item in value]
+    return value
+
+
+def differences(old: Object, new: Object) -> list[str]:
+    """Return a line for each field of an object that differs; values of Secrets are not shown."""
+    before, after = (dict(fields_of(_compared(obj))) for obj in (old, new))
+    is_secret = key_of(new).gvk.kind == "Secret"
+    lines = []
+    for path in dict.fromkeys((*before, *after)):
+        was, becomes = before.get(path), after.get(path)
+        if was == becomes:
+            continue
+        if is_secret and path.startswith((".data", ".stringData")):
+            lines.append(f"{path}: changed (not shown)")
+        elif isinstance(was, list) and isinstance(becomes, list):
+            lines += _between(path, list(map(_item, was)), list(map(_item, becomes)))
+        elif isinstance(was, str) and isinstance(becomes, str) and "\n" in was + becomes:
+            lines += _between(path, was.splitlines(), becomes.splitlines())
+        else:
+            lines.append(f"{path}: {' -> '.join(_unlike(_text(was), _text(becomes)))}")
+    return lines
+
+
+def _unlike(was: str, becomes: str) -> list[str]:
+    """Return both texts short enough to read; what two long ones begin with alike is left out."""
+    alike = 0
+    if min(len(was), len(becomes)) > _LONGEST:
+        pairs = zip(was, becomes, strict=False)
+        alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) - _BEFORE
+    return [f"...{_short(text[alike:])}" if alike > 0 else _short(text) for text in (was, becomes)]
+
+
+def _between(path: str, was: list[str], becomes: list[str]) -> Iterator[str]:
+    yield f"{path}:"
+    for line in difflib.unified_diff(was, becomes, n=0, lineterm=""):
+        if not line.startswith(("---", "+++", "@@")):
+            yield f"  {line[0]} {_short(line[1:])}"
+
+
+def _compared(obj: Object) -> Object:
+    metadata = {k: v for k, v in obj.get("metadata", {}).items() if k not in _SERVERS_OWN}
+    rest = {key: value for key, value in obj.items() if key != "status"}
+    return {**rest, "metadata": metadata}
+
+
+def _has_name(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("name"), str)
+
+
+def _item(item: Any) -> str:
+    is_rule = isinstance(item, dict) and "verbs" in item
+    return flow_text(item) if is_rule else item if isinstance(item, str) else json.dumps(item)
+
+
+def _text(value: Any) -> str:
+    return "absent" if value is None else json.dumps(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
 
 MANAGER = "karmada-vc-agent-join"
 _CONTAINERS = tuple(
@@ -133,3 +249,41 @@ def _holds(live: Any, desired: Any) -> bool:
             return False
         return all(map(_holds, live, desired))
     return bool(live == desired)
+
+
+_WIDTH = 100
+
+
+def manifest_text(objects: Iterable[Object], why: Reasons, head: str) -> str:
+    """Return a YAML stream. head: text of the comment at its start, without `#`."""
+    comment = "".join(f"# {line}".rstrip() + "\n" for line in head.splitlines())
+    return comment + "---\n".join(_manifest(obj, why) for obj in objects)
+
+
+def _manifest(obj: Object, why: Reasons) -> str:
+    text = _dump({key: value for key, value in obj.items() if key != "rules"})
+    if "rules" not in obj:
+        return text
+    reasons = why.get(str(key_of(obj)), [""] * len(obj["rules"]))
+    lines = ["rules:"]
+    for rule, reason in zip(obj["rules"], reasons, strict=True):
+        lines += [f"# {reason}"] if reason else []
+        lines.append(f"- {flow_text(rule)}")
+    return text + "\n".join(lines) + "\n"
+
+
+def _dump(obj: Object) -> str:
+    # A deep copy shares no objects, so the dumper writes no aliases.
+    return str(yaml.dump(copy_object(obj), Dumper=_Dumper, sort_keys=False, width=_WIDTH))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes multi-line strings as literal blocks."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)

@@ -5,43 +5,40 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
+from karmada_vc_agent.access.admission import desired_policies, served_versions
 from karmada_vc_agent.access.agent_objects import HostInstall
-from karmada_vc_agent.access.host_roles import HostAccess, Kind
-from karmada_vc_agent.access.installed_policies import (
-    served_versions,
-    wanted_policies,
-)
-from karmada_vc_agent.access.known_kinds import NAMESPACED
+from karmada_vc_agent.access.host_roles import NAMESPACED, HostAccess, Kind
 from karmada_vc_agent.access.policy_owner import (
     ANY_CLUSTER,
     SCHEDULER,
     VALIDATING,
     PolicyOwner,
+    allowances,
+    cluster_of,
     group_labels,
+    held_by,
     networks_of_pods,
     renames_of,
 )
-from karmada_vc_agent.access.tenant_guards import allowances, cluster_of, holds
-from karmada_vc_agent.config.profile_defaults import default_account
+from karmada_vc_agent.config.loading import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.kinds import NAMESPACE_ADMIN, gateway_account, service_account_user
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.rbac_rule import NAMESPACE_ADMIN, gateway_account
-from karmada_vc_agent.model.service_accounts import user_of
-from karmada_vc_agent.model.tenancy import SHARED, STRICT
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.feature import Described
-from karmada_vc_agent.translation.identities import admin_groups
+from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, VirtualCluster
+from karmada_vc_agent.runner.parts import Described
 from karmada_vc_agent.translation.kind_policy import (
     CLUSTER_SCOPED,
     Policy,
     configured_kinds,
     policy_for,
 )
+from karmada_vc_agent.translation.own_steps import tenants_patterns
+from karmada_vc_agent.translation.rbac import admin_groups
 from karmada_vc_agent.translation.rbac_rules import admin_rules, agent_rules
-from karmada_vc_agent.translation.tenant_metadata import tenants_patterns
 
 NOT_DESCRIBED = Described()
 _WRITTEN = (Policy.SHARE, Policy.RENAME)
@@ -102,7 +99,7 @@ def host_rights(
         install=install,
         access=access,
         owner=owner,
-        policies=wanted_policies(owner, versions) if is_confined else [],
+        policies=desired_policies(owner, versions) if is_confined else [],
         adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
         definitions=definitions(config),
     )
@@ -171,11 +168,11 @@ def _owner(
     listed = (
         vc for vc in described.virtual_clusters if vc.name in names or config.objects.any_name
     )
-    gateway = user_of(install.namespace, gateway_account(install.agent))
+    gateway = service_account_user(install.namespace, gateway_account(install.agent))
     owner = PolicyOwner(
         agent=install.agent,
         namespace=install.namespace,
-        user=user_of(install.namespace, install.agent),
+        user=service_account_user(install.namespace, install.agent),
         clusters=tuple(sorted(names)),
         group_labels=_group_labels(config, described.group_labels),
         schedulers=schedulers or (SCHEDULER,),
@@ -247,7 +244,7 @@ def _with_exceptions(
         new = {one for vc in decided.values() for one in rule(vc, config.tenancy)}
         return tuple(sorted(kept | new))
 
-    held, allowed = decide(owner.held, holds), decide(owner.allowed, allowances)
+    held, allowed = decide(owner.held, held_by), decide(owner.allowed, allowances)
     return replace(owner, held=held, allowed=allowed)
 
 
@@ -271,3 +268,18 @@ def _elsewhere(install: HostInstall, config: AgentConfig) -> tuple[str, ...]:
     if not config.karmada_kubeconfig_namespace:
         return (rules,)
     return (rules, f"{config.karmada_kubeconfig_namespace}/secrets/karmada-kubeconfig")
+
+
+async def described_on_host(host: ApiClient, config: AgentConfig) -> Described:
+    """Return what objects, NodeGroups and nodes describe now. Raises KubeError."""
+    all_described = [
+        await each.describe(host, config) for each in FEATURES if each.describe is not None
+    ]
+    discovered = [vc for each in all_described for vc in each.virtual_clusters]
+    listed = {vc.name for vc in config.virtual_clusters}
+    first = {vc.name: vc for vc in reversed(discovered) if vc.name not in listed}
+    return Described(
+        frozenset(key for each in all_described for key in each.group_labels),
+        tuple(first.values()),
+        tuple(vc for each in all_described for vc in each.objects),
+    )

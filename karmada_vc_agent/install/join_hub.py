@@ -1,32 +1,239 @@
-"""The hub as `join` reaches it: as an administrator, or with a bootstrap token."""
+"""The input of `join`, its preflight checks, and the rights on the hub.
 
+Every step can be repeated: it reports and applies only the difference. Virtual clusters are only
+added, and `leave` removes them; other rights that are not desired any more are removed here.
+"""
+
+import asyncio
+import base64
 import ipaddress
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
-from karmada_vc_agent.install import bootstrap, join_preflight
-from karmada_vc_agent.install.agent_certificate import (
+from karmada_vc_agent.access.agent_objects import HostInstall, base_objects, pod_affinity
+from karmada_vc_agent.access.host_roles import HUB_SECRET
+from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
+from karmada_vc_agent.access.policy_owner import PolicyOwner
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent_of, cluster_id
+from karmada_vc_agent.cluster.rules.cluster_objects import served_by_another
+from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.install import hub_credentials
+from karmada_vc_agent.install.apply_objects import MANAGER, Changes, apply_all, find, needs_of
+from karmada_vc_agent.install.grants import NEEDS_TO_PRUNE, prune, remove_object, workload
+from karmada_vc_agent.install.host_rights import NOT_DESCRIBED, HostRights, definitions, host_rights
+from karmada_vc_agent.install.hub_credentials import (
+    BootstrapToken,
     is_valid_for,
     kubeconfig_text,
     request_certificate,
 )
-from karmada_vc_agent.install.apply_objects import MANAGER
-from karmada_vc_agent.install.changes import Changes
-from karmada_vc_agent.install.join_plan import HOST, HUB, HubOptions, JoinPlan
+from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.discovery import ServedApis
+from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server, server_credentials
-from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
+from karmada_vc_agent.kube.transport import Credentials
+from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
+from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
+from karmada_vc_agent.model.kinds import NODE_GROUP_LABEL, RBAC_API, RBAC_GROUP
+from karmada_vc_agent.model.objects import Object, annotations_of, dig
+from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
+from karmada_vc_agent.runner.parts import Described
+
+HUB, HOST = "hub", "host"
+
+
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """How to reach the hub: a kubeconfig, or an endpoint and a token.
+
+    server: URL of the hub as the agent reaches it; empty = the one in the kubeconfig or
+    cluster-info.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    server: str = ""
+    endpoint: str = ""
+    token: BootstrapToken | None = None
+    ca_hashes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinPlan:
+    """All input of a `join`, which applies the manifests, or writes or prints them.
+
+    schedulers, api_groups: what the administrator approves, see `host_rights`. sets_image: replace
+    the image that another writer set. unconfined: install on a host without admission policies,
+    too. directory: of the files to write; None = print, unless it applies. is_dry: report what
+    would be applied, and change nothing.
+    """
+
+    access: HubAccess
+    namespace: str
+    config: AgentConfig
+    schedulers: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    is_elsewhere: bool
+    settings: str
+    image: str
+    sets_image: bool
+    hub: HubOptions | None
+    kubeconfig: str
+    lifetime_s: int
+    sides: tuple[str, ...]
+    unconfined: bool = False
+    applies: bool = False
+    directory: Path | None = None
+    is_dry: bool = False
+
+    def rights(
+        self,
+        served: ServedApis | None = None,
+        installed: PolicyOwner | None = None,
+        described: Described = NOT_DESCRIBED,
+    ) -> HostRights:
+        """Return what is to exist on the host, without the agent's kubeconfig for the hub.
+
+        Without arguments: what can be said without reading the host; see `host_rights`.
+        """
+        config = self.config
+        # Nodes in groups that the settings do not list have these labels.
+        labels = [NODE_GROUP_LABEL] if config.node_groups.enabled else []
+        labels += filter(None, (config.discover.node_label,))
+        install = HostInstall(
+            self.access.agent,
+            self.namespace,
+            self.image,
+            self.settings,
+            affinity=pod_affinity((*config.virtual_clusters, *described.objects), labels),
+            is_elsewhere=self.is_elsewhere,
+        )
+        return host_rights(
+            install,
+            config,
+            self.access.clusters,
+            served,
+            installed,
+            described,
+            schedulers=self.schedulers,
+            api_groups=self.api_groups,
+        )
+
+    def say(self, text: str) -> None:
+        """Print a line: to stderr where the manifests go to stdout."""
+        click.echo(text, err=not self.applies and self.directory is None)
+
+
+CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
+
+
+async def hub_role(hub: ApiClient, agent: str) -> Object:
+    """Return the ClusterRole of an agent on the hub, {} if there is none. Raises KubeError."""
+    return await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(agent, ()).role}") or {}
+
+
+async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_uid: str) -> None:
+    """Reject names that another agent or cluster uses on the hub.
+
+    namespace: the agent's on the host. host_uid: UID of the host's kube-system; empty = unknown,
+    then only Push Clusters are detected. Raises CommandError, KubeError.
+    """
+    clusters = await hub.get(CLUSTERS_PATH)
+    ids = {name: cluster_id(host_uid, name) if host_uid else "" for name in access.clusters}
+    problems = []
+    for cluster in clusters.get("items") or []:
+        name, recorded_id = cluster["metadata"]["name"], dig(cluster, "spec", "id")
+        is_push = dig(cluster, "spec", "syncMode") != "Pull"
+        if name in ids and (recorded_id != ids[name] if host_uid else is_push):
+            problems.append(
+                f'Cluster "{name}" on the hub belongs to another member cluster (its spec.id is '
+                f"{recorded_id}); give the virtual cluster another name"
+            )
+        elif name not in ids and recorded_id in ids.values() and recorded_id:
+            mine = next(key for key, value in ids.items() if value == recorded_id)
+            problems.append(
+                f'Cluster "{name}" on the hub already has the id of "{mine}"; remove it first'
+            )
+        elif name in ids and agent_of(cluster) not in ("", agent_id(namespace, access.agent)):
+            problems.append(served_by_another(name, agent_of(cluster)))
+        if name == access.agent and name not in ids:
+            problems.append(
+                f'the agent would have the same user name as Cluster "{name}"; choose '
+                "another agentName"
+            )
+    owner = annotations_of(await hub_role(hub, access.agent)).get(HOST_ANNOTATION, "")
+    if owner and access.host_id and owner != access.host_id:
+        problems.append(
+            f'ClusterRole "{access.role}" belongs to an agent "{access.agent}" on another host; '
+            "choose another agentName"
+        )
+    if problems:
+        raise CommandError(*problems)
+
+
+def needs_on_hub(access: HubAccess) -> list[Need]:
+    """Return the rights that an administrator needs on the hub for `join`."""
+    return [
+        Need("list", "cluster.karmada.io", "clusters"),
+        Need("get", "", "namespaces", name="kube-system"),
+        *needs_of(hub_objects(access)),
+        *NEEDS_TO_PRUNE,
+    ]
+
+
+def needs_for_certificate() -> list[Need]:
+    """Return the rights that an administrator needs on the hub to get a certificate signed."""
+    group, requests = "certificates.k8s.io", "certificatesigningrequests"
+    return [
+        Need("create", group, requests),
+        Need("get", group, requests),
+        Need("update", group, f"{requests}/approval"),
+        Need("approve", group, "signers", name="kubernetes.io/kube-apiserver-client"),
+    ]
+
+
+def needs_on_host(agent: str, namespace: str, config: AgentConfig) -> list[Need]:
+    """Return the rights that an administrator needs on the host to install the agent."""
+    made = [*base_objects(HostInstall(agent, namespace, "")), *workload(agent, namespace)]
+    everywhere = (("clusterroles", ""), ("clusterrolebindings", ""))
+    roles = (*everywhere, ("roles", namespace), ("rolebindings", namespace))
+    return [
+        Need("get", "", "namespaces", name="kube-system"),
+        *needs_of([*made, *definitions(config)]),
+        *(Need(verb, RBAC_GROUP, *each) for each in roles for verb in ("get", "create", "patch")),
+        # RBAC: who grants rights must hold them, or `escalate` and `bind`.
+        *(Need(verb, RBAC_GROUP, "clusterroles") for verb in ("escalate", "bind")),
+        *(
+            Need(verb, "admissionregistration.k8s.io", f"validatingadmissionpolic{end}")
+            for end in ("ies", "ybindings")
+            for verb in ("get", "create", "update")
+        ),
+        *NEEDS_TO_PRUNE,
+    ]
+
+
+async def check_rights(client: ApiClient, needs: Iterable[Need]) -> None:
+    """Review each right on the server. Raises CommandError with the missing rules, KubeError."""
+    needs = list(needs)
+    allowed = await asyncio.gather(*(is_allowed(client, need) for need in needs))
+    missing = [need for need, is_allowed in zip(needs, allowed, strict=True) if not is_allowed]
+    if missing:
+        source = client.credentials.source
+        raise CommandError(
+            f"{client.name}: {source} lacks rights; add these rules, or use another account:",
+            *(f"  {need}" for need in missing),
+        )
+
 
 _GENERATOR = (
-    f"A token cannot create Roles: using Karmada's user {bootstrap.GENERATOR}, which has "
+    f"A token cannot create Roles: using Karmada's user {hub_credentials.GENERATOR}, which has "
     "administrator rights, for a moment; its certificate request is deleted and its key "
     "discarded afterwards"
 )
@@ -49,7 +256,9 @@ async def connect(options: HubOptions) -> AsyncIterator[Hub]:
         credentials = read_kubeconfig(path, options.context)
         cluster = read_server(path, options.context)
     else:
-        cluster = await bootstrap.discover(options.endpoint, options.token, options.ca_hashes)
+        cluster = await hub_credentials.discover_hub(
+            options.endpoint, options.token, options.ca_hashes
+        )
         credentials = server_credentials(
             cluster, {"token": str(options.token)}, str(cluster["server"])
         )
@@ -60,28 +269,28 @@ async def connect(options: HubOptions) -> AsyncIterator[Hub]:
 
 
 @asynccontextmanager
-async def powerful(plan: JoinPlan, hub: Hub) -> AsyncIterator[ApiClient]:
+async def administrator_of(plan: JoinPlan, hub: Hub) -> AsyncIterator[ApiClient]:
     """Lend a client that can create Roles: the administrator's own, or that of the generator."""
     if hub.is_admin:
         yield hub.client
         return
     plan.say(_GENERATOR)
     server = {**hub.cluster, "server": hub.client.credentials.server}
-    async with bootstrap.rbac_generator(hub.client, server) as generator:
+    async with hub_credentials.rbac_generator(hub.client, server) as generator:
         yield generator
 
 
-async def check(
+async def check_hub(
     plan: JoinPlan, administrator: ApiClient, uid: str, needs: Iterable[Need] = ()
 ) -> None:
     """Do the preflight checks on the hub; uid: of the host. Raises CommandError, KubeError."""
-    await join_preflight.check_rights(administrator, needs)
+    await check_rights(administrator, needs)
     await check_karmada(administrator)
     await check_apart(administrator, uid)
-    await join_preflight.check_names(administrator, plan.access, plan.namespace, uid)
+    await check_names(administrator, plan.access, plan.namespace, uid)
 
 
-async def credential(plan: JoinPlan, hub: Hub, installed: str, changes: Changes) -> str:
+async def agent_kubeconfig(plan: JoinPlan, hub: Hub, installed: str, changes: Changes) -> str:
     """Return the agent's kubeconfig: `installed` while it is good, else one that the hub signs.
 
     A dry run signs nothing and returns `installed`. Raises KubeError, CommandError.
@@ -119,3 +328,50 @@ def _is_loopback(host: str | None) -> bool:
         return ipaddress.ip_address(host or "").is_loopback
     except ValueError:
         return host == "localhost"
+
+
+async def host_uid(host: ApiClient) -> str:
+    """Return the UID of the host's kube-system, from which ids are derived. Raises KubeError."""
+    return str((await host.get("/api/v1/namespaces/kube-system"))["metadata"]["uid"])
+
+
+async def grant_on_hub(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
+    """Grant an agent its rights on the hub. Raises KubeError.
+
+    Virtual clusters that its roles already name keep their rights.
+    """
+    role = await hub_role(hub, access.agent)
+    names = dict.fromkeys((*named_clusters(role), *access.clusters))
+    desired = hub_objects(replace(_with_host_of(role, access), clusters=tuple(names)))
+    await apply_all(hub, desired, changes)
+    if not access.gateway:
+        await _remove_tokens(hub, access, changes)
+    await prune(hub, access.agent, desired, changes)
+
+
+async def with_recorded_host(hub: ApiClient, access: HubAccess) -> HubAccess:
+    """Return it with the host that its roles on the hub name, if it has none. Raises KubeError."""
+    return _with_host_of(await hub_role(hub, access.agent), access)
+
+
+def _with_host_of(role: Object, access: HubAccess) -> HubAccess:
+    """Keep the mark of the host on the roles, which `join` and `leave` compare."""
+    recorded = annotations_of(role).get(HOST_ANNOTATION, "")
+    return replace(access, host_id=access.host_id or recorded)
+
+
+async def _remove_tokens(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
+    """Delete the tokens that the gateway published; the agent has no right to them any more."""
+    if await find(hub, f"{CLUSTER_ROLES_PATH}/{access.auth_role}") is None:
+        return
+    path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets"
+    answer = await hub.get(path, {"labelSelector": f"{AGENT_LABEL}={access.agent}"})
+    for secret in answer.get("items") or ():
+        name = secret["metadata"]["name"]
+        await remove_object(hub, f"{path}/{name}", f"Secret {LEASE_NAMESPACE}/{name}", changes)
+
+
+async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:
+    """Return the installed agent's kubeconfig for the hub, or ""."""
+    secret = await find(host, f"/api/v1/namespaces/{namespace}/secrets/{HUB_SECRET}")
+    return base64.b64decode(dig(secret, "data", HUB_SECRET) or "").decode(errors="replace")

@@ -9,14 +9,13 @@ import click
 
 from karmada_vc_agent.access.hub_objects import OPTIONAL_CONTROLLERS, HubAccess
 from karmada_vc_agent.access.policy_owner import SCHEDULER
-from karmada_vc_agent.commands import shared_options
-from karmada_vc_agent.commands.command_errors import one_line_errors
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.profile_defaults import with_profile_defaults
+from karmada_vc_agent.commands import shared
+from karmada_vc_agent.commands.shared import one_line_errors
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.install.agent_certificate import YEAR_S
-from karmada_vc_agent.install.bootstrap import check_hash, parse_token
-from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan
+from karmada_vc_agent.install.hub_credentials import YEAR_S, check_hash, parse_token
+from karmada_vc_agent.install.join_hub import HubOptions, JoinPlan
 from karmada_vc_agent.install.join_run import run_join
 from karmada_vc_agent.kube.kubeconfig import is_http_url
 from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
@@ -54,7 +53,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
 @click.option(
     "--config",
     "config_path",
-    type=shared_options.FilePath(),
+    type=shared.FilePath(),
     help="Settings file (kind AgentConfig); its virtual clusters join.",
 )
 @click.option(
@@ -65,12 +64,12 @@ by field, and keeps what others set of replicas, image and resources of the Depl
     help="Name of a virtual cluster to join that is not in the settings file, such as a "
     "VirtualCluster object. Without a file you create the ConfigMap with the settings yourself.",
 )
-@shared_options.agent_name
-@shared_options.agent_namespace
+@shared.agent_name
+@shared.agent_namespace
 @click.option(
     "--karmada-kubeconfig", default="", help="Kubeconfig with administrator rights on the hub."
 )
-@shared_options.karmada_context
+@shared.karmada_context
 @click.option(
     "--karmada-server",
     default="",
@@ -98,7 +97,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
     is_flag=True,
     help="Skip the check of the hash: a holder of the token can then impersonate the hub.",
 )
-@shared_options.kubeconfig
+@shared.kubeconfig
 @click.option(
     "--controllers",
     default="*",
@@ -157,7 +156,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
 )
 @click.option(
     "--output-dir",
-    type=shared_options.FilePath(file_okay=False),
+    type=shared.FilePath(file_okay=False),
     help="Write hub.yaml, host.yaml and hub.kubeconfig into this directory.",
 )
 @click.option("-o", "--output", type=click.Choice(("yaml",)), help="Print the manifests.")
@@ -182,7 +181,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
     file: Path | None = options["config_path"]
     if not file and not options["names"]:
         raise _wrong("--config", "give a settings file or names (--name)")
-    config, agent, namespace = shared_options.settings_and_agent(options)
+    config, agent, namespace = shared.settings_and_agent(options)
     listed = config.virtual_clusters if config else ()
     clusters = (*(vc.name for vc in listed), *options["names"])
     _check_names(clusters)

@@ -7,32 +7,30 @@ namespace with it.
 from contextlib import suppress
 
 from karmada_vc_agent.access.hub_objects import named_clusters
+from karmada_vc_agent.cluster.host_nodes import unlabel_nodes
 from karmada_vc_agent.cluster.hub_clusters import host_id
-from karmada_vc_agent.cluster.node_labels import unlabel_nodes
-from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.install.apply_objects import find, path_of
-from karmada_vc_agent.install.changes import Changes
-from karmada_vc_agent.install.join_preflight import hub_role
-from karmada_vc_agent.install.leave_checks import claimants
-from karmada_vc_agent.install.leave_cleaning import NAMESPACES_PATH, claimed, obstacle_in
+from karmada_vc_agent.install.apply_objects import Changes, find, path_of
+from karmada_vc_agent.install.grants import (
+    BINDINGS,
+    ROLES,
+    bindings_of,
+    labelled_roles,
+    prune,
+    rbac_objects,
+    remove_gateway,
+    remove_policies,
+    workload,
+)
+from karmada_vc_agent.install.join_hub import hub_role
+from karmada_vc_agent.install.leave_host import NAMESPACES_PATH, claimants, claimed, obstacle_in
 from karmada_vc_agent.install.leave_steps import (
     SHOWN,
     Leaving,
     Say,
     delete_present,
     recorded_state,
-)
-from karmada_vc_agent.install.removals import (
-    BINDINGS,
-    ROLES,
-    bindings_of,
-    labelled,
-    prune,
-    rbac_objects,
-    remove_gateway,
-    remove_policies,
-    workload,
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
@@ -43,10 +41,9 @@ from karmada_vc_agent.model.domain import (
     HOST_ANNOTATION,
     MEMBERSHIP_LABEL,
 )
+from karmada_vc_agent.model.kinds import RBAC_API, TENANT_ROLES
 from karmada_vc_agent.model.objects import annotations_of, labels_of, maps_at
-from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
 from karmada_vc_agent.model.texts import listed
-from karmada_vc_agent.model.well_known import RBAC_API
 
 _RBAC_PATH = f"/apis/{RBAC_API}"
 _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
@@ -154,7 +151,7 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
 
 async def _report_accounts(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Name the accounts of `applyAs` elsewhere: `join` does not mark those that it creates."""
-    for role in await labelled(host, leaving.agent, "Role"):
+    for role in await labelled_roles(host, leaving.agent, "Role"):
         space = role["metadata"]["namespace"]
         for rule in maps_at(role, "rules"):
             if "impersonate" in rule["verbs"] and space != leaving.namespace:

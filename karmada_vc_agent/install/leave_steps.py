@@ -15,17 +15,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from karmada_vc_agent.access.gateway_secrets import KINDS, hub_secret_name
+from karmada_vc_agent.access.agent_objects import TOKEN_KINDS, hub_secret_name
 from karmada_vc_agent.access.hub_objects import HubAccess, named_clusters
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
-from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.commands.waiting import waiting
-from karmada_vc_agent.install.apply_objects import find
-from karmada_vc_agent.install.changes import Changes
-from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
-from karmada_vc_agent.install.removals import prune
+from karmada_vc_agent.commands.shared import CommandError, waiting
+from karmada_vc_agent.install.apply_objects import Changes, find
+from karmada_vc_agent.install.grants import prune
+from karmada_vc_agent.install.join_hub import CLUSTER_ROLES_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
@@ -40,8 +38,8 @@ from karmada_vc_agent.model.karmada import (
     SYSTEM_LABEL,
     execution_namespace,
 )
+from karmada_vc_agent.model.kinds import RBAC_API
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, namespaced_name
-from karmada_vc_agent.model.well_known import RBAC_API
 from karmada_vc_agent.work.removal import preserve_work
 from karmada_vc_agent.work.work_finalizer import remove_finalizer
 from karmada_vc_agent.work.works import work_path
@@ -270,7 +268,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     namespace = execution_namespace(leaving.cluster)
     bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
     await delete_present(hub, f"{bindings}/{access.works_role}", say)
-    for secret in (hub_secret_name(leaving.cluster, kind) for kind in KINDS):
+    for secret in (hub_secret_name(leaving.cluster, kind) for kind in TOKEN_KINDS):
         path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
         live = await find(hub, path)
         if labels_of(live or {}).get(SYSTEM_LABEL) == "true":
@@ -286,7 +284,7 @@ def _without(rules: list[Object], cluster: str) -> list[Object]:
     An empty resourceNames would mean every name.
     """
     kept = []
-    own = {hub_secret_name(cluster, kind) for kind in KINDS}
+    own = {hub_secret_name(cluster, kind) for kind in TOKEN_KINDS}
     for rule in rules:
         names = rule.get("resourceNames")
         dropped = own if "secrets" in (rule.get("resources") or ()) else {cluster}

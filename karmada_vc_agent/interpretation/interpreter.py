@@ -9,19 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from karmada_vc_agent.interpretation import native_health, reflect, third_party
-from karmada_vc_agent.interpretation import retain as retention
-from karmada_vc_agent.interpretation.hook_errors import (
-    HookError,
-    InterpretationError,
-    UnavailableError,
-)
-from karmada_vc_agent.interpretation.hooks import Breakers, Hook, HookLevel
-from karmada_vc_agent.interpretation.operations import (
+from karmada_vc_agent.interpretation import native_rules, third_party
+from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
     RETAIN,
+    Breakers,
+    Hook,
+    HookError,
+    HookLevel,
+    InterpretationError,
     Operation,
+    UnavailableError,
 )
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
 
@@ -33,9 +32,9 @@ class Level:
     """The hooks of one interpreter level, by exact kind."""
 
     name: str
-    retain: Mapping[GroupVersionKind, retention.RetainRule]
-    reflect: Mapping[GroupVersionKind, reflect.ReflectRule]
-    health: Mapping[GroupVersionKind, native_health.HealthRule]
+    retain: Mapping[GroupVersionKind, native_rules.RetainRule]
+    reflect: Mapping[GroupVersionKind, native_rules.ReflectRule]
+    health: Mapping[GroupVersionKind, native_rules.HealthRule]
 
 
 LEVELS = (
@@ -45,7 +44,9 @@ LEVELS = (
         third_party.REFLECT_RULES,
         third_party.HEALTH_RULES,
     ),
-    Level("native", retention.RULES, reflect.RULES, native_health.RULES),
+    Level(
+        "native", native_rules.RETAIN_RULES, native_rules.REFLECT_RULES, native_rules.HEALTH_RULES
+    ),
 )
 
 # What a rule raises for an object of unexpected shape, such as a manifest whose spec is a text.
@@ -68,7 +69,7 @@ def reflect_status(live: Object) -> Object | None:
     live: the restored object. The result may share parts with it. Raises InterpretationError.
     """
     rules = ((level.name, level.reflect) for level in LEVELS)
-    status: Object | None = _apply(INTERPRET_STATUS, rules, reflect.reflect_whole_status, live)
+    status: Object | None = _apply(INTERPRET_STATUS, rules, native_rules.reflect_whole_status, live)
     return status
 
 

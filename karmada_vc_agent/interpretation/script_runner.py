@@ -16,8 +16,7 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.interpretation.hook_errors import HookError, UnavailableError
-from karmada_vc_agent.interpretation.operations import Operation
+from karmada_vc_agent.interpretation.user_hooks import HookError, Operation, UnavailableError
 from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.objects import Object
 

@@ -26,9 +26,7 @@ from karmada_vc_agent.interpretation.lua_values import (
     to_number,
     to_table,
 )
-from karmada_vc_agent.interpretation.native_health import HealthRule
-from karmada_vc_agent.interpretation.reflect import ReflectRule
-from karmada_vc_agent.interpretation.retain import RetainRule
+from karmada_vc_agent.interpretation.native_rules import HealthRule, ReflectRule, RetainRule
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 

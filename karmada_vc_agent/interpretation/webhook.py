@@ -12,16 +12,16 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.interpretation.hook_errors import HookError
-from karmada_vc_agent.interpretation.hooks import Hook
-from karmada_vc_agent.interpretation.operations import (
+from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
     RETAIN,
+    Hook,
+    HookError,
     Operation,
 )
-from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
+from karmada_vc_agent.model.patches import JsonPatchError, apply_json_patch
 
 LONGEST_TIMEOUT_S = 30
 """Timeout of a hook that sets none; Karmada then waits forever."""
@@ -89,7 +89,7 @@ def webhooks_of(configurations: Iterable[Object]) -> list[Webhook]:
     return sorted(hooks, key=lambda hook: hook.uid)
 
 
-def changed(before: Sequence[Webhook], after: Sequence[Webhook]) -> list[Webhook]:
+def changed_webhooks(before: Sequence[Webhook], after: Sequence[Webhook]) -> list[Webhook]:
     """Return the hooks that are added, removed or different, in their old and new versions."""
     return [*set(before).symmetric_difference(after)]
 

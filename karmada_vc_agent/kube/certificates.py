@@ -1,18 +1,22 @@
-"""Client certificates: their lifetime, and requests for new ones."""
+"""Certificates: client certificates by request, and a self-signed one to serve."""
 
 import base64
+import ipaddress
+import ssl
+import tempfile
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from karmada_vc_agent.model.objects import Object, dig
 
-REQUESTS_PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+SIGNING_REQUESTS_PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 SIGNER = "kubernetes.io/kube-apiserver-client"
-SHORTEST_S = 600
+SHORTEST_LIFETIME_S = 600
 """The API server rejects shorter ones."""
 
 
@@ -69,15 +73,61 @@ def signing_request(name: str, request: bytes, lifetime_s: float) -> Object:
         "spec": {
             "request": base64.b64encode(request).decode(),
             "signerName": SIGNER,
-            "expirationSeconds": max(int(lifetime_s), SHORTEST_S),
+            "expirationSeconds": max(int(lifetime_s), SHORTEST_LIFETIME_S),
             "usages": ["digital signature", "key encipherment", "client auth"],
         },
     }
 
 
-def refusal(request: Object) -> str:
+def request_refusal(request: Object) -> str:
     """Return why a CertificateSigningRequest was denied or failed, or ""."""
     for condition in dig(request, "status", "conditions") or ():
         if condition["type"] in ("Denied", "Failed"):
             return f"{condition['type']}: {condition.get('message') or condition.get('reason')}"
     return ""
+
+
+SERVING_NAME = "karmada-vc-agent"
+_LASTS = timedelta(days=3650)
+_CLOCK_SKEW = timedelta(hours=1)
+
+
+def serving_context() -> ssl.SSLContext:
+    """Return a TLS server context with a new key that is stored nowhere else."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with tempfile.NamedTemporaryFile(
+        prefix=SERVING_NAME
+    ) as file:  # readable by its owner only; ssl needs a file
+        file.write(_self_signed())
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
+def _self_signed() -> bytes:
+    """Return key and certificate in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVING_NAME)])
+    now = datetime.now(UTC)
+    names = [
+        x509.DNSName(SERVING_NAME),
+        x509.DNSName("localhost"),
+        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+    ]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + _LASTS)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ) + certificate.public_bytes(serialization.Encoding.PEM)

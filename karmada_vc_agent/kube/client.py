@@ -18,16 +18,15 @@ from typing import Any, Generic, Self, TypeVar
 import aiohttp
 from yarl import URL
 
-from karmada_vc_agent.kube import answers
-from karmada_vc_agent.kube.answers import Answer
-from karmada_vc_agent.kube.connections import ClientInstrument, Lane, Timeouts
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube import transport
 from karmada_vc_agent.kube.errors import (
     ApiError,
     ConflictError,
     CutOffError,
+    Denials,
     ForbiddenError,
     InvalidError,
+    Need,
     NotFoundError,
     PageError,
     TooLargeError,
@@ -37,21 +36,26 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
     UnwritableError,
     error_from_answer,
+    need_of,
     reason_of,
 )
-from karmada_vc_agent.kube.history import History
-from karmada_vc_agent.kube.outage import Outage
-from karmada_vc_agent.kube.permissions import Denials, Need, need_of
-from karmada_vc_agent.kube.rate_limit import TokenBucket
-from karmada_vc_agent.kube.resolver import Resolver
-from karmada_vc_agent.kube.watch_slots import WatchSlot, WatchSlots
+from karmada_vc_agent.kube.flows import TokenBucket, WatchSlot, WatchSlots
+from karmada_vc_agent.kube.history import History, Outage
+from karmada_vc_agent.kube.transport import (
+    Answer,
+    ClientInstrument,
+    Credentials,
+    Lane,
+    Resolver,
+    Timeouts,
+)
 from karmada_vc_agent.model.objects import Object
 
 T = TypeVar("T")
 
 LIST_CONNECTIONS = 4
 MANY_WATCHES = 1_000_000
-PATIENCE = 3
+RETRIES_OF_429 = 3
 """Retries of a request to a server that answers 429 with Retry-After."""
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -89,7 +93,7 @@ class _Request(Generic[T]):
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     is_ours: bool = True
-    most_bytes: int = answers.ANSWER_BYTES
+    most_bytes: int = transport.ANSWER_BYTES
 
 
 class ApiClient:
@@ -196,11 +200,11 @@ class ApiClient:
             await lane.session.close()
 
     async def get(
-        self, path: str, query: Query | None = None, most_bytes: int = answers.ANSWER_BYTES
+        self, path: str, query: Query | None = None, most_bytes: int = transport.ANSWER_BYTES
     ) -> Object:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
         return await self._call(
-            "GET", path, query=query, decode=answers.decoder_of(path), most_bytes=most_bytes
+            "GET", path, query=query, decode=transport.decoder_of(path), most_bytes=most_bytes
         )
 
     async def look_up(self, path: str) -> Object | None:
@@ -210,7 +214,7 @@ class ApiClient:
         UnreachableError.
         """
         try:
-            return await self._call("GET", path, decode=answers.decoder_of(path), is_ours=False)
+            return await self._call("GET", path, decode=transport.decoder_of(path), is_ours=False)
         except (NotFoundError, ForbiddenError, UnwritableError):
             return None
 
@@ -227,7 +231,7 @@ class ApiClient:
             query=query,
             body=obj,
             as_user=as_user,
-            decode=answers.decoder_of_created(obj),
+            decode=transport.decoder_of_created(obj),
         )
 
     async def replace(
@@ -235,13 +239,13 @@ class ApiClient:
     ) -> Object:
         """PUT and decode; as_user: see request()."""
         return await self._call(
-            "PUT", path, query=query, body=obj, as_user=as_user, decode=answers.decoder_of(path)
+            "PUT", path, query=query, body=obj, as_user=as_user, decode=transport.decoder_of(path)
         )
 
     async def replace_tersely(self, path: str, obj: Any) -> Object:
         """PUT and return the new metadata, in an object that may have more."""
         return await self._call(
-            "PUT", path, body=obj, accept=ONE_METADATA_ONLY, decode=answers.decoder_of(path)
+            "PUT", path, body=obj, accept=ONE_METADATA_ONLY, decode=transport.decoder_of(path)
         )
 
     async def patch_tersely(self, path: str, patch: Any) -> Object:
@@ -252,7 +256,7 @@ class ApiClient:
             body=patch,
             content_type=MERGE_PATCH,
             accept=ONE_METADATA_ONLY,
-            decode=answers.decoder_of(path),
+            decode=transport.decoder_of(path),
         )
 
     async def merge_patch(
@@ -266,7 +270,7 @@ class ApiClient:
             body=patch,
             content_type=MERGE_PATCH,
             as_user=as_user,
-            decode=answers.decoder_of(path),
+            decode=transport.decoder_of(path),
         )
 
     async def server_side_apply(
@@ -285,7 +289,7 @@ class ApiClient:
             query=query,
             body=obj,
             content_type=APPLY_PATCH,
-            decode=answers.decoder_of(path),
+            decode=transport.decoder_of(path),
         )
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
@@ -293,7 +297,7 @@ class ApiClient:
 
         Raises UnreadableError for a page, which deletes nothing.
         """
-        decode = answers.decoder_of(path, or_status=True)
+        decode = transport.decoder_of(path, or_status=True)
         await self._call("DELETE", path, body=options, as_user=as_user, decode=decode)
 
     async def delete_same(
@@ -352,8 +356,8 @@ class ApiClient:
             content_type=content_type,
             accept=accept,
             as_user=as_user,
-            decode=answers.text,
-            patience=PATIENCE if is_patient else 0,
+            decode=transport.body_of,
+            patience=RETRIES_OF_429 if is_patient else 0,
         )
 
     async def read_page(
@@ -361,7 +365,7 @@ class ApiClient:
         path: str,
         query: Query,
         accept: str = JSON,
-        most_bytes: int = answers.ANSWER_BYTES,
+        most_bytes: int = transport.ANSWER_BYTES,
     ) -> bytes:
         """GET one page of a list; it may take long and delays no other request.
 
@@ -372,7 +376,7 @@ class ApiClient:
             path,
             query=query,
             accept=accept,
-            decode=answers.text,
+            decode=transport.body_of,
             lane=self._lists,
             most_bytes=most_bytes,
         )
@@ -385,7 +389,7 @@ class ApiClient:
         if etag:
             headers["If-None-Match"] = etag
         return await self._send(
-            _Request("GET", path, answers.unless_unchanged, self._requests, headers=headers)
+            _Request("GET", path, transport.unless_unchanged, self._requests, headers=headers)
         )
 
     async def _call(
@@ -400,16 +404,16 @@ class ApiClient:
         accept: str = JSON,
         as_user: str = "",
         lane: Lane | None = None,
-        patience: int = PATIENCE,
+        patience: int = RETRIES_OF_429,
         is_ours: bool = True,
-        most_bytes: int = answers.ANSWER_BYTES,
+        most_bytes: int = transport.ANSWER_BYTES,
     ) -> T:
         """Send a request, and repeat it while the server answers 429; see request()."""
         _check(path)
         headers = {"Content-Type": content_type, "Accept": accept}
         if as_user:
             headers[_ACTS_AS] = as_user
-        content = answers.encoded(body)
+        content = transport.encode_body(body)
         used = lane or self._requests
         request = _Request(method, path, decode, used, query, content, headers, is_ours, most_bytes)
         waited_s = 0.0
@@ -445,7 +449,7 @@ class ApiClient:
                 **self._options(request.query, request.headers),
             ) as response:
                 code = str(response.status)
-                answer = await answers.read(response, request.most_bytes)
+                answer = await transport.read_answer(response, request.most_bytes)
         except Exception as error:
             is_begun = code != "<error>"
             may_break = self._is_list(request) or isinstance(error, TooLargeError)
@@ -503,7 +507,7 @@ class ApiClient:
                 self._watched.add(response)
                 slot.opened(response.close)
                 try:
-                    async with aclosing(answers.lines(response)) as lines:
+                    async with aclosing(transport.read_lines(response)) as lines:
                         async for line in lines:
                             yield line
                 finally:
@@ -523,7 +527,7 @@ class ApiClient:
         if response.status == 200:
             self.denials.granted("GET", path, watches=True)
             return
-        answer = await answers.read(response)
+        answer = await transport.read_answer(response)
         if answer.status < 400:
             raise UnreadableError(f"unexpected status {answer.status} of a watch")
         self._answered()
@@ -564,7 +568,9 @@ class ApiClient:
             self.lost_at = time.monotonic()
             self._is_away = True
             self.outage.begin(self.name, self.credentials.server, reason)
-        return kind_of(error, is_begun=is_begun)(f"{self.name} {self.credentials.server}: {reason}")
+        return error_class_of(error, is_begun=is_begun)(
+            f"{self.name} {self.credentials.server}: {reason}"
+        )
 
     def _explained(self, error: ApiError, path: str, need: Need | None) -> ApiError:
         """Add the missing RBAC rule to a 403, and remember it for a while."""
@@ -592,7 +598,7 @@ class ApiClient:
                 listener()
 
 
-def kind_of(error: Exception, *, is_begun: bool) -> type[UnreachableError]:
+def error_class_of(error: Exception, *, is_begun: bool) -> type[UnreachableError]:
     """Return the error class for a failed exchange: no response, half a response, a strange one."""
     if isinstance(error, UnreachableError):
         return type(error)
@@ -609,3 +615,19 @@ def _check(path: str) -> None:
     """
     if _ODD_PATH.search(path):
         raise UnwritableError(f"{path!r} is not a valid path")
+
+
+async def evict(client: ApiClient, pod_path: str, pod: Object) -> None:
+    """Evict this very pod, and none that has its name by then.
+
+    Raises TooManyRequestsError at once while a PodDisruptionBudget forbids it, ConflictError where
+    the pod is another one, ApiError, UnreachableError.
+    """
+    metadata = pod["metadata"]
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
+    }
+    await client.request("POST", f"{pod_path}/eviction", body=body, is_patient=False)

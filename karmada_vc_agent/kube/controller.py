@@ -1,24 +1,130 @@
-"""Workers of one queue: take a key, reconcile it, and handle the result."""
+"""Workers of one queue, and the changes that enqueue its keys.
+
+The function reads cached state; it makes no request and enqueues nothing by itself.
+"""
 
 import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
-from karmada_vc_agent.kube.log_once import LogOnce
-from karmada_vc_agent.kube.sources import Source
-from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
+from karmada_vc_agent.kube.tasks import ALONE, LogOnce, Supervisor
 from karmada_vc_agent.kube.work_queue import ControllerInstrument, QueueClosedError, WorkQueue
+
+P = ParamSpec("P")
+
+
+class Signal(Generic[P]):
+    """Calls its handlers in the order of subscription; a failing one does not affect the others.
+
+    The first failure is raised to the emitter after all were called: a store counts it, and logs it
+    once for each object.
+    """
+
+    def __init__(self) -> None:
+        self._handlers: list[Callable[P, object]] = []
+
+    def subscribe(self, handler: Callable[P, object]) -> None:
+        """Call `handler` from now on."""
+        self._handlers.append(handler)
+
+    def emit(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call all handlers."""
+        failures: list[Exception] = []
+        for handler in self._handlers:
+            try:
+                handler(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - one listener must not cost the others
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def same(keys: Iterable[Any]) -> Iterable[Any]:
+    """Return the keys of virtual clusters where they are their names."""
+    return keys
+
+
+def itself(key: Any) -> tuple[Any]:
+    """Return the keys of a change that is a key itself."""
+    return (key,)
+
+
+def first_of(key: Any, *_: Any) -> tuple[Any]:
+    """Return the keys of a change whose first part is the key."""
+    return (key,)
+
+
+K = TypeVar("K", bound=Hashable)
+
+RETRIES_EVERY_S = 0.5
+"""Changes within that time are passed on as one, however often a tenant changes something."""
+
+Subscribe = Callable[[Callable[..., None]], object]
+"""Takes a handler: the `add_handler` of a store, the `subscribe` of a signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueues(Generic[K]):
+    """keys: maps a change to the keys to enqueue. after_s: delay, to let changes settle."""
+
+    subscribe: Subscribe
+    keys: Callable[..., Iterable[K]]
+    after_s: float = 0.0
+
+    def connect(self, queue: WorkQueue[K]) -> None:
+        """Start to enqueue."""
+
+        def changed(*change: object) -> None:
+            for key in self.keys(*change):
+                queue.add_after(key, self.after_s)
+
+        self.subscribe(changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Retries(Generic[K]):
+    """Retries the keys that wait for what changed; subscribe: of a signal of such dependencies."""
+
+    subscribe: Subscribe
+
+    def connect(self, queue: WorkQueue[K]) -> None:
+        """Start to retry."""
+        collected: set[Hashable] = set()
+        next_at = -math.inf
+
+        def pass_on() -> None:
+            nonlocal next_at
+            next_at = asyncio.get_running_loop().time() + RETRIES_EVERY_S
+            dependencies = collected.copy()
+            collected.clear()
+            queue.changed(dependencies)
+
+        def changed(dependencies: Collection[Hashable]) -> None:
+            is_scheduled = bool(collected)
+            collected.update(dependencies)
+            if collected and not is_scheduled:
+                loop = asyncio.get_running_loop()
+                if loop.time() < next_at:
+                    loop.call_at(next_at, pass_on)
+                else:
+                    pass_on()
+
+        self.subscribe(changed)
+
+
+Source = Enqueues[K] | Retries[K]
+"""Connects changes to a queue."""
+
 
 _log = logging.getLogger(__name__)
 
-K = TypeVar("K", bound=Hashable)
 
 RELIEVED_AFTER_S = 1.0
 """A worker that processes one key for longer is slow; another one takes its place."""

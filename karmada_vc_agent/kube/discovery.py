@@ -1,20 +1,35 @@
-"""The kinds that an API server serves; refreshed cheaply by ETag.
+"""The kinds that an API server serves, and whether it is healthy.
 
-Uses aggregated discovery (two requests); for a server without it, reads the group list and then
-each version.
+Discovery uses the aggregated format (two requests); for a server without it, reads the group list
+and then each version.
+
+Built-in kinds and those of CustomResourceDefinitions are stored in the etcd of the API server
+itself. An aggregated server has a storage and resourceVersions of its own.
+
+A path that is not served is answered by 404 without a Status: by the API server, by a proxy that
+has lost it, and by an API server whose APIService is away for a moment. Only discovery tells these
+apart: an API server lists what it serves.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from karmada_vc_agent.kube.client import DISCOVERY, ApiClient
-from karmada_vc_agent.kube.errors import ApiError, UnreadableError
+from karmada_vc_agent.kube.controller import Signal
+from karmada_vc_agent.kube.errors import (
+    ApiError,
+    KubeError,
+    NotFoundError,
+    NotServedError,
+    UnreadableError,
+)
 from karmada_vc_agent.kube.flows import SharedLock
-from karmada_vc_agent.kube.signal import Signal
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
+from karmada_vc_agent.model.kinds import RBAC_GROUP
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, maps_at, parse_api_version
 
 _AGGREGATED = "APIGroupDiscoveryList"
 _ROOTS = {"/api": (_AGGREGATED, "APIVersions"), "/apis": (_AGGREGATED, "APIGroupList")}
@@ -268,3 +283,172 @@ def _index(lists: list[Object]) -> dict[GroupVersionKind, Resource]:
             )
             by_kind.setdefault(gvk, resource)
     return by_kind
+
+
+_BUILT_IN = frozenset(
+    (
+        *("", "apps", "autoscaling", "batch", "extensions", "policy"),
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "internal.apiserver.k8s.io",
+        "networking.k8s.io",
+        "node.k8s.io",
+        RBAC_GROUP,
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+        "storagemigration.k8s.io",
+    )
+)
+
+
+def is_built_in(group: str) -> bool:
+    """Return whether the API server serves a group itself, without a CRD."""
+    return group in _BUILT_IN
+
+
+DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_METADATA_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+
+async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
+    """Return whether a kind is served by an aggregated API server; one request each time.
+
+    Raises KubeError if that cannot be determined.
+    """
+    group = resource.gvk.group
+    if is_built_in(group):
+        return False
+    path = f"{DEFINITIONS_PATH}/{resource.plural}.{group}"
+    try:
+        await client.request("GET", path, accept=_METADATA_OF_ONE)
+    except NotFoundError:
+        return True
+    return False
+
+
+GROUPS_PATH = "/apis"
+
+
+class _Place(NamedTuple):
+    """The group, version and plural that the path of a collection or an object names."""
+
+    group: str
+    version: str
+    plural: str
+
+    @classmethod
+    def of(cls, path: str) -> "_Place | None":
+        """Return them; None for the core group, which every API server serves."""
+        parts = path.strip("/").split("/")
+        if parts[0] != "apis":
+            return None
+        _, group, version, *rest = parts
+        is_in_namespace = rest[0] == "namespaces" and len(rest) > 2
+        return cls(group, version, rest[2] if is_in_namespace else rest[0])
+
+
+async def is_absent(client: ApiClient, path: str) -> bool:
+    """Return whether the API server does not serve the kind at a path, according to discovery.
+
+    False if no API server says so: that says nothing about its objects.
+    """
+    place = _Place.of(path)
+    if place is None:
+        return False
+    try:
+        return await _is_absent(client, place)
+    except KubeError:
+        return False
+
+
+async def items_unless_absent(client: ApiClient, path: str) -> list[Object] | None:
+    """Return the items of a collection, None if the API server says it does not serve it.
+
+    Raises KubeError, and UnreadableError for a response that is no list.
+    """
+    try:
+        answer = await client.get(path)
+    except NotServedError:
+        if await is_absent(client, path):
+            return None
+        raise
+    if not isinstance(answer.get("items"), list):
+        raise UnreadableError(f"the response to {path} is not a list")
+    return maps_at(answer, "items")
+
+
+async def never() -> bool:
+    """Return False: the default of what is requested about a kind."""
+    return False
+
+
+async def _is_absent(client: ApiClient, place: _Place) -> bool:
+    groups = await _document(client, GROUPS_PATH, "APIGroupList", "groups")
+    versions = {
+        version.get("version")
+        for group in groups
+        if group.get("name") == place.group
+        for version in maps_at(group, "versions")
+    }
+    if place.version not in versions:
+        return True
+    path = f"{GROUPS_PATH}/{place.group}/{place.version}"
+    resources = await _document(client, path, "APIResourceList", "resources")
+    return all(resource.get("name") != place.plural for resource in resources)
+
+
+async def _document(client: ApiClient, path: str, kind: str, field: str) -> list[Object]:
+    """Return the entries of a discovery document, of which there are always some."""
+    document = await client.get(path)
+    entries = list(maps_at(document, field))
+    if document.get("kind") != kind or not entries:
+        raise UnreadableError(f"{path} is no {kind}")
+    return entries
+
+
+PROBE_TIMEOUT_S = 10.0
+
+
+class HealthProbe:
+    """Requests /readyz, or /healthz if that is not served."""
+
+    def __init__(
+        self, client: ApiClient, max_age_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._max_age_s = max_age_s
+        self._clock = clock
+        self._lock = SharedLock()
+        self._probed_at = float("-inf")
+        self._status: int | None = None
+
+    async def status(self) -> int | None:
+        """Return the HTTP status of the answer, None if there is none; at most max_age_s old."""
+        async with self._lock:
+            if self._clock() - self._probed_at >= self._max_age_s:
+                self._status = await self._probe()
+                self._probed_at = self._clock()
+            return self._status
+
+    async def _probe(self) -> int | None:
+        for path in ("/readyz", "/healthz"):
+            try:
+                async with asyncio.timeout(PROBE_TIMEOUT_S):
+                    await self._client.request("GET", path)
+            except NotServedError:
+                continue
+            except ApiError as error:
+                return error.status
+            except (KubeError, TimeoutError):
+                return None
+            return 200
+        return 404

@@ -19,9 +19,11 @@ import asyncio
 import itertools
 import logging
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Generic, TypeVar
 from urllib.parse import quote
 
 from cachetools import LRUCache
@@ -34,10 +36,62 @@ from karmada_vc_agent.kube.errors import (
     KubeError,
     NotFoundError,
 )
-from karmada_vc_agent.kube.fair_queue import FairQueue
-from karmada_vc_agent.kube.rate_limit import TokenBucket
-from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.timestamps import timestamp
+from karmada_vc_agent.kube.flows import TokenBucket
+from karmada_vc_agent.model.objects import Object, timestamp
+
+T = TypeVar("T")
+
+
+class _FairQueue(Generic[T]):
+    """Items that wait, in order within their flow. most: of all flows; most_of_one: of each."""
+
+    def __init__(self, most: int, most_of_one: int) -> None:
+        self._most = most
+        self._most_of_one = most_of_one
+        self._waiting: OrderedDict[Hashable, deque[T]] = OrderedDict()
+        self._busy: set[Hashable] = set()
+        self._length = 0
+        self._has_changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def try_add(self, flow: Hashable, item: T) -> bool:
+        """Add an item unless there are too many already, in total or in this flow."""
+        items = self._waiting.get(flow, ())
+        if self._length >= self._most or len(items) >= self._most_of_one:
+            return False
+        self._waiting.setdefault(flow, deque()).append(item)
+        self._length += 1
+        self._has_changed.set()
+        return True
+
+    def pop(self) -> tuple[Hashable, T] | None:
+        """Return the next item and its flow, None if there is none; `done` must follow."""
+        flow = next((flow for flow in self._waiting if flow not in self._busy), None)
+        if flow is None:
+            return None
+        items = self._waiting[flow]
+        item = items.popleft()
+        self._length -= 1
+        self._busy.add(flow)
+        if items:
+            self._waiting.move_to_end(flow)
+        else:
+            del self._waiting[flow]
+        return flow, item
+
+    def done(self, flow: Hashable) -> None:
+        """Let another item of a flow be returned."""
+        self._busy.discard(flow)
+        self._has_changed.set()
+
+    async def wait(self) -> None:
+        """Wait until `pop` returns an item."""
+        while all(flow in self._busy for flow in self._waiting):
+            self._has_changed.clear()
+            await self._has_changed.wait()
+
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +114,7 @@ MERGED_EVERY_S = 5.0
 """The period after which merged events may be written."""
 FIRSTS_REMEMBERED = 16384
 """A virtual cluster may have thousands of Works; only a number is stored for each."""
-REMEMBERED = 4096
+EVENTS_KEPT = 4096
 BURST_PER_OBJECT = 25
 QPS_PER_OBJECT = 1 / 300
 MESSAGE_MAX_LENGTH = 1024
@@ -82,7 +136,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class EventRecord:
+class _Record:
     """One event: its object and its content."""
 
     source: str
@@ -109,7 +163,7 @@ class _Reason:
     budget: TokenBucket
     firsts: TokenBucket
     left_out: int = 0
-    merged: EventRecord | None = None
+    merged: _Record | None = None
 
 
 class EventRecorder:
@@ -133,15 +187,15 @@ class EventRecorder:
         self._only_warnings = only_warnings
         self._wall_clock = wall_clock
         self._monotonic = monotonic
-        self._queue: FairQueue[EventRecord] = FairQueue(QUEUE_LENGTH, QUEUE_OF_ONE)
+        self._queue: _FairQueue[_Record] = _FairQueue(QUEUE_LENGTH, QUEUE_OF_ONE)
         self._next = asyncio.Lock()
         self._recorded: LRUCache[int, None] = LRUCache(FIRSTS_REMEMBERED)
-        self._reasons: LRUCache[tuple[Hashable, ...], _Reason] = LRUCache(REMEMBERED)
-        self._written: LRUCache[EventRecord, _Written] = LRUCache(REMEMBERED)
-        self._begun: LRUCache[str, None] = LRUCache(REMEMBERED)
+        self._reasons: LRUCache[tuple[Hashable, ...], _Reason] = LRUCache(EVENTS_KEPT)
+        self._written: LRUCache[_Record, _Written] = LRUCache(EVENTS_KEPT)
+        self._begun: LRUCache[str, None] = LRUCache(EVENTS_KEPT)
         self._merged: dict[tuple[Hashable, ...], _Reason] = {}
         self._flush: asyncio.TimerHandle | None = None
-        self._budgets: LRUCache[tuple[str, ...], TokenBucket] = LRUCache(REMEMBERED)
+        self._budgets: LRUCache[tuple[str, ...], TokenBucket] = LRUCache(EVENTS_KEPT)
         self._numbers = itertools.count()
         self.dropped = 0
 
@@ -177,7 +231,7 @@ class EventRecorder:
         flow = flow or metadata.get("namespace") or metadata["name"]
         if kind != WARNING and series is None:
             return self._record_normal(
-                (flow, source, kind, reason), EventRecord(source, involved, kind, reason, message)
+                (flow, source, kind, reason), _Record(source, involved, kind, reason, message)
             )
         first = hash((source, involved, reason))
         left_out: int | None = 0
@@ -189,14 +243,14 @@ class EventRecorder:
             self.dropped += 1
             return False
         text = _with_more(message, left_out, "which were dropped")
-        if not self._queue.try_add(flow, EventRecord(source, involved, kind, reason, text, series)):
+        if not self._queue.try_add(flow, _Record(source, involved, kind, reason, text, series)):
             self.dropped += 1
             return False
         if kind == WARNING:
             self._recorded[first] = None
         return True
 
-    def _record_normal(self, key: tuple[Hashable, ...], record: EventRecord) -> bool:
+    def _record_normal(self, key: tuple[Hashable, ...], record: _Record) -> bool:
         """Queue a normal event, or merge it; return whether it will be written."""
         state = self._reason_of(key, QPS_OF_NORMAL, BURST_OF_NORMAL)
         if state.budget.try_take_or_owe():
@@ -209,7 +263,7 @@ class EventRecorder:
         self._schedule_flush()
         return True
 
-    def _queue_merged(self, key: tuple[Hashable, ...], state: _Reason, record: EventRecord) -> bool:
+    def _queue_merged(self, key: tuple[Hashable, ...], state: _Reason, record: _Record) -> bool:
         """Queue an event for itself and for those that were merged."""
         others = state.left_out + (state.merged is not None and state.merged is not record)
         state.left_out, state.merged = 0, None
@@ -298,7 +352,7 @@ class EventRecorder:
                 break
             await asyncio.sleep(HELD_BACK_S)
 
-    async def _try_write(self, flow: Hashable, record: EventRecord) -> None:
+    async def _try_write(self, flow: Hashable, record: _Record) -> None:
         try:
             with flows.of(flow):
                 await self._write(record)
@@ -308,7 +362,7 @@ class EventRecorder:
         finally:
             self._queue.done(flow)
 
-    async def _write(self, record: EventRecord) -> None:
+    async def _write(self, record: _Record) -> None:
         if record.series is not None:
             await self._write_series(record, record.series)
             return
@@ -326,7 +380,7 @@ class EventRecorder:
             written = await self._create(record, now, stamp)
         self._written[record] = written
 
-    async def _write_series(self, record: EventRecord, series: Series) -> None:
+    async def _write_series(self, record: _Record, series: Series) -> None:
         """Bring the Event of a series up to date; an earlier process may have created it."""
         collection, event = _event(record, series)
         path = f"{collection}/{event['metadata']['name']}"
@@ -344,7 +398,7 @@ class EventRecorder:
             await self._client.merge_patch(path, patch)
         self._begun[path] = None
 
-    async def _create(self, record: EventRecord, now: float, stamp: str) -> _Written:
+    async def _create(self, record: _Record, now: float, stamp: str) -> _Written:
         name = f"{int(now * 1e9) + next(self._numbers):x}"
         path, event = _event(record, Series(name, 1, stamp, stamp))
         await self._client.create(path, event)
@@ -357,7 +411,7 @@ def _with_more(message: str, count: int, what: str) -> str:
     return message[: MESSAGE_MAX_LENGTH - len(more)] + more
 
 
-def _event(record: EventRecord, series: Series) -> tuple[str, Object]:
+def _event(record: _Record, series: Series) -> tuple[str, Object]:
     """Return the collection that an Event belongs to, and the Event."""
     api_version, kind, namespace, name, uid = record.involved
     event_namespace = namespace or "default"

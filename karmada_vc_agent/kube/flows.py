@@ -1,4 +1,4 @@
-"""Fair queuing: shares what is limited among flows; here, a flow is a virtual cluster.
+"""Fair queuing: shares what is limited among flows, such as slots, rates and watches.
 
 The flow of a task is set where its work begins, such as by a controller for each key, and tasks
 that it starts inherit it. So whatever is limited divides itself, and no caller computes a share.
@@ -6,13 +6,20 @@ that it starts inherit it. So whatever is limited divides itself, and no caller 
 A flow may hold no more than is free at that time: the first one gets half, the next one half of the
 rest. What is held cannot be taken back, so this holds in advance, before another flow waits. Of 16
 slots four slow flows hold 15; a fifth one waits, while the last slot is of the agent itself.
+
+A watch whose slot ended resumes later from its last version, so no event is lost, only delayed.
+
+Each watch and each pooled connection is an open file. If there are few, every lane gets fewer
+connections, and watches share slots, so that writes always have theirs.
 """
 
 import asyncio
+import resource
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, Token
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -145,3 +152,205 @@ class FairSlots:
         is_left = self._free > self._of_own
         waiting = self._waiting if is_left else self._waiting.keys() & {OWN}
         return next(filter(self._may_take, waiting), None)
+
+
+class TokenBucket:
+    """Lets callers pass, those that wait of each flow in rotation; qps <= 0 means no limit."""
+
+    def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
+        self._qps = qps
+        self._burst = max(burst, 1)
+        self._clock = clock
+        self._tokens = float(self._burst)
+        self._updated = clock()
+        self._next: FairSlots | None = None
+
+    def reserve(self) -> float:
+        """Take one token and return the seconds to wait before using it."""
+        if self._qps <= 0:
+            return 0.0
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
+        self._updated = now
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._qps)
+
+    def try_take(self) -> bool:
+        """Take one token if there is one now."""
+        if self.reserve() <= 0:
+            return True
+        self.give_back()
+        return False
+
+    def give_back(self) -> None:
+        """Return a token that was reserved and is not used."""
+        self._tokens += 1.0
+
+    def try_take_or_owe(self) -> bool:
+        """Take one token, or owe it, up to a burst: a flow above the rate gets none at all."""
+        if self.reserve() <= 0:
+            return True
+        self._tokens = max(self._tokens, -float(self._burst))
+        return False
+
+    async def wait(self) -> None:
+        """Take one token and sleep until it may be used."""
+        if self._qps <= 0:
+            return
+        if self._next is None:  # few buckets are waited for
+            self._next = FairSlots(1)
+        async with self._next.hold():
+            delay_s = self.reserve()
+            if delay_s > 0:
+                await asyncio.sleep(delay_s)
+
+
+OPEN_AT_LEAST_S = 5.0
+"""A watch is open for at least this long before another one may take its slot."""
+SLOT_CHECK_S = 1.0
+
+
+class WatchSlot:
+    """One watch that is open or being opened."""
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.is_over = False
+        self._close: Callable[[], None] = lambda: None
+
+    def opened(self, close: Callable[[], None]) -> None:
+        """Set how the watch is closed once its slot ends."""
+        self._close = close
+        if self.is_over:
+            close()
+
+    def end(self) -> None:
+        """Close the watch, since others wait."""
+        self.is_over = True
+        self._close()
+
+
+class WatchSlots:
+    """Limits open watches; ends the oldest ones while others wait."""
+
+    def __init__(self, limit: int) -> None:
+        self._slots = asyncio.Semaphore(limit)
+        self._open: dict[WatchSlot, None] = {}
+        self._waiting = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[WatchSlot]:
+        """Wait for a slot, and hold it."""
+        loop = asyncio.get_running_loop()
+        self._waiting += 1
+        self._set_timer()
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        slot = WatchSlot(loop.time())
+        self._open[slot] = None
+        try:
+            yield slot
+        finally:
+            del self._open[slot]
+            self._slots.release()
+
+    def _set_timer(self) -> None:
+        if self._timer is None and self._slots.locked():
+            self._timer = asyncio.get_running_loop().call_later(SLOT_CHECK_S, self._end_oldest)
+
+    def _end_oldest(self) -> None:
+        """End as many watches as others wait for, the oldest first, each after its minimum time."""
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        ending = sum(slot.is_over for slot in self._open)
+        due = loop.time() - OPEN_AT_LEAST_S
+        old = [slot for slot in self._open if not slot.is_over and slot.since <= due]
+        for slot in old[: max(0, self._waiting - ending)]:
+            slot.end()
+        if self._waiting:
+            self._timer = loop.call_later(SLOT_CHECK_S, self._end_oldest)
+
+
+MOST_FILES = 65_536
+RESERVED_FILES = 16
+"""For regular files, the event loop, the log and the helper processes."""
+ENDPOINTS = 2
+"""Addresses that we serve: health and metrics."""
+ENDPOINT_CONNECTIONS = 32
+"""Connections at once of one address. Scrapers and kubelets have one or two."""
+WATCHES, WATCHES_A_CLUSTER = 32, 16
+"""Watches of any agent, and of each virtual cluster."""
+LEAST_WATCHES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionShares:
+    """Numbers of connections: requests, lists, urgent for each server, the others for both.
+
+    Each is divided among virtual clusters by flows.py. Three that are slow hold 7 of 8.
+    """
+
+    requests: int
+    lists: int
+    urgent: int
+    leases: int
+    events: int
+    reviews: int
+    owners: int
+    webhooks: int
+    endpoint: int
+    watches: int
+
+    @property
+    def pooled(self) -> int:
+        """Return the number of all connections but watches, with those of our endpoints."""
+        of_both = self.requests + self.lists + self.urgent
+        single = self.leases + self.events + self.reviews + self.owners + self.webhooks
+        return 2 * of_both + single + ENDPOINTS * self.endpoint
+
+
+def raise_file_limit() -> int:
+    """Raise the limit of open files as far as allowed and sensible; return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= limit:
+        return MOST_FILES if soft == resource.RLIM_INFINITY else soft
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        return limit
+    return soft
+
+
+def files_needed(clusters: int, leases: int) -> int:
+    """Return how many open files so many virtual clusters need for no watch to wait."""
+    pooled = share_connections(MOST_FILES, leases).pooled
+    return RESERVED_FILES + pooled + WATCHES + WATCHES_A_CLUSTER * clusters
+
+
+def share_connections(files: int, leases: int) -> ConnectionShares:
+    """Return how many connections of each sort fit into so many open files."""
+    shares = ConnectionShares(
+        requests=_between(3, files // 24, 16),
+        lists=_between(1, files // 64, 4),
+        urgent=_between(2, files // 64, 8),
+        leases=min(leases, max(2, files // 32)),
+        events=_between(1, files // 64, 8),
+        reviews=_between(1, files // 64, 2),
+        owners=_between(1, files // 64, 8),
+        webhooks=_between(2, files // 16, 64),
+        endpoint=endpoint_connections(files),
+        watches=LEAST_WATCHES,
+    )
+    return replace(shares, watches=max(LEAST_WATCHES, files - RESERVED_FILES - shares.pooled))
+
+
+def endpoint_connections(files: int) -> int:
+    """Return how many connections one address may have."""
+    return _between(2, files // 32, ENDPOINT_CONNECTIONS)
+
+
+def _between(least: int, number: int, most: int) -> int:
+    return max(least, min(number, most))

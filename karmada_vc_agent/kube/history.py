@@ -1,16 +1,41 @@
-"""Detects that the time of an API server was reset, as by a restore of etcd from a backup.
+"""The history of an API server that its clients share: outages, resets, versions.
 
-A watch from a version that the server no longer has, or does not have again yet, is silent forever,
+A watch from a version that a server no longer has, or does not have again yet, is silent forever,
 and the cached state of its objects is outdated. So a reader that sees a version lower than before
 reports it here. Then everything is listed again at once, and once more after a pause: until that
 second list the server is in doubt, and nothing is deleted based on its answers.
+
+Versions of one resource are decimal and grow. Other texts have no order.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from karmada_vc_agent.kube.versions import is_lower
+_MOST_DIGITS = 20
+"""Digits of a 64-bit number, which etcd uses; int() itself fails at some thousand digits."""
+
+
+def is_lower(version: str, other: str) -> bool:
+    """Return whether a version is certainly lower than another."""
+    return _is_number(version) and _is_number(other) and int(version) < int(other)
+
+
+def is_at_most(version: str, other: str) -> bool:
+    """Return whether a version is certainly lower than another or the same."""
+    return _is_number(version) and _is_number(other) and int(version) <= int(other)
+
+
+def is_of_storage(version: str) -> bool:
+    """Return whether a list can be of a storage: each has a version to watch from."""
+    return version not in ("", "0")
+
+
+def _is_number(version: str) -> bool:
+    return version.isdecimal() and len(version) <= _MOST_DIGITS
+
 
 _log = logging.getLogger(__name__)
 
@@ -22,7 +47,7 @@ class History:
 
     def __init__(self, server: str) -> None:
         self.epoch = 0
-        self.went_back = 0
+        self.time_resets = 0
         self.server = server
         self._listed_epochs: dict[object, int] = {}
         self._settled_at_epoch: int | None = None
@@ -57,7 +82,7 @@ class History:
     def notice(self, evidence: str) -> None:
         """Report that time was reset."""
         is_reported = self._second_list is not None
-        self.went_back += not is_reported
+        self.time_resets += not is_reported
         if not is_reported:
             _log.warning(
                 "An API server went back in time, as after a restore from a backup; listing "
@@ -120,3 +145,63 @@ def doubt_of(*histories: History) -> str:
     return next(
         (f"{server} went back in time and is being listed again" for server in doubtful), ""
     )
+
+
+NEVER = float("inf")
+
+
+class Outage:
+    """Return whether an API server answers, according to all of its clients, which share this.
+
+    An idle client does not notice the end of an outage, so all of them count.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began_at: float | None = None
+        self._recovered_at = clock()
+        self._ended = asyncio.Event()
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_end(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever any client is answered after an outage."""
+        self._listeners.append(listener)
+
+    @property
+    def is_reachable(self) -> bool:
+        """Return whether the last finished request got an answer; True before the first one."""
+        return self._began_at is None
+
+    @property
+    def since(self) -> float:
+        """Return since when all clients get answers, by the clock; NEVER in an outage."""
+        return self._recovered_at if self.is_reachable else NEVER
+
+    def recovered(self) -> None:
+        """Record that a client that got no answer gets answers again."""
+        self._recovered_at = self._clock()
+
+    def begin(self, server: str, url: str, reason: str) -> None:
+        """Log that the server is unreachable, unless that was logged."""
+        if self._began_at is None:
+            self._began_at = self._clock()
+            extra = {"server": server, "url": url, "reason": reason}
+            _log.warning("Waiting for API server", extra=extra)
+
+    def end(self, server: str) -> None:
+        """Log that the server answers again if it was unreachable."""
+        if self._began_at is not None:
+            away_s = round(self._clock() - self._began_at, 1)
+            self._began_at = None
+            self._ended.set()
+            self._ended = asyncio.Event()
+            _log.info("API server answers again", extra={"server": server, "away_s": away_s})
+            for listener in self._listeners:
+                listener()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait for so long, or until an outage ends: the first client with an answer wakes all."""
+        ended = self._ended
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await ended.wait()

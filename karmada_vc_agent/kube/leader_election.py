@@ -8,14 +8,23 @@ ends only if another process holds the Lease.
 A lineage of leaders: each process that does the same work puts the number of its lead
 (`leaseTransitions`) into an annotation. Another number there than that of the previous lead means
 that another process led meanwhile that did not do that work.
+
+The renewTime never decreases. Observers of a Lease count a renewal when its time grew; they do not
+compare it with a clock.
+
+A lead is handed over by two annotations on the Lease: the leader writes that it lacks something
+(`lacks`) when it renews; a standby process, which reads the Lease anyway and has it, writes its
+identity (`offers`). The leader that sees the offer ends well and releases the Lease, which the
+others leave to that process for as long as they would leave it to a holder. While nothing is
+lacking nothing more is written.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import (
@@ -24,9 +33,80 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
     UnreachableError,
 )
-from karmada_vc_agent.kube.hand_over import HandOver
-from karmada_vc_agent.kube.renew_time import renew_time
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
+
+SKEW_S = 5.0
+"""Log if a Lease is ahead of our clock by more than this."""
+_LEAST_STEP = timedelta(milliseconds=1)
+
+
+def renew_time(lease: Object, now: datetime) -> str:
+    """Return the time to renew a Lease with: now, or just after the time in it."""
+    before = _renewed_at(lease)
+    return _renew_time_text(now if before is None or now >= before else before + _LEAST_STEP)
+
+
+def seconds_ahead(lease: Object, now: datetime) -> float:
+    """Return how far a Lease renewed by another process is ahead of our clock; 0 if it is not."""
+    before = _renewed_at(lease)
+    return max(0.0, (before - now).total_seconds()) if before is not None else 0.0
+
+
+def _renewed_at(lease: Object) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(str(dig(lease, "spec", "renewTime") or ""))
+        # A time at the end of the representable range cannot be increased.
+        return at.astimezone(UTC) if at.tzinfo is not None and at.year < 9999 else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _renew_time_text(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """lacks, offers: the annotations.
+
+    is_lacking: whether the leader lacks what it needs, for long enough. may_offer: whether this
+    process, standing by, has it for certain. agreed: set once the leader may end.
+    """
+
+    lacks: str
+    offers: str
+    is_lacking: Callable[[], bool]
+    may_offer: Callable[[], bool]
+    agreed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def offer(self, lease: Object, identity: str) -> Object | None:
+        """Return the patch by which a standby process offers itself; None for no change."""
+        marks = annotations_of(lease)
+        is_lacking = marks.get(self.lacks) == dig(lease, "spec", "holderIdentity")
+        is_offered = marks.get(self.offers) == identity
+        is_desired = is_lacking and self.may_offer()
+        if is_offered == is_desired or (is_desired and marks.get(self.offers)):
+            return None
+        metadata = {"uid": uid_of(lease), "resourceVersion": lease["metadata"]["resourceVersion"]}
+        mark = {self.offers: identity if is_desired else None}
+        return {"metadata": {**metadata, "annotations": mark}}
+
+    def renewed(self, lease: Object, identity: str) -> dict[str, str]:
+        """Return the annotations with which the leader renews; agree to an offer."""
+        marks = annotations_of(lease)
+        offer = marks.get(self.offers, "")
+        left = {key: text for key, text in marks.items() if key not in (self.lacks, self.offers)}
+        if not self.is_lacking():
+            return left
+        if marks.get(self.lacks) == identity and offer not in ("", identity):
+            self.agreed.set()
+            left[self.offers] = offer
+        return {**left, self.lacks: identity}
+
+    def heir(self, lease: Object) -> str:
+        """Return the identity that a free Lease is reserved for, "" = the first one."""
+        return str(annotations_of(lease).get(self.offers, ""))
+
 
 _log = logging.getLogger(__name__)
 
@@ -97,16 +177,16 @@ class LeaderElection:
         self._continues_lineage = False
 
     @property
-    def is_in_line(self) -> bool:
+    def continues_lineage(self) -> bool:
         """Return whether the previous leader was of the lineage, and this one continues it."""
         return self._continues_lineage
 
-    async def is_line_unbroken(self) -> bool:
+    async def is_lineage_unbroken(self) -> bool:
         """Return whether the last leader is of the lineage. Raises KubeError."""
         lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
         return _is_of_lineage(lease, self._lineage)
 
-    def begin_line(self) -> None:
+    def begin_lineage(self) -> None:
         """Belong to the lineage from now on, whichever process led before."""
         self._continues_lineage = bool(self._lineage)
 

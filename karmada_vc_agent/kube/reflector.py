@@ -1,49 +1,137 @@
-"""List and watch one resource into a Store, and continue after every fault.
+"""Lists and watches one resource into a Store, and continues after every fault.
 
-The list is read in pages and resumes after an outage with the page it was at. The
-watch resumes where it was after a lost connection, and starts over with a list only where the
-server no longer has that version (410), or where its time was reset. Watches from a
-future version are silent, so after a watch without events, and after a lost connection, one small
-request reads the version of the server. What an aggregated API server has is listed
-again by itself: its versions are its own.
+The list is read in pages and resumes after an outage with the page it was at. The watch resumes
+where it was after a lost connection, and starts over with a list only where the server no longer
+has that version (410), or where its time was reset. Watches from a future version are silent, so
+after a watch without events, and after a lost connection, one small request reads the version of
+the server. What an aggregated API server has is listed again by itself: its versions are its own.
 
-An object that cannot be read is named and does not affect its neighbours; its cached state stays.
-A fault of our own is logged, and the resource listed again after a pause.
+An object that cannot be read is named and does not affect its neighbours; its cached state stays. A
+fault of our own is logged, and the resource listed again after a pause.
 """
 
 import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 import orjson
 
-from karmada_vc_agent.kube.absence import never
-from karmada_vc_agent.kube.answers import check_version
-from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
+from karmada_vc_agent.kube.client import JSON, METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
+from karmada_vc_agent.kube.discovery import never
 from karmada_vc_agent.kube.errors import (
+    CutOffError,
     ExpiredError,
     ForbiddenError,
     KubeError,
     NotServedError,
+    TooLargeError,
     UnauthorizedError,
     UnreachableError,
     UnreadableError,
     watch_error,
 )
-from karmada_vc_agent.kube.listing import Listing, PageSize, read_page
-from karmada_vc_agent.kube.log_once import LogOnce
+from karmada_vc_agent.kube.history import is_lower, is_of_storage
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.versions import is_lower, is_of_storage
+from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.kube.transport import check_version, decode_object
 from karmada_vc_agent.model.objects import dig
+
+T = TypeVar("T")
+
+PAGE_SIZE = 500
+FIRST_PAGE = 50
+"""Before any object was seen: etcd stores up to 1.5 MiB for each."""
+PAGE_BYTES = 2 * 2**20
+LARGEST_PAGE_BYTES = 2 * PAGE_BYTES
+"""A page is read again with fewer objects beyond that; one object may be larger."""
+FEW_OBJECTS = 4
+"""Objects of a page after one that was too large; etcd stores up to 1.5 MiB for each."""
+
+
+async def check_listed(client: ApiClient, path: str) -> None:
+    """Check by a small request that the server lists a collection. Raises KubeError if not."""
+    answer = await client.request("GET", path, query={"limit": "1"}, accept=METADATA_ONLY)
+    check_version(dig(decode_object(answer), "metadata", "resourceVersion"))
+
+
+class PageSize:
+    """The number of objects to request at once.
+
+    As many as fit into PAGE_BYTES, judged by the previous pages; half as many after a response that
+    was cut off, then slowly more again.
+    """
+
+    def __init__(self) -> None:
+        self._most = PAGE_SIZE
+        self._object_bytes = 0.0
+
+    @property
+    def limit(self) -> int:
+        """Return the limit of the next page."""
+        if not self._object_bytes:
+            return min(FIRST_PAGE, self._most)
+        return max(1, min(self._most, int(PAGE_BYTES / self._object_bytes)))
+
+    def received(self, objects: int, size: int) -> None:
+        """Record a page of so many objects and bytes."""
+        self._most = min(PAGE_SIZE, self._most + max(1, self._most // 4))
+        if objects:
+            average = size / objects
+            self._object_bytes = max(average, (self._object_bytes + average) / 2)
+
+    def was_cut_off(self) -> None:
+        """Record a page that stalled or broke off."""
+        self._most = max(1, self.limit // 2)
+
+    def was_too_large(self) -> None:
+        """Record a page that was too large."""
+        self._most = max(1, min(FEW_OBJECTS, self.limit // 2))
+
+
+async def read_page(
+    client: ApiClient, path: str, query: Mapping[str, str], size: PageSize, accept: str = JSON
+) -> bytes:
+    """Read a page of as many objects as fit. Raises ApiError, UnreachableError."""
+    while True:
+        limit = size.limit
+        paged_query = {**query, "limit": str(limit)}
+        try:
+            if limit == 1:
+                return await client.read_page(path, paged_query, accept)
+            return await client.read_page(path, paged_query, accept, LARGEST_PAGE_BYTES)
+        except TooLargeError:
+            if limit == 1:
+                raise
+            size.was_too_large()
+        except CutOffError:
+            size.was_cut_off()
+            raise
+
+
+@dataclass(slots=True)
+class _Listing(Generic[T]):
+    """The received part of a list; epoch: of the server, see History."""
+
+    epoch: int
+    objects: list[T] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    token: str = ""
+
+    def add(self, page: Page[T]) -> bool:
+        """Add a page; return whether it was the last one."""
+        self.objects += page.items
+        self.unreadable += page.unreadable
+        self.token = page.continue_token
+        return not self.token
+
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 WATCH_S = (300, 600)
@@ -98,7 +186,7 @@ class Reflector(Generic[T]):
         self._named: dict[str, str] = {}
         self._epoch = 0
         self._page_size = PageSize()
-        self._listing: Listing[T] | None = None
+        self._listing: _Listing[T] | None = None
         self.failure = ""
         """Why the last response was no good list or watch, "" if it was one."""
         self._failing_since = 0.0
@@ -244,7 +332,7 @@ class Reflector(Generic[T]):
         listing = self._listing
         if listing is None or listing.epoch != epoch:
             self._client.instrument.listed(self.path)
-            listing = self._listing = Listing(epoch)
+            listing = self._listing = _Listing(epoch)
         try:
             while not listing.add(page := await self._read_page(listing.token)):
                 pass

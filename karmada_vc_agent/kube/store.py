@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
-from karmada_vc_agent.kube.versions import is_at_most, is_lower
+from karmada_vc_agent.kube.history import is_at_most, is_lower
 from karmada_vc_agent.model.objects import Object
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,11 @@
-"""Raw Kubernetes objects: their kind, their key, nested values."""
+"""Raw Kubernetes objects: kind, key, nested values, times, depth, size in memory."""
 
 from collections.abc import Iterator
+from datetime import datetime
+from sys import getsizeof
 from typing import Any, NamedTuple
+
+import orjson
 
 Object = dict[str, Any]
 """A Kubernetes object, or a part of one, as decoded from JSON."""
@@ -206,3 +210,71 @@ def drop(obj: Object, *path: str) -> Object:
         return {key: value for key, value in obj.items() if key != step}
     inner = drop(obj[step], *rest)
     return obj if inner is obj[step] else {**obj, step: inner}
+
+
+WRITABLE_LEVELS = 254
+"""Maximum nesting that orjson encodes; deeper values cannot be sent."""
+
+
+def size_of(value: Any, levels: int = WRITABLE_LEVELS) -> int | None:
+    """Return the size of a value as JSON in bytes; None if it is deeper than `levels`."""
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        return None
+    if levels < WRITABLE_LEVELS and may_be_deeper_than(levels, text) and _is_deeper(levels, value):
+        return None
+    return len(text)
+
+
+def may_be_deeper_than(levels: int, text: bytes) -> bool:
+    """Return True for JSON with that many brackets; a cheap test that most JSON fails."""
+    return text.count(b"{") + text.count(b"[") > levels
+
+
+def _is_deeper(levels: int, value: Any) -> bool:
+    layer = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        layer = [
+            inner
+            for outer in layer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not layer:
+            return False
+    return bool(layer)
+
+
+STORED_BYTES = 3 * 2**19
+"""JSON of the largest object that etcd stores."""
+MEMORY_SPREAD = 29
+"""A value holds at most so many times its JSON: a list of maps of an empty map each."""
+OBJECT_BYTES = 4 * STORED_BYTES
+"""A larger object is neither applied nor compared; CRDs hold 3.5 times their JSON, others less."""
+SMALL_BYTES = 64 * 2**10
+"""Smaller objects may be in flight at once, as many as there are workers."""
+
+
+def bytes_of(value: Any) -> int:
+    """Return the bytes that a JSON value holds in memory.
+
+    Keys that the decoder shares between maps count once. It is the same in every process that
+    decoded the same text.
+    """
+    keys: dict[int, str] = {}
+    total, left = 0, [value]
+    while left:
+        each = left.pop()
+        total += getsizeof(each)
+        if isinstance(each, dict):
+            keys.update(zip(map(id, each), each, strict=True))
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return total + sum(map(getsizeof, keys.values()))
+
+
+def timestamp(moment: datetime) -> str:
+    """Return a moment, which must be in UTC, as text: `2026-01-02T03:04:05Z`."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

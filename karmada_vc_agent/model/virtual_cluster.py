@@ -1,21 +1,62 @@
 """A virtual cluster: a group of nodes that Karmada sees as a Cluster.
 
-Settings files are decoded directly into these structs (config/file.py);
+Settings files are decoded directly into these structs (config/loading.py);
 virtual_cluster_problems.py validates what their types do not.
 """
 
-from collections.abc import Mapping
+from collections import UserDict
+from collections.abc import Collection, Mapping
+from enum import StrEnum
 from typing import Annotated, ClassVar, Final, Literal, NewType
 
 import msgspec
 
-from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.kinds import service_account_user
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.quantity import QuantityText
-from karmada_vc_agent.model.selectors import LabelSelector, Requirement
-from karmada_vc_agent.model.service_accounts import user_of
-from karmada_vc_agent.model.setting import Help
+from karmada_vc_agent.model.quantity import QuantityText, Size
+from karmada_vc_agent.model.setting import Help, LabelSelector, Range, Requirement, Unit
+
+_RANGE = Range(zero="no bound")
+_Bound = Annotated[int, _RANGE]
+
+
+class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Bounds of one virtual cluster; 0 = none."""
+
+    works: Annotated[_Bound, Help("Number of Works.")] = 5000
+    bytes: Annotated[
+        Size,
+        _RANGE,
+        Unit("bytes"),
+        Help(
+            "Memory for the manifests of all Works, and as much again for objects on the host and "
+            "what Works report of them; a manifest takes several times its size as JSON."
+        ),
+    ] = Size(32 * 2**20)
+    manifests_per_work: Annotated[_Bound, Help("Number of manifests in one Work.")] = 500
+    kinds: Annotated[
+        _Bound, Help("Number of kinds in the Works; the agent watches the host for each of them.")
+    ] = 100
+    shared_objects: Annotated[
+        _Bound,
+        Help(
+            "Number of cluster-scoped objects shared with other virtual clusters, such as CRDs "
+            "and classes."
+        ),
+    ] = 200
+
+
+WORKS_BOUND, BYTES_BOUND, HOST_BYTES_BOUND, MANIFESTS_BOUND, KINDS_BOUND, SHARED_OBJECTS_BOUND = (
+    "works",
+    "bytes",
+    "hostBytes",
+    "manifestsPerWork",
+    "kinds",
+    "sharedObjects",
+)
+"""Names of the bounds in settings, messages and metrics; HOST_BYTES is `bytes` once more."""
+
 
 VirtualNamespace = NewType("VirtualNamespace", str)
 """A namespace by its name on the hub: `edge`."""
@@ -53,7 +94,7 @@ class ApplyAs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     @property
     def user(self) -> str:
         """Return the user name of the account at the API server."""
-        return user_of(self.namespace, self.name)
+        return service_account_user(self.namespace, self.name)
 
 
 class DefaultAccount(ApplyAs, frozen=True):
@@ -258,3 +299,103 @@ def virtual_cluster_of(
     """Return a virtual cluster with these settings."""
     given = {field: getattr(settings, field) for field in settings.__struct_fields__}
     return VirtualCluster(name, node_selector, node_names, **given)
+
+
+class ClaimedNamespaces(UserDict[VirtualNamespace, HostNamespace]):
+    """Virtual name -> host namespace; each change drops the way back."""
+
+    def __init__(self, claims: Mapping[VirtualNamespace, HostNamespace] | None = None) -> None:
+        super().__init__()
+        self.data = dict(claims or {})  # `update` would be five times as slow
+        self._by_host: dict[HostNamespace, VirtualNamespace] | None = None
+
+    def __setitem__(self, virtual: VirtualNamespace, host: HostNamespace) -> None:
+        """Enter a claim."""
+        super().__setitem__(virtual, host)
+        self._by_host = None
+
+    def __delitem__(self, virtual: VirtualNamespace) -> None:
+        """Remove a claim."""
+        super().__delitem__(virtual)
+        self._by_host = None
+
+    @property
+    def by_host(self) -> Mapping[HostNamespace, VirtualNamespace]:
+        """Return the first virtual name of each host namespace; built after a change."""
+        if self._by_host is None:
+            self._by_host = {host: virtual for virtual, host in reversed(self.data.items())}
+        return self._by_host
+
+
+def by_host(
+    claims: Mapping[VirtualNamespace, HostNamespace],
+) -> Mapping[HostNamespace, VirtualNamespace]:
+    """Return host namespace -> virtual name."""
+    indexed = claims if isinstance(claims, ClaimedNamespaces) else ClaimedNamespaces(claims)
+    return indexed.by_host
+
+
+Tenancy = Literal["Shared", "Strict"]
+"""Branches of one organisation, or tenants that do not trust each other."""
+
+SHARED: Final = "Shared"
+STRICT: Final = "Strict"
+
+
+class Guard(StrEnum):
+    """Refused unless `allow` of a virtual cluster lists it; the values of `allow`."""
+
+    HOST_PATH = "HostPath"
+    NETWORK_VOLUMES = "NetworkVolumes"
+    UNCLAIMED_VOLUMES = "UnclaimedVolumes"
+    DEFAULT_CLASSES = "DefaultClasses"
+    CONTROLLER_KINDS = "ControllerKinds"
+    EXTERNAL_ADDRESSES = "ExternalAddresses"
+    LOAD_BALANCER_ADDRESSES = "LoadBalancerAddresses"
+    LOAD_BALANCER_CLASSES = "LoadBalancerClasses"
+    NODE_PORTS = "NodePorts"
+    POD_ADDRESSES = "PodAddresses"
+    FOREIGN_ENDPOINTS = "ForeignEndpoints"
+    HOST_ENDPOINTS = "HostEndpoints"
+    EXTERNAL_NAMES = "ExternalNames"
+    ACCOUNT_TOKENS = "AccountTokens"
+    EXTERNAL_DNS = "ExternalDNS"
+    WILDCARD_HOSTS = "WildcardHosts"
+    SHARED_HOSTS = "SharedHosts"
+    PROXY_SNIPPETS = "ProxySnippets"
+    SHARED_KINDS = "SharedKinds"
+
+
+GUARDS_IN_BOTH = frozenset(
+    {
+        Guard.UNCLAIMED_VOLUMES,
+        Guard.DEFAULT_CLASSES,
+        Guard.EXTERNAL_ADDRESSES,
+        Guard.HOST_ENDPOINTS,
+        Guard.PROXY_SNIPPETS,
+    }
+)
+"""Guards that also refuse in Shared: what passes them affects other virtual clusters."""
+
+
+def refuses(tenancy: str, allow: Collection[str], guard: Guard, kind: str = "") -> bool:
+    """Return True if a guard refuses.
+
+    kind: `group/Kind` or `group/Kind/name`; `allow` may list the kind instead of the guard. Its
+    name alone gives the name (SharedKinds), and nothing of what the object may say.
+    """
+    group_kind, name = kind.rpartition("/")[::2] if kind.count("/") > 1 else (kind, "")
+    is_given = name and guard is Guard.SHARED_KINDS and kind in allow
+    if guard in allow or is_given or (group_kind and group_kind in allow):
+        return False
+    return tenancy == STRICT or guard in GUARDS_IN_BOTH
+
+
+def allowance_problem(entry: str) -> str | None:
+    """Return what is wrong with an entry of `allow`, or None."""
+    group, slash, rest = entry.partition("/")
+    kind, _, name = rest.partition("/")
+    is_named = not rest.endswith("/") and "/" not in name
+    if entry in tuple(Guard) or (group and slash and kind and is_named):
+        return None
+    return f'is "{entry}", must be one of {", ".join(Guard)}, a group/Kind, or a group/Kind/name'

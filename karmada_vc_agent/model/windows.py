@@ -53,7 +53,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class WindowState:
     """The state of windows, and until when it lasts, in the zone of the window.
 
     until: None = it never changes within a week.
@@ -76,7 +76,7 @@ def parse_windows(text: str) -> tuple[Window, ...]:
     return tuple(_parse(part.strip()) for part in text.split(";"))
 
 
-def opening(windows: Sequence[Window], now: datetime) -> Opening:
+def window_state(windows: Sequence[Window], now: datetime) -> WindowState:
     """Return the state of several windows, of which one is enough to be open."""
     spans = sorted(
         (start, end, window.zone.key) for window in windows for start, end in window.spans(now)
@@ -87,11 +87,13 @@ def opening(windows: Sequence[Window], now: datetime) -> Opening:
             until, zone = end, key
     if zone:
         is_endless = until - now > timedelta(days=_HORIZON_DAYS - 2)
-        return Opening(is_open=True, until=None if is_endless else until.astimezone(ZoneInfo(zone)))
+        return WindowState(
+            is_open=True, until=None if is_endless else until.astimezone(ZoneInfo(zone))
+        )
     for start, _, key in spans:
         if start > now:
-            return Opening(is_open=False, until=start.astimezone(ZoneInfo(key)))
-    return Opening(is_open=False)
+            return WindowState(is_open=False, until=start.astimezone(ZoneInfo(key)))
+    return WindowState(is_open=False)
 
 
 def _parse(text: str) -> Window:

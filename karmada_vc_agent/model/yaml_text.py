@@ -1,5 +1,7 @@
-"""YAML for people: rejects what PyYAML would silently accept."""
+"""YAML that people write: rejects what PyYAML would accept, and endless files."""
 
+import errno
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -72,3 +74,17 @@ def _place(error: yaml.MarkedYAMLError) -> str:
 
 def _what(error: yaml.MarkedYAMLError) -> str:
     return ", ".join(str(part) for part in (error.context, error.problem) if part)
+
+
+LARGEST_FILE_MIB = 16
+
+
+def read_small(path: Path) -> bytes:
+    """Return the content of a file. Raises OSError, also for one that is too large."""
+    most = LARGEST_FILE_MIB * 2**20
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        problem = f"has more than {LARGEST_FILE_MIB} MiB; no file of its kind has that much"
+        raise OSError(errno.EFBIG, problem, str(path))
+    return content

@@ -1,20 +1,27 @@
-"""The clients of both API servers, and what is changed on all of them at once."""
+"""The clients of both API servers, and the client certificate for the hub."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from karmada_vc_agent.config.presets import THIN_LINK
+from karmada_vc_agent.config.loading import THIN_LINK
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.kube import open_files
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.connections import Timeouts
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.events import EVENTS_QPS
-from karmada_vc_agent.kube.outage import Outage
-from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.kube.watch_slots import WatchSlots
+from karmada_vc_agent.kube.flows import WatchSlots
+from karmada_vc_agent.kube.history import Outage
+from karmada_vc_agent.kube.transport import Credentials, Timeouts
+from karmada_vc_agent.model.karmada import AGENTS_GROUP, USER_PREFIX
+
+if TYPE_CHECKING:
+    from karmada_vc_agent.kube.certificates import Certificate
+
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +95,7 @@ class Clients:
 
 def warn_of_few_files(clusters: int) -> None:
     """Warn if so many virtual clusters need more open files than the process may have."""
-    files, needed = open_files.allow_most(), open_files.needed(clusters, LEASE_LANES)
+    files, needed = flows.raise_file_limit(), flows.files_needed(clusters, LEASE_LANES)
     if files < needed:
         _log.warning(
             "Few open files: connections and watch slots are shared; raise RLIMIT_NOFILE",
@@ -96,9 +103,9 @@ def warn_of_few_files(clusters: int) -> None:
         )
 
 
-def connection_shares() -> open_files.Shares:
+def connection_shares() -> flows.ConnectionShares:
     """Return how many connections of each sort this process has."""
-    return open_files.share_out(open_files.allow_most(), LEASE_LANES)
+    return flows.share_connections(flows.raise_file_limit(), LEASE_LANES)
 
 
 def connect(
@@ -153,3 +160,81 @@ def connect(
         host_reviews=host_urgent(qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=shares.reviews),
         host_events=host_urgent(qps=OWNERS_QPS, burst=OWNERS_BURST, connections=shares.owners),
     )
+
+
+WARN_BELOW = 0.15
+"""Fraction of its lifetime: certRotation renews it at 0.2, so something keeps it from that."""
+CHECK_S = 3600.0
+REPEAT_S = 24 * 3600.0
+
+
+def is_agents_own(chain: bytes | None, agent: str) -> bool:
+    """Return whether a certificate is the one that `join` gets for this agent.
+
+    The hub renews it: same user, same group. Another one may be a person's.
+    """
+    certificate = _read(chain)
+    if certificate is None:
+        return False
+    names = [(each.rfc4514_attribute_name, each.value) for each in certificate.subject]
+    return sorted(names) == [("CN", USER_PREFIX + agent), ("O", AGENTS_GROUP)]
+
+
+class HubCertificate:
+    """Reads when the certificate in use expires, and warns in time.
+
+    credentials: those in use for the hub.
+    """
+
+    def __init__(
+        self,
+        credentials: Callable[[], Credentials],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._credentials = credentials
+        self._now = now
+        self._cached: tuple[bytes | None, Certificate | None] = (None, None)
+
+    def expires(self) -> float | None:
+        """Return when it expires, in Unix time; None without a certificate."""
+        certificate = self._certificate()
+        return certificate.not_after.timestamp() if certificate is not None else None
+
+    async def watch(self) -> None:
+        """Log once a day that it expires soon, or has expired."""
+        while True:
+            has_warned = self._warn()
+            await asyncio.sleep(REPEAT_S if has_warned else CHECK_S)
+
+    def _warn(self) -> bool:
+        certificate = self._certificate()
+        if certificate is None or certificate.remaining(self._now()) > WARN_BELOW:
+            return False
+        has_expired = certificate.not_after <= self._now()
+        _log.log(
+            logging.ERROR if has_expired else logging.WARNING,
+            "The certificate for the hub has expired; run karmada-vc-agent join"
+            if has_expired
+            else "The certificate for the hub expires soon; see controller certRotation, or run "
+            "karmada-vc-agent join",
+            extra={"expires": certificate.not_after.isoformat()},
+        )
+        return True
+
+    def _certificate(self) -> "Certificate | None":
+        chain = self._credentials().certificate
+        if self._cached[0] is not chain:
+            self._cached = (chain, _read(chain))
+        return self._cached[1]
+
+
+def _read(chain: bytes | None) -> "Certificate | None":
+    if not chain:
+        return None
+    # What reads certificates costs 8 MB: an agent with a token does without.
+    from karmada_vc_agent.kube.certificates import read_certificate  # noqa: PLC0415
+
+    try:
+        return read_certificate(chain)
+    except ValueError:
+        return None

@@ -1,40 +1,267 @@
-"""Settings, stores and signals, of which all parts of the service are made."""
+"""Settings, stores, signals, queues and hooks: what all parts of the service share."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.clock import Clock
-from karmada_vc_agent.cluster.held_namespaces import HeldNamespaces
-from karmada_vc_agent.cluster.judgements import HubContact, Judgements
-from karmada_vc_agent.cluster.lead import Lead
-from karmada_vc_agent.cluster.live_settings import LiveSettings
-from karmada_vc_agent.cluster.origins import Origins
-from karmada_vc_agent.cluster.registrations import Registrations
-from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.cluster.claims import CLUSTER_INDEX, Claims, HeldNamespaces, labelled_cluster
+from karmada_vc_agent.cluster.host_nodes import (
+    ADDRESS_INDEX,
+    HostAddresses,
+    NodeTrust,
+    addresses_of,
+    pod_indexes,
+)
+from karmada_vc_agent.cluster.hub_clusters import (
+    CLUSTERS_PATH,
+    Clock,
+    HubClusters,
+    HubContact,
+    Judgements,
+    agent_id,
+    cluster_store,
+)
+from karmada_vc_agent.cluster.lease import Lead
+from karmada_vc_agent.cluster.registration import Registrations
+from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, Origins
+from karmada_vc_agent.cluster.virtual_clusters import (
+    Membership,
+    NodeTaints,
+    Scopes,
+    VirtualClusters,
+)
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.supervisor import Supervisor
-from karmada_vc_agent.model.objects import GroupVersionKind
-from karmada_vc_agent.model.switches import (
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import StructCodec
+from karmada_vc_agent.kube.controller import Signal
+from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
+from karmada_vc_agent.kube.flows import TokenBucket
+from karmada_vc_agent.kube.informers import AnyReflector, NamedReflector
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.tasks import Supervisor
+from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.setting import (
     CERT_ROTATION,
     CLUSTER_STATUS,
     enabled_controllers,
     feature_gates,
 )
-from karmada_vc_agent.runner.clients import Clients
-from karmada_vc_agent.runner.hooks import Hooks
-from karmada_vc_agent.runner.hub_certificate import is_agents_own
-from karmada_vc_agent.runner.hub_identity import HubIdentity
-from karmada_vc_agent.runner.queues import Queues
-from karmada_vc_agent.runner.signals import Signals
-from karmada_vc_agent.runner.stores import Stores
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.clients import Clients, is_agents_own
+from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.runner.translation_contexts import translation_settings
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation.context import TranslationSettings
-from karmada_vc_agent.work.held_changes import HeldChanges
+from karmada_vc_agent.work.affected_works import HeldChanges
+from karmada_vc_agent.work.host_objects import HostObjects, PlacementKeeper
+from karmada_vc_agent.work.interpreter_rules import Concerns
+from karmada_vc_agent.work.manifests import ReportedObjects
+from karmada_vc_agent.work.memory_bounds import KeptObjects
+from karmada_vc_agent.work.namespace_content import NamespaceShares
+from karmada_vc_agent.work.targets import Dependency, WindowGate
+from karmada_vc_agent.work.works import WorkKey
+
+Change = Signal[[Object | None, Object | None]]
+"""old and new object; None = was or is not there"""
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """All signals that are no store's."""
+
+    work: Signal[[str, Object | None, Object | None]] = field(default_factory=Signal)
+    """virtual cluster, old and new of a Work"""
+    work_due: Signal[[WorkKey]] = field(default_factory=Signal)
+    """a Work that changed, or an object of it, other than by its own sync"""
+    work_affected: Signal[[str]] = field(default_factory=Signal)
+    """`<execution namespace>/<name>` of a Work that shares something which another one changed"""
+    meaning: Signal[[Concerns]] = field(default_factory=Signal)
+    """what the interpreter says otherwise now"""
+    host_object: Change = field(default_factory=Signal)
+    """an object with our label, in any namespace"""
+    own_object: Change = field(default_factory=Signal)
+    """an object that is where its virtual cluster may have it; the others are None"""
+    node_group: Change = field(default_factory=Signal)
+    """a NodeGroup of the host"""
+    served: Signal[[ServedApis]] = field(default_factory=Signal)
+    """what the host serves, after each look"""
+    window: Signal[[str]] = field(default_factory=Signal)
+    """a virtual cluster whose window opened or closed"""
+    dependencies: Signal[[set[Dependency]]] = field(default_factory=Signal)
+    """what changed of that which failed keys wait for"""
+    bound_met: Signal[[str, str]] = field(default_factory=Signal)
+    """a virtual cluster that has more than it may have, and what"""
+    status_due: Signal[[str]] = field(default_factory=Signal)
+    """a virtual cluster whose status is due"""
+    admin_rules: Signal[[]] = field(default_factory=Signal)
+    """the host serves other kinds, which roles have to list"""
+    lead_regained: Signal[[]] = field(default_factory=Signal)
+    """the lead is certain again"""
+
+
+K = TypeVar("K", bound=Hashable)
+
+MAX_DELAY_S = 30.0
+FEW_WORKERS = 4
+
+
+class Queues:
+    """Makes queues; of several virtual clusters none has more than half of the workers."""
+
+    def __init__(self, virtual_clusters: VirtualClusters, base_delay_s: float) -> None:
+        self._virtual_clusters = virtual_clusters
+        self._base_delay_s = base_delay_s
+        self._shared: list[tuple[WorkQueue[Any], int]] = []
+        virtual_clusters.changed.subscribe(self._share)
+
+    def by_name(self, max_delay_s: float = MAX_DELAY_S) -> WorkQueue[str]:
+        """Return a queue whose keys are names, of virtual clusters or of the only thing to do.
+
+        Each is a group of its own, so a slow one does not count among the workers.
+        """
+        return WorkQueue(lambda name: name, self._base_delay_s, max_delay_s, at_once=1)
+
+    def by_cluster(
+        self,
+        cluster_of: Callable[[K], str],
+        workers: int = FEW_WORKERS,
+        max_delay_s: float = MAX_DELAY_S,
+        new_retries: Callable[[], TokenBucket] | None = None,
+        base_delay_s: float | None = None,
+    ) -> WorkQueue[K]:
+        """Return a queue that is fair among virtual clusters; each has several keys.
+
+        base_delay_s: the first pause of a key that fails; None = that of the settings.
+        """
+        first_s = self._base_delay_s if base_delay_s is None else base_delay_s
+        made = WorkQueue(cluster_of, first_s, max_delay_s, new_retries)
+        self._shared.append((made, half_of_workers(workers)))
+        self._share()
+        return made
+
+    def _share(self, *_change: object) -> None:
+        is_shared = self._virtual_clusters.are_several()
+        for queue, at_once in self._shared:
+            queue.at_once = at_once if is_shared else 0
+
+
+def half_of_workers(workers: int) -> int:
+    """Return how many of so many workers one virtual cluster may have."""
+    return (workers + 1) // 2
+
+
+def cluster_of_key(key: tuple[Any, ...]) -> str:
+    """Return the virtual cluster of a key that begins with it."""
+    return str(key[0])
+
+
+MayHold = Callable[[str], Awaitable[bool]]
+"""Returns whether a host namespace may hold objects."""
+
+
+async def _no_fields(_: VirtualCluster) -> Object:
+    return {}
+
+
+@dataclass(slots=True)
+class Hooks:
+    """The hooks of one process, set by features in `prepare`.
+
+    window_gate: made of the writer of host objects and MayHold.
+    placement_keeper: made of the record of kept workloads. shares: of quotas, by
+    namespace. fields_of_new: metadata and spec that a
+    new Cluster has besides its own. writes_ready: awaited before the first Work is written.
+    """
+
+    window_gate: Callable[[HostObjects, MayHold], WindowGate] = lambda *_: WindowGate()
+    placement_keeper: Callable[[ReportedObjects], PlacementKeeper | None] = lambda _: None
+    shares: NamespaceShares = field(default_factory=NamespaceShares)
+    fields_of_new: Callable[[VirtualCluster], Awaitable[Object]] = _no_fields
+    writes_ready: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+
+    async def wait_ready(self) -> None:
+        """Wait for all that precedes the first Work."""
+        for ready in self.writes_ready:
+            await ready()
+
+
+IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+"""The variable that has the address of the Service `kubernetes` in a pod."""
+HOST_OBJECT_INDEXES = {CLUSTER_INDEX: labelled_cluster}
+
+
+class Stores:
+    """The stores that no controller can do without, and what is read from them.
+
+    judgements: the agent's own of its Clusters, None where it makes none. registered: returns the
+    names of all Clusters that the agent ever registered and has not forgotten.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        virtual_clusters: VirtualClusters,
+        clients: Clients,
+        host_uid: str,
+        judgements: Judgements | None,
+        registered: Callable[[], Iterable[str]],
+    ) -> None:
+        node_codec: StructCodec[Node] = StructCodec(Node)
+        pod_codec: StructCodec[Pod] = StructCodec(Pod)
+        clusters = cluster_store()
+        self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
+        self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
+        self.kept = KeptObjects(virtual_clusters, self._cluster_on)
+        self.namespaces: Store[Object] = Store(self.kept, HOST_OBJECT_INDEXES)
+        agent = agent_id(config.agent_namespace, config.agent_name)
+        self.clusters = HubClusters(clusters, host_uid, virtual_clusters, agent, judgements)
+        self.membership = Membership(virtual_clusters, self.nodes, self.clusters.created_at)
+        self.addresses = HostAddresses(
+            self.nodes,
+            (urlsplit(clients.host.credentials.server).hostname, os.environ.get(IN_CLUSTER)),
+            self.membership.owner_of,
+        )
+        self.trust = NodeTrust(clients.host_urgent, self.nodes)
+        self.taints = NodeTaints(self.membership, virtual_clusters)
+        self.claims = Claims(self.namespaces, config.agent_name)
+        hub, host = clients.hub, clients.host
+        self.of_host: tuple[AnyReflector, ...] = (
+            Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
+            Reflector(host, "/api/v1/namespaces", self.kept, self.namespaces),
+            Reflector(host, "/api/v1/pods", pod_codec, self.pods),
+        )
+        of_hub = (
+            self._by_name(hub, virtual_clusters, registered)
+            if config.clusters_by_name
+            else Reflector(hub, CLUSTERS_PATH, clusters.codec, clusters)
+        )
+        self.of_hub: AnyReflector = of_hub
+        self.reflectors: tuple[AnyReflector, ...] = (of_hub, *self.of_host)
+
+    def _cluster_on(self, namespace: str) -> str:
+        return self.claims.cluster_on(namespace)
+
+    def _by_name(
+        self,
+        hub: ApiClient,
+        virtual_clusters: VirtualClusters,
+        registered: Callable[[], Iterable[str]],
+    ) -> NamedReflector[Object]:
+        """Return what follows our own Clusters only."""
+        store = self.clusters.store
+        reflector = NamedReflector(
+            hub, CLUSTERS_PATH, store.codec, store, lambda: {*virtual_clusters, *registered()}
+        )
+        virtual_clusters.changed.subscribe(lambda *_: reflector.names_changed())
+        self.clusters.has_listed = reflector.has_listed
+        return reflector
+
 
 T = TypeVar("T")
 

@@ -1,25 +1,404 @@
-"""The controllers of core, a row for each; those of features are in their feature.py."""
+"""The controllers of core, each with its collaborators and sources."""
 
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.runner import cluster_controllers, work_controllers
-from karmada_vc_agent.runner.collector import controller_label
-from karmada_vc_agent.runner.feature import Setup
-from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.telemetry.meters import ControllerMeter
+from karmada_vc_agent.cluster import host_nodes, status
+from karmada_vc_agent.cluster import registration as registering
+from karmada_vc_agent.cluster.host_nodes import NodeLabelsController, keys_of_node
+from karmada_vc_agent.cluster.host_status import HostStatus
+from karmada_vc_agent.cluster.hub_clusters import LEASE
+from karmada_vc_agent.cluster.lease import RETRY_MAX_S, ClusterLeaseController
+from karmada_vc_agent.cluster.registration import RegistrationController
+from karmada_vc_agent.cluster.rules.conditions import Thresholds
+from karmada_vc_agent.cluster.status import NODE_CHANGE_SETTLES_S, ClusterStatusController
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.controller import (
+    Controller,
+    ControllerSpec,
+    Enqueues,
+    Requeue,
+    Retries,
+    Source,
+    itself,
+    same,
+)
+from karmada_vc_agent.kube.discovery import HealthProbe
+from karmada_vc_agent.model.setting import CLUSTER_RESOURCE_MODELING, CLUSTER_STATUS, EXECUTION
+from karmada_vc_agent.runner.clients import LEASE_LANES
+from karmada_vc_agent.runner.collector import HUB, controller_label
+from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
+from karmada_vc_agent.runner.conditions import ClusterConditions, Conditions
+from karmada_vc_agent.runner.parts import Parts, Setup
+from karmada_vc_agent.telemetry.metrics import ControllerMeter
+from karmada_vc_agent.work.affected_works import SETTLES_S as TAINTS_SETTLE_S
+from karmada_vc_agent.work.affected_works import follow_taints
+from karmada_vc_agent.work.execution import ExecutionController
+from karmada_vc_agent.work.namespace_writer import (
+    DEFAULT_NAMESPACE,
+    Pair,
+    keys_of_cluster,
+    keys_of_namespace,
+    keys_of_object,
+    left_behind,
+    reconcile_namespace,
+)
+from karmada_vc_agent.work.removal import DeparturesController
+from karmada_vc_agent.work.work_finalizer import (
+    ALL_CLUSTERS,
+    INITIAL_DELAY_S,
+    WORKS_SETTLE_S,
+    OrphansController,
+    orphan_keys,
+)
+from karmada_vc_agent.work.work_status import write_report
+from karmada_vc_agent.work.works import WorkKey
+
+
+def cluster_lease(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; its first keys are those that `parts.leases` starts with."""
+    common, config = parts.common, parts.common.config
+
+    def renewed(name: str) -> None:
+        parts.collector.contact(name, HUB)
+        common.contact.accepted(name, LEASE)
+
+    controller = ClusterLeaseController(
+        common.clients.hub_leases,
+        common.stores.clusters,
+        config.cluster_lease_duration,
+        config.cluster_lease_renew_interval_fraction,
+        common.lead,
+        on_renewed=renewed,
+        on_skew=parts.collector.lease_ahead,
+        namespace=parts.lease_namespace,
+    )
+
+    async def reconcile(name: str) -> Requeue | None:
+        """Renew a Lease; record the attempt, and why the hub does not take it."""
+        try:
+            outcome = await common.contact.track(name, LEASE, controller.reconcile(name))
+        finally:
+            parts.leases.progress.note(name)
+        if outcome is None or not common.lead.may_report():
+            common.contact.forget(name)
+        if outcome is None:
+            parts.leases.end(name)
+        return outcome
+
+    return ControllerSpec(
+        "cluster-lease",
+        common.queues.by_name(RETRY_MAX_S),
+        reconcile,
+        LEASE_LANES,
+        switch=CLUSTER_STATUS,
+        sources=(
+            Enqueues(parts.leases.due.subscribe, itself),
+            Enqueues(common.signals.lead_regained.subscribe, parts.names),
+        ),
+    )
+
+
+def registration(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller."""
+    common, vcs = parts.common, parts.common.virtual_clusters
+    controller = RegistrationController(
+        common.clients.hub,
+        common.stores.clusters,
+        common.state,
+        vcs,
+        common.registrations,
+        common.hooks.fields_of_new,
+    )
+    clusters = common.stores.clusters.store
+    return ControllerSpec(
+        "registration",
+        common.queues.by_name(),
+        controller.reconcile,
+        FEW_WORKERS,
+        initial_keys=parts.names,
+        sources=(Enqueues(clusters.add_handler, partial(registering.keys_of_cluster, vcs)),),
+        resync_keys=same,
+    )
+
+
+def cluster_status(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller."""
+    common, config = parts.common, parts.common.config
+    vcs, stores = common.virtual_clusters, common.stores
+    frequency_s = config.cluster_status_update_frequency
+    thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
+    conditions = ClusterConditions(parts)
+    controller = ClusterStatusController(
+        hub=common.clients.hub_urgent,
+        clusters=stores.clusters,
+        host=_host_status(parts, conditions),
+        virtual_clusters=vcs,
+        frequency_s=frequency_s,
+        thresholds=thresholds,
+        scopes=common.scopes,
+        judgements=common.judgements,
+        reachable=parts.reachable,
+        contact=common.contact,
+        may_report=common.lead.may_report,
+        why_terminating=parts.works.finalizer.why_terminating,
+        on_ready=parts.leases.start,
+        on_synced=parts.collector.synced,
+        clock=common.clock,
+    )
+    changed = partial(status.keys_of_cluster, stores.clusters, vcs)
+    return ControllerSpec(
+        "cluster-status",
+        common.queues.by_name(frequency_s),
+        controller.reconcile,
+        config.concurrent_cluster_syncs,
+        switch=CLUSTER_STATUS,
+        sources=(
+            Enqueues(stores.clusters.store.add_handler, changed),
+            Enqueues(stores.membership.changed.subscribe, itself, NODE_CHANGE_SETTLES_S),
+            Enqueues(common.signals.status_due.subscribe, itself),
+            Enqueues(common.signals.lead_regained.subscribe, parts.names),
+            *conditions.sources(),
+        ),
+        resync_keys=same,
+    )
+
+
+def _host_status(parts: Parts, conditions: Conditions) -> HostStatus:
+    common, stores, config = parts.common, parts.common.stores, parts.common.config
+    host, max_age_s = common.clients.host_urgent, config.cluster_status_update_frequency / 2
+    return HostStatus(
+        client=host,
+        probe=HealthProbe(host, max_age_s=max_age_s),
+        discovery=common.discoveries.host,
+        membership=stores.membership,
+        pods=stores.pods,
+        claims=stores.claims,
+        cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
+        conditions=conditions.of,
+        clock=common.clock.monotonic,
+        with_resources=config.enable_cluster_resource_modeling,
+        with_models=common.gates[CLUSTER_RESOURCE_MODELING],
+        discovery_max_age_s=max_age_s,
+        is_reached=config.gateway.enabled,
+    )
+
+
+def node_labels(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; its keys are nodes."""
+    common, stores = parts.common, parts.common.stores
+    vcs = common.virtual_clusters
+    controller = NodeLabelsController(
+        common.clients.host,
+        stores.nodes,
+        stores.membership,
+        vcs,
+        lambda name: stores.clusters.other_agent(name) is not None,
+        common.state.remember_label,
+    )
+    clusters = stores.clusters.store.add_handler
+    return ControllerSpec(
+        "node-labels",
+        common.queues.by_cluster(lambda node: stores.membership.owner_of(node) or flows.OWN),
+        controller.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(stores.nodes.add_handler, keys_of_node),
+            Enqueues(clusters, partial(host_nodes.keys_of_cluster, vcs, stores.nodes)),
+            Enqueues(parts.works.registered.disputed.subscribe, itself),
+        ),
+        resync_keys=lambda _: (node.metadata.name for node in stores.nodes),
+    )
+
+
+def execution(parts: Parts) -> ControllerSpec[WorkKey]:
+    """Declare the controller; no workload is written before what keeps its pods in place."""
+    common, works = parts.common, parts.works
+    controller = ExecutionController(
+        common.virtual_clusters,
+        clusters=common.stores.clusters,
+        works=works.watches.works,
+        hub_works=works.hub_works,
+        reports=works.reports,
+        manifests=works.manifests,
+        finalizer=works.finalizer,
+        work_status=works.work_status,
+        events=works.events,
+        held_changes=common.held_changes,
+        scopes=common.scopes,
+        measure=common.metrics.work_synced,
+        bounds=works.bounds,
+        memory=works.memory,
+        large_slots=works.large_slots,
+    )
+    return ControllerSpec(
+        "execution",
+        works.queue,
+        controller.reconcile,
+        common.config.concurrent_work_syncs,
+        switch=EXECUTION,
+        sources=(*_of_each_work(parts), *_of_other_works(parts)),
+        resync_keys=works.affected.of_clusters,
+        ready=common.hooks.wait_ready,
+    )
+
+
+def _of_each_work(parts: Parts) -> tuple[Source[WorkKey], ...]:
+    """Return what brings up a Work: itself, its objects, its Cluster."""
+    signals, affected = parts.common.signals, parts.works.affected
+    return (
+        Enqueues(signals.work_due.subscribe, itself),
+        Enqueues(signals.work_affected.subscribe, affected.by_id),
+        Enqueues(parts.common.stores.clusters.store.add_handler, affected.by_cluster),
+    )
+
+
+def _of_other_works(parts: Parts) -> tuple[Source[WorkKey], ...]:
+    """Return what brings up Works for something that they depend on."""
+    signals, stores, affected = parts.common.signals, parts.common.stores, parts.works.affected
+    by_meaning = partial(affected.by_meaning, parts.common.virtual_clusters)
+    return (
+        Enqueues(signals.work.subscribe, affected.by_work),
+        Enqueues(signals.meaning.subscribe, by_meaning),
+        Enqueues(stores.namespaces.add_handler, affected.by_namespace),
+        Retries(signals.dependencies.subscribe),
+    )
+
+
+def work_status(parts: Parts) -> ControllerSpec[WorkKey]:
+    """Declare the controller; execution fills its queue."""
+    works = parts.works
+    reconcile = partial(
+        write_report,
+        works.reports,
+        works.watches.works,
+        works.hub_works,
+        parts.common.held_changes,
+    )
+    return ControllerSpec(
+        "work-status",
+        works.status_queue,
+        reconcile,
+        parts.common.config.concurrent_work_syncs,
+        switch=EXECUTION,
+    )
+
+
+def departures(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; its first keys are all that were ever registered."""
+    common, vcs = parts.common, parts.common.virtual_clusters
+    stays_away = common.registrations.stays_away
+    controller = DeparturesController(
+        common.clients.hub,
+        common.clients.host,
+        common.discoveries.host,
+        common.stores.clusters,
+        common.state,
+        parts.works.shared_objects,
+        common.settings.cluster_scoped_kinds,
+        common.stores.claims,
+        vcs,
+        is_served=lambda name: name in vcs and not stays_away(name),
+    )
+    return ControllerSpec(
+        "departures",
+        common.queues.by_name(),
+        controller.reconcile,
+        initial_keys=common.state.clusters,
+        resync_keys=same,
+    )
+
+
+def node_taints(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller."""
+    common, stores = parts.common, parts.common.stores
+    works, due = parts.works.watches.works, common.signals.work_due.emit
+    return ControllerSpec(
+        "node-taints",
+        common.queues.by_name(),
+        partial(follow_taints, stores.taints, works, due),
+        sources=(Enqueues(stores.membership.changed.subscribe, itself, TAINTS_SETTLE_S),),
+        resync_keys=same,
+    )
+
+
+def orphans(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; it has one key."""
+    common = parts.common
+    controller = OrphansController(
+        common.clients.host,
+        common.discoveries.host,
+        common.stores.claims,
+        parts.works.watches.works,
+        common.virtual_clusters,
+        parts.orphaned.note,
+    )
+    return ControllerSpec(
+        "orphans",
+        common.queues.by_name(),
+        controller.reconcile,
+        by_cluster=False,
+        initial_keys=lambda: (ALL_CLUSTERS,),
+        initial_delay_s=INITIAL_DELAY_S,
+        sources=(
+            Enqueues(common.signals.work.subscribe, orphan_keys, WORKS_SETTLE_S),
+            Enqueues(
+                common.clients.host.history.on_settled, lambda: (ALL_CLUSTERS,), WORKS_SETTLE_S
+            ),
+        ),
+    )
+
+
+def namespaces(parts: Parts) -> ControllerSpec[Pair]:
+    """Declare the controller; its keys are virtual clusters with a virtual namespace."""
+    common, stores = parts.common, parts.common.stores
+    clusters, claims, vcs = stores.clusters, stores.claims, common.virtual_clusters
+    reconcile = partial(
+        reconcile_namespace,
+        parts.works.namespace_writer,
+        claims,
+        vcs,
+        lambda name: clusters.ours(name) is not None and not clusters.is_deleting(name),
+    )
+    objects = common.signals.own_object.subscribe
+
+    def all_keys(names: Iterable[str]) -> Iterator[Pair]:
+        return (
+            (name, namespace)
+            for name in names
+            for namespace in (
+                DEFAULT_NAMESPACE,
+                *claims.of(name),
+                *left_behind(claims, vcs, name),
+            )
+        )
+
+    return ControllerSpec(
+        "namespaces",
+        common.queues.by_cluster(cluster_of_key),
+        reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(clusters.store.add_handler, partial(keys_of_cluster, clusters, claims, vcs)),
+            Enqueues(stores.namespaces.add_handler, partial(keys_of_namespace, vcs)),
+            Enqueues(objects, partial(keys_of_object, vcs)),
+        ),
+        resync_keys=all_keys,
+    )
+
 
 OF_CORE: tuple[Setup, ...] = (
-    cluster_controllers.cluster_lease,
-    work_controllers.departures,
-    cluster_controllers.registration,
-    cluster_controllers.cluster_status,
-    work_controllers.orphans,
-    cluster_controllers.node_labels,
-    work_controllers.node_taints,
-    work_controllers.namespaces,
-    work_controllers.execution,
-    work_controllers.work_status,
+    cluster_lease,
+    departures,
+    registration,
+    cluster_status,
+    orphans,
+    node_labels,
+    node_taints,
+    namespaces,
+    execution,
+    work_status,
 )
 
 

@@ -1,18 +1,86 @@
-"""Checks that the hub is what the agent needs, and that it answers now."""
+"""Checks the hub at the start and standing by; hands the lead to who reaches it."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
 
+from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import KubeError, PageError, UnreachableError, UnreadableError
-from karmada_vc_agent.kube.first_lists import not_listed
-from karmada_vc_agent.kube.listing import check_listed
-from karmada_vc_agent.kube.retries import retry_until_done
-from karmada_vc_agent.runner.api_servers import check_apart, check_karmada
-from karmada_vc_agent.runner.hub_identity import HubIdentity
+from karmada_vc_agent.kube.errors import (
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+    NotServedError,
+    PageError,
+    UnreachableError,
+    UnreadableError,
+)
+from karmada_vc_agent.kube.informers import not_listed_text
+from karmada_vc_agent.kube.leader_election import HandOver, LeaderElection
+from karmada_vc_agent.kube.reflector import check_listed
+from karmada_vc_agent.kube.tasks import retry_on, retry_until_done
+from karmada_vc_agent.model.domain import LACKS_HUB_ANNOTATION, OFFERS_HUB_ANNOTATION
+
+_log = logging.getLogger(__name__)
+
+KUBE_SYSTEM_PATH = "/api/v1/namespaces/kube-system"
+TRIES = 5
+PAUSE_S = 1.0
+"""A starting Karmada serves its own kinds shortly after all others."""
+
+
+async def check_karmada(hub: ApiClient, *, pause_s: float = PAUSE_S) -> None:
+    """Check that the hub serves Clusters. Raises ConfigError if it does not, KubeError.
+
+    A hub that was seen to serve them before does not serve them for the moment.
+    """
+    try:
+        await retry_on(NotServedError, TRIES, lambda: check_listed(hub, CLUSTERS_PATH), pause_s)
+    except NotServedError as error:
+        problem = (
+            f"{hub.credentials.server} is not a Karmada control plane: it does not serve "
+            "cluster.karmada.io; use a kubeconfig of Karmada's API server, or try again later"
+        )
+        raise ConfigError("settings", "karmadaKubeconfig", problem) from error
+
+
+async def check_apart(hub: ApiClient, host_uid: str) -> str:
+    """Reject one API server as both hub and host. Raises ConfigError, KubeError.
+
+    host_uid: UID of the host's kube-system. Returns that of the hub, "" where it is not readable.
+    """
+    try:
+        kube_system = await hub.get(KUBE_SYSTEM_PATH)
+    except NotFoundError:
+        return ""
+    except ForbiddenError as error:
+        _log.warning(
+            "Cannot determine whether hub and host are different API servers",
+            extra={"reason": str(error)},
+        )
+        return ""
+    uid = str(kube_system["metadata"]["uid"])
+    if uid == host_uid:
+        problem = (
+            f"{hub.credentials.server} is also the API server of the host (its kube-system has "
+            "the same uid); the hub must be another one"
+        )
+        raise ConfigError("settings", "karmadaKubeconfig", problem)
+    return uid
+
+
+@dataclass(slots=True)
+class HubIdentity:
+    """uid: of its namespace kube-system; "" until it answers, or where it may not be read."""
+
+    uid: str = ""
+
 
 CHECK_S = 10.0
 """Interval of requests by which a standby, which makes no others, checks the hub."""
@@ -76,7 +144,7 @@ class HubPresence:
                 self._answers_since = None  # reported by Outage
             except (PageError, UnreadableError) as error:
                 self._answers_since = None
-                self.away = not_listed(CLUSTERS_PATH, str(error))
+                self.away = not_listed_text(CLUSTERS_PATH, str(error))
             except KubeError as error:
                 self._answers_since = None
                 self.refuses = f"the hub refuses the agent: {error}"
@@ -112,3 +180,113 @@ class HubPresence:
     async def _look(self) -> None:
         """Make the smallest list. Raises KubeError."""
         await check_listed(self._hub, CLUSTERS_PATH)
+
+
+class HubStart:
+    """Checks the hub, however late it answers; a feature may start without it.
+
+    host: where an earlier process left what it recorded. identity: which hub it is, once it
+    answered. on_hub_answer: called with its uid then. line: annotation of leaders that can serve
+    without the hub, "" = none. lack: why this process cannot. provided: read at a start without it.
+    """
+
+    line = ""
+    lack = ""
+    provided: tuple[object, ...] = ()
+
+    def __init__(self, config: AgentConfig, hub: ApiClient, host: ApiClient) -> None:
+        self.config = config
+        self.host = host
+        self.identity = HubIdentity()
+        self.presence = HubPresence(hub, self.identity, self.was_seen)
+        self.on_hub_answer: Callable[[str], None] = lambda _: None
+
+    async def check(self, host_uid: str) -> None:
+        """Check that the hub is what the agent needs. Raises ConfigError."""
+        await self.presence.check(host_uid)
+        self.on_hub_answer(self.identity.uid)
+
+    async def was_seen(self) -> bool:
+        """Return whether an earlier process registered Clusters. Raises KubeError."""
+        state = AgentState(self.host, self.config.agent_namespace, self.config.agent_name)
+        with suppress(NotFoundError):
+            await state.look()
+        return bool(state.clusters())
+
+    async def wait(self, checking: asyncio.Task[None]) -> None:
+        """Wait until the hub was checked, or it takes too long.
+
+        Ends early if the hub is not what the agent needs: that ends all tasks of the group.
+        """
+        await asyncio.wait((checking,))
+
+    async def wait_for_either(
+        self, checking: asyncio.Task[None], host: ApiClient, election: LeaderElection
+    ) -> None:
+        """Wait until the hub was checked, or this process can serve without it.
+
+        Without either it must not lead: another replica may reach the hub.
+        """
+
+    async def look(self) -> None:
+        """Check whether the hub answers now."""
+
+    async def read(
+        self, host: ApiClient, state: AgentState, election: LeaderElection | None
+    ) -> None:
+        """Read what is served while the hub is away."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Return whether nothing can be served before the hub was checked."""
+        return True
+
+
+AWAY_S = 10.0
+"""How long the leader lacks the hub before it reports that: less than the 40 s after which Karmada
+takes the Clusters for lost."""
+LED_S = 60.0
+"""How long a process leads at least before it hands over."""
+STEADY_S = 2 * CHECK_S
+"""For how long a standby has had good answers only: three in a row. A hub that is just back has
+answered the leader, too, by then."""
+
+
+class _HubAway:
+    """Determines with each renewal whether the hub is away from the leader for long."""
+
+    def __init__(self, is_away: Callable[[], bool], clock: Callable[[], float]) -> None:
+        self._is_away = is_away
+        self._clock = clock
+        self._led_since: float | None = None
+        self._since: float | None = None
+
+    def lasts(self) -> bool:
+        """Return whether it is time to hand the lead over."""
+        now = self._clock()
+        if self._led_since is None:
+            self._led_since = now
+        if not self._is_away():
+            self._since = None
+            return False
+        if self._since is None:
+            self._since = now
+        return now - self._since >= AWAY_S and now - self._led_since >= LED_S
+
+
+def hub_relief(
+    is_away: Callable[[], bool],
+    presence: HubPresence,
+    clock: Callable[[], float] = time.monotonic,
+) -> HandOver:
+    """Return how the lead is handed over. is_away: whether the hub is, from the leader.
+
+    Both must have lasted, by the clock of each process alone, so that an unstable uplink does not
+    make the lead change.
+    """
+    return HandOver(
+        LACKS_HUB_ANNOTATION,
+        OFFERS_HUB_ANNOTATION,
+        _HubAway(is_away, clock).lasts,
+        lambda: presence.answers_for_s() >= STEADY_S,
+    )

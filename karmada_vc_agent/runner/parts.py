@@ -1,24 +1,98 @@
-"""Everything that controllers are made from, put together once (docs/architecture.md)."""
+"""All that controllers are made from, and how features declare what they add."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from karmada_vc_agent.cluster.agent_condition import AgentCondition
-from karmada_vc_agent.cluster.missing_rights import MissingRights
-from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
-from karmada_vc_agent.cluster.rules.nodes_reachable import NODES_REACHABLE
-from karmada_vc_agent.cluster.rules.readiness import Thresholds
-from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.kube.permissions import Need
+from karmada_vc_agent.cluster.agent_conditions import (
+    AgentCondition,
+    MissingRights,
+    check_apart_from_tenants,
+)
+from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.lease import Progress
+from karmada_vc_agent.cluster.rules.conditions import (
+    NODES_REACHABLE,
+    Condition,
+    ConditionType,
+    Thresholds,
+)
+from karmada_vc_agent.cluster.status import ReachableNodes
+from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec, Signal, Subscribe
+from karmada_vc_agent.kube.errors import Need
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.runner.collector import MetricsCollector
 from karmada_vc_agent.runner.common import Common
-from karmada_vc_agent.runner.leases import Leases
-from karmada_vc_agent.runner.offline import SavedHub
+from karmada_vc_agent.runner.hub_presence import HubStart
+from karmada_vc_agent.runner.settings_follower import has_rights
 from karmada_vc_agent.runner.work_parts import WorkParts
-from karmada_vc_agent.work.orphaned_objects import OrphanedObjects
+from karmada_vc_agent.telemetry.families import NO_FAMILIES, Families
+from karmada_vc_agent.work.removal import Removal
+from karmada_vc_agent.work.work_finalizer import OrphanedObjects
 
-if TYPE_CHECKING:
-    from karmada_vc_agent.runner.feature import Feature
+
+class Offline(Protocol):
+    """Serves what is saved of the hub, until the hub has listed everything."""
+
+    has_begun: asyncio.Event
+    on_hub_answer: Callable[[], None]
+
+    @property
+    def is_fencing(self) -> bool:
+        """Return whether the Clusters are those that were saved."""
+
+    def hub_identified(self, hub: str) -> None:
+        """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
+
+
+class SavedHub(Protocol):
+    """All that is saved of the hub.
+
+    offline: serves from it.
+    """
+
+    @property
+    def offline(self) -> Offline:
+        """Return what serves from it."""
+
+    def remark(self) -> str | None:
+        """Return what is served from it, and what of it is not used, None = nothing."""
+
+    def is_served_from(self) -> bool:
+        """Return whether any virtual cluster is served from it."""
+
+
+class Leases:
+    """Renewed from the first time a Cluster was Ready; its progress shows whether it is stuck.
+
+    due: a virtual cluster whose Lease is to be renewed from now on.
+    """
+
+    def __init__(self, scopes: Scopes) -> None:
+        self._renewed: dict[str, None] = scopes.keep()
+        self.due: Signal[[str]] = Signal()
+        self.progress = Progress()
+        scopes.ended.subscribe(self.progress.forget)
+
+    def start(self, name: str) -> None:
+        """Renew the Lease of a virtual cluster from now on."""
+        if name not in self._renewed:
+            self._renewed[name] = None
+            self.progress.note(name)
+            self.due.emit(name)
+
+    def end(self, name: str) -> None:
+        """Renew it no more, until it is started again."""
+        self._renewed.pop(name, None)
+        self.progress.forget(name)
+
 
 Runs = Callable[[], Awaitable[None]]
 
@@ -82,3 +156,126 @@ class Parts:
             common.clock.monotonic,
             common.scopes,
         )
+
+
+Trigger = tuple[Subscribe, Callable[..., Iterable[str]]]
+"""A signal, and a function from its change to names of virtual clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionSpec:
+    """A condition and how it is evaluated.
+
+    evaluate: returns the condition as it is now; None = undetermined. It makes no request.
+    triggers: what requeues the status of a virtual cluster; without them the condition is as old as
+    the interval of the status.
+    """
+
+    type: ConditionType
+    evaluate: Callable[[Parts, VirtualCluster], Condition | None]
+    triggers: Callable[[Parts], Iterable[Trigger]] = lambda _: ()
+
+
+Setup = Callable[[Parts], ControllerSpec[Any] | None]
+"""Returns a controller; None = it is switched off."""
+
+
+Say = Callable[[str], None]
+"""Prints a line."""
+
+
+async def _nothing(*_: object) -> None:
+    """Do nothing."""
+
+
+class Start(Protocol):
+    """Read by a feature on the host before this process serves; provided to its parts afterwards.
+
+    reads: what that is, for the log.
+    """
+
+    @property
+    def reads(self) -> str: ...
+
+    async def read(self, host: ApiClient, live: LiveSettings, state: AgentState) -> None:
+        """Read it. Raises KubeError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """Virtual clusters that the host describes besides the settings file, for `join`.
+
+    group_labels: keys of labels of nodes that select groups. virtual_clusters: one of each name,
+    the one that is served. objects: those that VirtualCluster objects describe.
+    """
+
+    group_labels: frozenset[str] = frozenset()
+    virtual_clusters: Sequence[VirtualCluster] = ()
+    objects: Sequence[VirtualCluster] = ()
+
+    def allow(self, name: str) -> tuple[str, ...]:
+        """Return the exceptions of a virtual cluster, () where nothing describes it."""
+        return next((vc.allow for vc in self.virtual_clusters if vc.name == name), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One folder of `features/`, as its feature.py declares it.
+
+    name: of the folder.
+    start: adds sources of virtual clusters, and is read before this process serves.
+    hub_start: replaces the check of the hub at the start; of one feature.
+    prepare: provides what controllers share (`Common.provide`) and sets hooks, before the path of
+    Works is built.
+    connect: the same once all parts exist.
+    controllers: their setups.
+    conditions: of Clusters and VirtualCluster objects.
+    metrics: their families; `prepare` or `connect` adds what fills them.
+    commands: name -> module, imported when it is called.
+    describe: which virtual clusters the host describes, for `join`; raises KubeError.
+    definitions: CustomResourceDefinitions that `join` installs on the host.
+    host_roles: files of the package with its rights on the host, by the settings.
+    leave: removes what is recorded on the host of a virtual cluster: by namespace and name of the
+    agent, and name of the Cluster; raises KubeError.
+    purge: the same of the whole agent.
+    """
+
+    name: str
+    start: Callable[[VirtualClusterSources, AgentConfig], Start | None] = lambda *_: None
+    hub_start: Callable[[AgentConfig, ApiClient, ApiClient], HubStart] | None = None
+    prepare: Callable[[Common], None] = lambda _: None
+    connect: Callable[[Parts], None] = lambda _: None
+    controllers: tuple[Setup, ...] = ()
+    conditions: tuple[ConditionSpec, ...] = ()
+    metrics: Families = NO_FAMILIES
+    commands: Mapping[str, str] = field(default_factory=dict)
+    describe: Callable[[ApiClient, AgentConfig], Awaitable[Described]] | None = None
+    definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()
+    host_roles: Callable[[AgentConfig], tuple[str, ...]] = lambda _: ()
+    leave: Callable[[ApiClient, str, str, str, Say], Awaitable[None]] = _nothing
+    purge: Callable[[ApiClient, str, str, Say], Awaitable[None]] = _nothing
+
+
+async def check_permitted(common: Common, vc: VirtualCluster) -> None:
+    """Refuse what hub or host forbid. Raises ConfigError, KubeError."""
+    if common.config.tenancy == STRICT:
+        await check_apart_from_tenants(common.clients.host_urgent, common.node, [vc])
+    if not await has_rights(common.clients.hub, vc.name):
+        command = f"karmada-vc-agent join --name {vc.name}"
+        problem = f"the agent has no rights for Cluster {vc.name} on the hub; run {command}"
+        raise ConfigError("hub", "", problem)
+
+
+def removal_of(parts: Parts) -> Removal:
+    """Return what takes virtual clusters away."""
+    common, stores, works = parts.common, parts.common.stores, parts.works
+    return Removal(
+        common.clients.hub,
+        common.clients.host,
+        stores.clusters,
+        works.watches.works,
+        stores.claims,
+        works.namespace_writer,
+        works.finalizer,
+        common.state,
+    )

@@ -2,14 +2,13 @@
 
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.outage import Outage
+from karmada_vc_agent.kube.history import Outage
 from karmada_vc_agent.runner.clients import Clients
 from karmada_vc_agent.runner.collector import HOST, HUB
-from karmada_vc_agent.runner.hub_start import HubStart
-from karmada_vc_agent.runner.joined import JoinedClusters
+from karmada_vc_agent.runner.hub_presence import HubStart
 from karmada_vc_agent.runner.service import Service
-from karmada_vc_agent.runner.settings_follower import SettingsFollower
-from karmada_vc_agent.telemetry.health import Remark
+from karmada_vc_agent.runner.settings_follower import JoinedClusters, SettingsFollower
+from karmada_vc_agent.telemetry.endpoints import Note
 from karmada_vc_agent.telemetry.metrics import Metrics
 
 NEITHER = "waits for the API server of the hub, without a checkpoint"
@@ -54,9 +53,9 @@ class ProcessChecks:
             **{server: self._check_server(server, client) for server, client in self.lanes()},
             "phase": self._check_phase(),
             "lists": served.get("lists"),
-            "objects": Remark(f"cannot read {'; '.join(unreadable)}") if unreadable else None,
+            "objects": Note(f"cannot read {'; '.join(unreadable)}") if unreadable else None,
             "agents": served.get("agents"),
-            "settings": Remark(f"keeping those in use: {problem}") if problem else None,
+            "settings": Note(f"keeping those in use: {problem}") if problem else None,
             "found": served.get("found"),
             "rights": self._check_rights(served.get("rights")),
             "checkpoint": served.get("checkpoint"),
@@ -77,7 +76,7 @@ class ProcessChecks:
     def is_hub_away(self) -> bool:
         """Return whether the hub does not answer, or accepts nothing that is reported."""
         refusal = self._check_hub_accepts()
-        accepts_none = bool(refusal) and not isinstance(refusal, Remark)
+        accepts_none = bool(refusal) and not isinstance(refusal, Note)
         return accepts_none or self._check_away(HUB) is not None
 
     def _check_phase(self) -> str | None:
@@ -89,24 +88,24 @@ class ProcessChecks:
 
     def _check_rights(self, lacks: str | None) -> str | None:
         """Return which right is missing; a virtual cluster that waits for `join` fails no other."""
-        if (lacks and not isinstance(lacks, Remark)) or not self._joined.waiting:
+        if (lacks and not isinstance(lacks, Note)) or not self._joined.waiting:
             return lacks
         names = ", ".join(self._joined.waiting)
         text = f"waiting for rights on the hub: {names}; run karmada-vc-agent join"
         if not len(self._virtual_clusters):
             return text
-        return Remark(f"{text}; {lacks}" if lacks else text)
+        return Note(f"{text}; {lacks}" if lacks else text)
 
     def _check_server(self, server: str, client: ApiClient) -> str | None:
         """Return what is wrong with hub or host, by one of its clients."""
         if away := self._check_away(server):
             has_checkpoint = self.phase != STARTING and bool(self.hub_start.line)
-            return Remark(away) if server == HUB and has_checkpoint else away
+            return Note(away) if server == HUB and has_checkpoint else away
         if server == HUB and (refusal := self._check_hub_accepts()) is not None:
             is_served = self.service is not None and self.service.serves_from_checkpoint()
-            return Remark(refusal) if is_served else refusal
+            return Note(refusal) if is_served else refusal
         if client.history.is_in_doubt:
-            return Remark(f"the API server of the {server} went back in time; resyncing everything")
+            return Note(f"the API server of the {server} went back in time; resyncing everything")
         return None
 
     def _check_away(self, server: str) -> str | None:

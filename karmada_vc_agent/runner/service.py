@@ -2,29 +2,119 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from karmada_vc_agent.cluster.progress import vital_checks
+from karmada_vc_agent.cluster.hub_clusters import HubClusters, Judgements
+from karmada_vc_agent.cluster.lease import vital_checks
 from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.kube.first_lists import not_listed, unlisted, wait_all_synced
-from karmada_vc_agent.model.switches import EXECUTION
+from karmada_vc_agent.kube.informers import not_listed_text, unlisted_paths, wait_all_synced
+from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.model.setting import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import warn_of_few_files
 from karmada_vc_agent.runner.collector import HUB
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.controllers import all_controllers
-from karmada_vc_agent.runner.feature import Feature
-from karmada_vc_agent.runner.offline import Offline
-from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.runner.resync import resync
-from karmada_vc_agent.runner.waiting_writes import WaitingWrites
-from karmada_vc_agent.telemetry.health import Remark
+from karmada_vc_agent.runner.parts import Feature, Offline, Parts
+from karmada_vc_agent.telemetry.endpoints import Note
+from karmada_vc_agent.work.works import WorkKey, Works
 
 _log = logging.getLogger(__name__)
+
+LOOK_S = 5.0
+"""A reason is logged if two checks in a row have it."""
+LATE_S = 30.0
+"""How long a key may wait for a worker before that is a reason: as long as one request may take."""
+ALL = "*"
+"""In place of all virtual clusters; no Cluster has such a name."""
+
+
+class WaitingWrites:
+    """Determines why the leader writes no Works of a virtual cluster.
+
+    Nothing else logs these states (of the lead, the host, workers). Logged once for as long as one
+    stays, and shown by /readyz?verbose.
+
+    is_leading: whether the lead is certain. execution: the controller of Works.
+    """
+
+    def __init__(
+        self,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        clusters: HubClusters,
+        judgements: Judgements,
+        works: Works,
+        is_leading: Callable[[], bool],
+        execution: Controller[WorkKey],
+    ) -> None:
+        self._virtual_clusters = virtual_clusters
+        self._clusters = clusters
+        self._judgements = judgements
+        self._works = works
+        self._is_leading = is_leading
+        self._execution = execution
+        self._before: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
+        """Virtual cluster, or ALL -> why nothing of it is written, as of the last check."""
+        self._once = LogOnce(_log)
+        self._synced = 0
+
+    async def run(self) -> None:
+        """Check at intervals, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Log what has stayed since the check before, and what has ended."""
+        now = dict(self._now())
+        lasting = {name: why for name, why in now.items() if name in self._before}
+        for name, why in lasting.items():
+            self._once.warning("Writing no Works", about=name, virtual_cluster=name, reason=why)
+        for name in self.reasons.keys() - now.keys():
+            self._once.ended(name)
+            _log.info("Writing Works", extra={"virtual_cluster": name})
+        self._before, self.reasons = now, lasting
+
+    def _now(self) -> Iterator[tuple[str, str]]:
+        synced, self._synced = self._synced, self._execution.succeeded
+        if not self._is_leading():
+            yield ALL, "the lead is in doubt: the host does not confirm the leader Lease"
+            return
+        waiting = self._execution.queue.waiting()
+        for name, vc in self._virtual_clusters.items():
+            if vc.paused or self._clusters.ours(name) is None:
+                continue
+            _, oldest_s = waiting.get(name, (0, 0.0))
+            if not self._clusters.is_ready(name):
+                if self._works.of(name):
+                    yield name, self._host(name)
+            elif oldest_s >= LATE_S:
+                yield name, f"its Works wait for a worker for more than {LATE_S:g} s"
+        if self._execution.failed_by and synced == self._execution.succeeded:
+            yield ALL, self._execution.failed_by
+
+    def _host(self, name: str) -> str:
+        judged = self._judgements.of(name)
+        if judged is None or judged["status"] == "True":
+            return "the Cluster is not judged Ready yet: no probe of the host has ended"
+        return f"the host is not ready ({judged['reason']}): {judged['message']}"
+
+
+async def resync(
+    period_s: float, clusters: Iterable[str], works: Works, enqueue: Callable[[WorkKey], None]
+) -> None:
+    """Enqueue all Works of all virtual clusters each `period_s`, until cancelled."""
+    while True:
+        await asyncio.sleep(period_s)
+        for cluster in clusters:
+            for work in works.names(cluster):
+                enqueue((cluster, work))
+
 
 FINISH_S = 3.0
 """Time for reconciles in progress to end when the agent stops."""
@@ -53,8 +143,8 @@ class Service:
             client.history.on_settled(self.retry_failed)
             client.history.on_settled(self._resync)
         if parts.checkpoint is not None:
-            parts.checkpoint.offline.on_known = self.retry_failed
-        common.clients.host.history.on_back(parts.works.host_went_back)
+            parts.checkpoint.offline.on_hub_answer = self.retry_failed
+        common.clients.host.history.on_back(parts.works.host_reset)
         common.held.changed.subscribe(self._hold_changed)
         common.metrics.add_source(parts.collector.samples)
         common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)
@@ -64,7 +154,7 @@ class Service:
     def checks(self) -> dict[str, str | None]:
         """Return what /readyz says of what runs here, by part; None or a Remark where it passes."""
         common, stores = self._common, self._common.stores
-        lists = unlisted(stores.of_host if self.is_offline() else stores.reflectors)
+        lists = unlisted_paths(stores.of_host if self.is_offline() else stores.reflectors)
         waiting = self._waiting_writes.reasons if self._waiting_writes is not None else {}
         missing, checkpoint = self._parts.missing_rights, self._parts.checkpoint
         return {
@@ -85,7 +175,7 @@ class Service:
             if (other := clusters.other_agent(name))
         ]
         text = "; ".join(stepped_back)
-        return (Remark(text) if len(stepped_back) < len(vcs) else text) or None
+        return (Note(text) if len(stepped_back) < len(vcs) else text) or None
 
     def is_offline(self) -> bool:
         """Return whether the Clusters are those of the checkpoint until the hub lists its own."""
@@ -96,7 +186,7 @@ class Service:
         stores = self._common.stores
         for lists in (stores.of_hub,) if server == HUB else stores.of_host:
             if lists.failing_s >= FOLLOW_PATIENCE_S:
-                return not_listed(lists.path, lists.failure)
+                return not_listed_text(lists.path, lists.failure)
         return None
 
     def serves_from_checkpoint(self) -> bool:
@@ -118,10 +208,10 @@ class Service:
                 )
         return None
 
-    def hub_known(self, hub: str) -> None:
+    def hub_identified(self, hub: str) -> None:
         """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
         if self._parts.checkpoint is not None:
-            self._parts.checkpoint.offline.hub_known(hub)
+            self._parts.checkpoint.offline.hub_identified(hub)
 
     def not_accepted(self) -> str | None:
         """Return what the hub has not accepted for as long as it waits for a Lease, or None.
@@ -133,7 +223,7 @@ class Service:
         contact = self._common.contact
         problem = contact.problem() or self._parts.credential.problem
         accepts = not contact.problem() or contact.accepts_others()
-        return Remark(problem) if problem and accepts else problem or None
+        return Note(problem) if problem and accepts else problem or None
 
     def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
         """Return the liveness checks of what runs here: name -> None or what is wrong.
@@ -315,10 +405,10 @@ class Service:
         await self._parts.works.recorder.drain(LAST_EVENTS_S)
 
 
-def _remark(texts: list[str]) -> Remark | None:
+def _remark(texts: list[str]) -> Note | None:
     """Return the first few of many texts, and how many there are more."""
     more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
-    return Remark("; ".join([*texts[:_SHOWN], *more])) or None
+    return Note("; ".join([*texts[:_SHOWN], *more])) or None
 
 
 def stuck_after_s(config: AgentConfig) -> float:

@@ -5,27 +5,32 @@ from functools import partial
 from typing import Protocol
 
 from karmada_vc_agent.cluster.claims import Claims
-from karmada_vc_agent.cluster.host_addresses import HostAddresses
-from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.cluster.node_groups import NodeGroups
-from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
-from karmada_vc_agent.cluster.virtual_clusters import former_names
+from karmada_vc_agent.cluster.host_nodes import HostAddresses
+from karmada_vc_agent.cluster.virtual_clusters import (
+    Membership,
+    NodeGroups,
+    NodeTaints,
+    former_names,
+)
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
-from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces
+from karmada_vc_agent.model.kinds import gateway_account, gateway_accounts_role
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.model.rbac_rule import gateway_account, gateway_accounts_role
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import (
+    ClaimedNamespaces,
+    HostNamespace,
+    VirtualCluster,
+    VirtualNamespace,
+)
 from karmada_vc_agent.translation.context import (
     GatewayBinding,
     TranslationContext,
     TranslationSettings,
 )
+from karmada_vc_agent.translation.kind_paths import NamespaceReferences, PodTemplates
 from karmada_vc_agent.translation.kind_policy import configured_kinds
 from karmada_vc_agent.translation.names import NamespaceTemplate
-from karmada_vc_agent.translation.pod_templates import PodTemplates
 from karmada_vc_agent.translation.rbac_rules import admin_rules
-from karmada_vc_agent.translation.reference_table import NamespaceReferences
 
 
 def translation_settings(config: AgentConfig) -> TranslationSettings:

@@ -4,55 +4,43 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Concatenate, ParamSpec
 
-from karmada_vc_agent.cluster.node_groups import NodeGroups
-from karmada_vc_agent.cluster.virtual_clusters import former_names
-from karmada_vc_agent.config.presets import WARNINGS
+from karmada_vc_agent.cluster.virtual_clusters import NodeGroups, former_names
+from karmada_vc_agent.config.loading import WARNINGS
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.interpretation.script_runner import ScriptRunner
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
-from karmada_vc_agent.kube.flows import FairSlots
-from karmada_vc_agent.kube.informers import IDLE_S, InformerSet
-from karmada_vc_agent.kube.namespaced_watches import WatchScope
-from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.flows import FairSlots, TokenBucket
+from karmada_vc_agent.kube.https import WebhookClient
+from karmada_vc_agent.kube.informers import IDLE_S, InformerSet, WatchScope
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.webhook_client import WebhookClient
 from karmada_vc_agent.kube.work_queue import WorkQueue
-from karmada_vc_agent.model import tenancy
+from karmada_vc_agent.model import virtual_cluster
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of
-from karmada_vc_agent.model.switches import WORK_STATUS
-from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
+from karmada_vc_agent.model.setting import WORK_STATUS
+from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Guard
 from karmada_vc_agent.runner.clients import connection_shares
-from karmada_vc_agent.runner.common import Common
-from karmada_vc_agent.runner.queues import first
-from karmada_vc_agent.runner.stores import HOST_OBJECT_INDEXES
+from karmada_vc_agent.runner.common import HOST_OBJECT_INDEXES, Common, cluster_of_key
 from karmada_vc_agent.runner.translation_contexts import TranslationContexts
-from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
-from karmada_vc_agent.work.affected_works import AffectedWorks
-from karmada_vc_agent.work.dependency_changes import DependencyChanges
+from karmada_vc_agent.translation.shared_names import index_keys
+from karmada_vc_agent.work.affected_works import AffectedWorks, DependencyChanges
+from karmada_vc_agent.work.execution import LARGE_AT_ONCE
 from karmada_vc_agent.work.host_objects import HostObjects
-from karmada_vc_agent.work.hub_works import HubWorks
 from karmada_vc_agent.work.interpreter_rules import InterpreterRules
-from karmada_vc_agent.work.manifests import Manifests
-from karmada_vc_agent.work.namespaces.default_objects import DefaultObjects
-from karmada_vc_agent.work.namespaces.namespace_rights import NamespaceRights
-from karmada_vc_agent.work.namespaces.namespace_writer import NAMESPACES, NamespaceWriter
-from karmada_vc_agent.work.noted_objects import NotedObjects
-from karmada_vc_agent.work.reflection import WorkStatus, owning_work
-from karmada_vc_agent.work.registered_clusters import RegisteredClusters
+from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
+from karmada_vc_agent.work.memory_bounds import WorkBounds
+from karmada_vc_agent.work.namespace_content import DefaultObjects, NamespaceRights
+from karmada_vc_agent.work.namespace_writer import NAMESPACES, NamespaceWriter
+from karmada_vc_agent.work.reporting import WorkEvents, WorkStatus, owning_work
 from karmada_vc_agent.work.served_kinds import ServedKinds
-from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.work_applier import LARGE_AT_ONCE
-from karmada_vc_agent.work.work_bounds import WorkBounds
-from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.strategies import NAME_INDEX, SharedNames
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
-from karmada_vc_agent.work.work_memory import WorkMemory
-from karmada_vc_agent.work.work_reports import WorkReports
-from karmada_vc_agent.work.work_watches import WorkWatches
-from karmada_vc_agent.work.works import WorkKey, binding_namespace, is_of_cluster
+from karmada_vc_agent.work.work_status import HubWorks, WorkReports
+from karmada_vc_agent.work.work_watches import RegisteredClusters, WorkWatches
+from karmada_vc_agent.work.works import WorkKey, WorkMemory, binding_namespace, is_of_cluster
 
 P = ParamSpec("P")
 
@@ -71,7 +59,7 @@ class WorkParts:
         self._common = common
         config = common.config
         self.queue: WorkQueue[WorkKey] = common.queues.by_cluster(
-            first,
+            cluster_of_key,
             config.concurrent_work_syncs,
             config.rate_limiter_max_delay,
             lambda: TokenBucket(
@@ -79,7 +67,7 @@ class WorkParts:
             ),
         )
         self.status_queue: WorkQueue[WorkKey] = common.queues.by_cluster(
-            first, config.concurrent_work_syncs
+            cluster_of_key, config.concurrent_work_syncs
         )
         self.memory = WorkMemory(common.scopes)
         self._read_works()
@@ -216,7 +204,7 @@ class WorkParts:
     def _write(self) -> None:
         common, clients = self._common, self._common.clients
         former = partial(former_names, common.virtual_clusters)
-        self.kept, self.owned = NotedObjects(common.scopes), NotedObjects(common.scopes)
+        self.kept, self.owned = ReportedObjects(common.scopes), ReportedObjects(common.scopes)
         adoptions = common.hooks.placement_keeper(self.kept)
         self.shared_objects = SharedObjects(
             clients.host,
@@ -309,13 +297,13 @@ class WorkParts:
         """Return whether a virtual cluster may not have a host that another one has."""
         config, vc = self._common.config, self._common.virtual_clusters.get(cluster)
         profile = STRICT if config.refuse_shared_hosts else config.tenancy
-        return vc is not None and tenancy.refuses(profile, vc.allow, Guard.SHARED_HOSTS)
+        return vc is not None and virtual_cluster.refuses(profile, vc.allow, Guard.SHARED_HOSTS)
 
     def _object_changed(self, key: WorkKey, obj: Object | None) -> None:
         if key[0] in self._common.virtual_clusters:
             self._common.held_changes.changed(key, obj)
 
-    def host_went_back(self) -> None:
+    def host_reset(self) -> None:
         """Forget what was written to the host; none of it may be there."""
         self.host_objects.forget_all()
         self.namespace_writer.forget_all()

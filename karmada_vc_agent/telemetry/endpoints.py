@@ -1,15 +1,159 @@
-"""HTTP endpoints: /healthz, /livez and /readyz at one address, /metrics at another."""
+"""HTTP endpoints: health checks at one address, /metrics at another."""
 
+import asyncio
 import ipaddress
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from typing import cast
 
 from aiohttp import web
 
-from karmada_vc_agent.telemetry.bounded_site import IDLE_S, BoundedSite
-from karmada_vc_agent.telemetry.health import Checks, answer
+from karmada_vc_agent.kube import flows
+
+
+class Note(str):
+    """A note of a check that passes; shown by verbose."""
+
+    __slots__ = ()
+
+
+Checks = Callable[[], Mapping[str, str | None]]
+"""Returns the current checks: name -> None or a Remark if it passes, else the reason."""
+
+PING = "ping"
+"""Passes whenever there is an answer at all: a stuck event loop gives none."""
+
+
+def health_response(
+    endpoint: str,
+    checks: Mapping[str, str | None],
+    *,
+    only: str = "",
+    exclude: Collection[str] = (),
+    verbose: bool = False,
+) -> tuple[int, str]:
+    """Return HTTP status and text: 200 if all checks pass, else 500; 404 for an unknown check.
+
+    only: a single check, as in /healthz/ping. Reasons of failures are always shown, so that readers
+    know which part failed.
+    """
+    named = {PING: None, **checks}
+    if only:
+        if only not in named:
+            return 404, f"unknown check {only}; must be one of {', '.join(named)}\n"
+        named = {only: named[only]}
+    left = {name: reason for name, reason in named.items() if name not in exclude}
+    is_well = not any(_is_failed(reason) for reason in left.values())
+    if is_well and not verbose:
+        return 200, "ok"
+    lines = [
+        f"[+]{name} excluded: ok" if name not in left else _line(name, reason)
+        for name, reason in named.items()
+    ]
+    lines.append(f"{endpoint} check {'passed' if is_well else 'failed'}")
+    return (200 if is_well else 500), "\n".join(lines) + "\n"
+
+
+def _line(name: str, reason: str | None) -> str:
+    if _is_failed(reason):
+        return f"[-]{name} failed: {reason}"
+    return f"[+]{name} ok: {reason}" if reason else f"[+]{name} ok"
+
+
+def _is_failed(reason: str | None) -> bool:
+    return bool(reason) and not isinstance(reason, Note)
+
+
+IDLE_S = 60.0
+"""How long a connection may wait for a request; longer than most scrape intervals."""
+HANDSHAKE_S = 10.0
+
+
+class BoundedSite(web.BaseSite):
+    """As `web.TCPSite`, but of so many connections. tls: None = in the clear.
+
+    A client may open connections, send nothing on them, and leave the agent without files for its
+    own. So a new connection above the bound replaces the oldest one: an answer takes milliseconds.
+    """
+
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        address: tuple[str | None, int],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(runner)
+        self._address = address
+        self._tls = tls
+        self._most = flows.endpoint_connections(flows.raise_file_limit())
+        self._there: list[asyncio.Transport] = []
+        self._shaking: set[asyncio.Task[asyncio.Transport | None]] = set()
+
+    @property
+    def name(self) -> str:
+        """The address as text."""
+        host, port = self._address
+        return f"{host or ''}:{port}"
+
+    async def start(self) -> None:
+        """Begin to listen. Raises OSError."""
+        await super().start()
+        loop = asyncio.get_running_loop()
+        host, port = self._address
+        self._server = await loop.create_server(lambda: Door(self._enter), host, port)
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        await super().stop()
+        for transport in self._there:
+            transport.abort()
+
+    def _enter(self, transport: asyncio.Transport) -> None:
+        self._there = [each for each in self._there if not each.is_closing()]
+        if len(self._there) >= self._most:
+            self._there.pop(0).abort()
+        self._there.append(transport)
+        assert self._runner.server is not None  # noqa: S101 - set up before there is a site
+        connection = self._runner.server()
+        if self._tls is None:
+            transport.set_protocol(connection)
+            connection.connection_made(transport)
+        else:
+            transport.pause_reading()
+            task = asyncio.create_task(shake_hands(transport, connection, self._tls))
+            self._shaking.add(task)
+            task.add_done_callback(self._shaking.discard)
+
+
+async def shake_hands(
+    transport: asyncio.Transport, protocol: asyncio.Protocol, tls: ssl.SSLContext
+) -> asyncio.Transport | None:
+    """Return the secured transport, connected to a protocol; None if the client speaks no TLS."""
+    if transport.is_closing():
+        return None  # others arrived in the same round of the loop
+    loop = asyncio.get_running_loop()
+    with suppress(OSError):
+        secured = await loop.start_tls(
+            transport, protocol, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_S
+        )
+        if secured is not None:
+            protocol.connection_made(secured)
+        return secured
+    return None
+
+
+class Door(asyncio.Protocol):
+    """Hands a connection on as soon as it is there."""
+
+    def __init__(self, enter: Callable[[asyncio.Transport], None]) -> None:
+        self._enter = enter
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._enter(cast(asyncio.Transport, transport))
+
 
 NOWHERE = ("", "0")
 _LAST_PORT = 65_535
@@ -68,7 +212,7 @@ def listen_failure(error: OSError | ValueError) -> str:
 
 def _checked(endpoint: str, checks: Checks) -> Handler:
     async def handle(request: web.Request) -> web.Response:
-        status, text = answer(
+        status, text = health_response(
             endpoint,
             checks(),
             only=request.match_info.get("check", ""),

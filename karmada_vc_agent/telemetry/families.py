@@ -47,7 +47,7 @@ class Families(NamedTuple):
 
 
 GAUGES: dict[str, Gauge] = {
-    # Karmada's, from the status last computed (cluster/rules/cluster_numbers.py)
+    # Karmada's, from the status last computed (cluster/rules/cluster_objects.py)
     "cluster_ready_state": Gauge("State of the cluster (1 if ready, 0 otherwise).", (CLUSTER,)),
     "cluster_node_number": Gauge("Number of nodes in the cluster.", (CLUSTER,)),
     "cluster_ready_node_number": Gauge("Number of ready nodes in the cluster.", (CLUSTER,)),

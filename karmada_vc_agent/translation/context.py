@@ -4,18 +4,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 
-from karmada_vc_agent.model import tenancy
-from karmada_vc_agent.model.addresses import plain_address
+from karmada_vc_agent.model import virtual_cluster
 from karmada_vc_agent.model.core import Taint
+from karmada_vc_agent.model.kinds import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.model.tenancy import Guard
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.well_known import DEFAULT_CLUSTER_DOMAIN
+from karmada_vc_agent.model.texts import plain_address
+from karmada_vc_agent.model.virtual_cluster import (
+    Guard,
+    HostNamespace,
+    VirtualCluster,
+    VirtualNamespace,
+)
 from karmada_vc_agent.translation import kind_policy, names
+from karmada_vc_agent.translation.kind_paths import NamespaceReferences, PodTemplates
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate
-from karmada_vc_agent.translation.pod_templates import PodTemplates
-from karmada_vc_agent.translation.reference_table import NamespaceReferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +49,14 @@ class TranslationSettings:
     infrastructure: tuple[str, ...] = ()
     pod_cidrs: tuple[str, ...] = ()
     agent_name: str = "karmada-vc-agent"
-    tenancy: str = tenancy.SHARED
+    tenancy: str = virtual_cluster.SHARED
     namespace_keys: tuple[str, ...] = ()
     gateway: GatewayBinding | None = None
 
     @property
     def is_strict(self) -> bool:
         """Return whether the profile is Strict: tenants do not trust each other."""
-        return self.tenancy == tenancy.STRICT
+        return self.tenancy == virtual_cluster.STRICT
 
     def is_of_host(self, address: str) -> bool:
         """Return whether an address is the host's: of a pod, of its DNS, or node-local."""
@@ -100,7 +103,7 @@ class TranslationContext:
 
     def refuses(self, guard: Guard, kind: str = "") -> bool:
         """Return whether profile and `allow` of the virtual cluster refuse what a guard covers."""
-        return tenancy.refuses(self.settings.tenancy, self.vc.allow, guard, kind)
+        return virtual_cluster.refuses(self.settings.tenancy, self.vc.allow, guard, kind)
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the mapping of names under these facts. noted: names recorded on the object."""

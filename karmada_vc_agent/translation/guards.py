@@ -1,7 +1,7 @@
 """What in a manifest may affect others than its virtual cluster, and who may use it (ADR 23).
 
 A check finds; whether a finding is refused depends on the profile and on `allow` of the virtual
-cluster: see model/tenancy.py. What is not refused may still give a notice. Checks read the
+cluster: see model/virtual_cluster.py. What is not refused may still give a notice. Checks read the
 original manifest, with virtual names.
 """
 
@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from karmada_vc_agent.model import karmada, kinds
+from karmada_vc_agent.model.kinds import (
+    GATEWAY_GROUP,
+    SERVICE_ACCOUNT_TOKEN,
+    SLICE_MANAGED_BY_LABEL,
+)
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -21,19 +26,13 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     values_at,
 )
-from karmada_vc_agent.model.tenancy import Guard
-from karmada_vc_agent.model.well_known import (
-    GATEWAY_GROUP,
-    SERVICE_ACCOUNT_TOKEN,
-    SLICE_MANAGED_BY_LABEL,
-)
+from karmada_vc_agent.model.virtual_cluster import Guard
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.controller_kinds import has_rights_of_its_own
-from karmada_vc_agent.translation.notices import Notice, NoticeCode
-from karmada_vc_agent.translation.pod_templates import paths_of
-from karmada_vc_agent.translation.refusal import Code, RefusedError
-from karmada_vc_agent.translation.services import own_service
-from karmada_vc_agent.translation.shared_keys import (
+from karmada_vc_agent.translation.draft import Notice, NoticeCode
+from karmada_vc_agent.translation.kind_paths import pod_spec_paths
+from karmada_vc_agent.translation.kind_policy import Code, RefusedError, has_rights_of_its_own
+from karmada_vc_agent.translation.own_steps import own_service
+from karmada_vc_agent.translation.shared_names import (
     DNS_NAMES,
     HOST_KEYS,
     LOAD_BALANCER_KEYS,
@@ -158,7 +157,7 @@ def _class_secrets(obj: Object, _context: TranslationContext) -> Iterator[Findin
 
 def _pods(obj: Object, context: TranslationContext) -> Iterator[Finding]:
     """Find, in pods, volumes elsewhere, also inline CSI, and chosen addresses and networks."""
-    for path, is_partial in paths_of(gvk_of(obj), context.settings.pod_templates):
+    for path, is_partial in pod_spec_paths(gvk_of(obj), context.settings.pod_templates):
         parent, _, last = path.rpartition(".")
         holders = values_at(obj, parent) if parent else iter([("", obj)])
         for where, pod in () if is_partial else holders:

@@ -1,13 +1,13 @@
-"""Table: kind -> map, rename, convert, share, absorb, refuse."""
+"""What happens to objects of a kind; refusals and their codes."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from karmada_vc_agent.model import karmada, kinds
 from karmada_vc_agent.model.domain import DOMAIN
-from karmada_vc_agent.model.kind_patterns import matches_any, parse_kind
-from karmada_vc_agent.model.kinds import ANY
+from karmada_vc_agent.model.kinds import ANY, GATEWAY_GROUP, NAME_FIELD, matches_any, parse_kind
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -15,11 +15,107 @@ from karmada_vc_agent.model.objects import (
     dig,
     gvk_of,
     labels_of,
+    namespaced_name,
 )
 from karmada_vc_agent.model.texts import either
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.well_known import GATEWAY_GROUP, NAME_FIELD
-from karmada_vc_agent.translation.refusal import Code, RefusedError
+
+
+class Code(StrEnum):
+    """Why a manifest must not be applied (rewriting-rules 7); also the reason of the event."""
+
+    NODE_SELECTOR_CONFLICT = "NodeSelectorConflict"
+    NODE_AFFINITY_CONFLICT = "NodeAffinityConflict"
+    NODE_NAME_FORBIDDEN = "NodeNameForbidden"
+    NODE_SCOPE_FORBIDDEN = "NodeScopeForbidden"
+    NODE_OVERLAP = "NodeOverlap"
+    NAMESPACE_FORBIDDEN = "NamespaceForbidden"
+    NAMESPACE_MISSING = "NamespaceMissing"
+    NAMESPACE_NOT_OWNED = "NamespaceNotOwned"
+    NAMESPACE_CLAIM_CONFLICT = "NamespaceClaimConflict"
+    NAMESPACE_HELD = "NamespaceHeld"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    MANIFEST_INVALID = "ManifestInvalid"
+    KIND_FORBIDDEN = "KindForbidden"
+    SHARED_OBJECT_CONFLICT = "SharedObjectConflict"
+    SHARED_HOST_CONFLICT = "SharedHostConflict"
+    SUBJECT_FORBIDDEN = "SubjectForbidden"
+    VOLUME_FORBIDDEN = "VolumeForbidden"
+    ADDRESS_FORBIDDEN = "AddressForbidden"
+    HOST_FORBIDDEN = "HostForbidden"
+    RULE_FORBIDDEN = "RuleForbidden"
+    NAME_RESERVED = "NameReserved"
+    REFERENCE_FORBIDDEN = "ReferenceForbidden"
+    IMMUTABLE = "Immutable"
+    BOUND_EXCEEDED = "BoundExceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a manifest must not be applied: code, place and reason.
+
+    path: JSON path inside the manifest, "" for the whole object.
+    detail: a sentence for users, with names of the virtual cluster only.
+    about: the one thing on the host that it depends on, by name; never shown.
+    """
+
+    code: Code
+    path: str
+    detail: str
+    about: str = ""
+
+    def text(self, vc: str, kind: str, namespace: str, name: str) -> str:
+        """Return the full sentence for conditions, events and the gateway's answers.
+
+        namespace: the virtual one, "" for cluster-scoped objects. Source: rewriting-rules 7.
+        """
+        target = f"{kind} {namespaced_name(namespace, name)}"
+        return f'virtual cluster "{vc}" refused {target}: {self.code}: {self.detail}'
+
+
+class RefusedError(Exception):
+    """Carries a Refusal from a step up to translate(), the only catcher."""
+
+    def __init__(self, code: Code, path: str, detail: str, about: str = "") -> None:
+        """Create the Refusal to carry."""
+        self.refusal = Refusal(code, path, detail, about)
+        super().__init__(f"{code}: {detail}")
+
+
+_WHOLE_GROUPS = (
+    *("addons.cluster.x-k8s.io", "catalog.cattle.io", "config.projectsveltos.io", "core.oam.dev"),
+    *("fleet.cattle.io", "helm.cattle.io", "helm.crossplane.io", "helm.m.crossplane.io"),
+    *("hnc.x-k8s.io", "infra.contrib.fluxcd.io", "k3s.cattle.io", "kappctrl.k14s.io", "kro.run"),
+    *("kubernetes.crossplane.io", "kubernetes.m.crossplane.io", "kyverno.io"),
+    *("operator.cluster.x-k8s.io", "operator.tekton.dev", "operators.coreos.com"),
+    *("packaging.carvel.dev", "policies.kyverno.io", "velero.io"),
+)
+_BY_GROUP: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(_WHOLE_GROUPS, (ANY,)),
+    "argoproj.io": ("Application", "ApplicationSet", "AppProject", "ArgoCD"),
+    "gateway.envoyproxy.io": ("EnvoyPatchPolicy", "EnvoyProxy"),
+    "helm.toolkit.fluxcd.io": ("HelmRelease",),
+    "kustomize.toolkit.fluxcd.io": ("Kustomization",),
+}
+"""Group -> its kinds; cluster-scoped ones are refused anyway unless opened by a setting."""
+
+
+CONTROLLER_KINDS = frozenset(
+    GroupKind(group, kind) for group, names in _BY_GROUP.items() for kind in names
+)
+
+
+def has_rights_of_its_own(kind: GroupKind) -> bool:
+    """Return whether a controller with rights of its own reconciles objects of this kind."""
+    return kinds.is_among(kind, CONTROLLER_KINDS)
+
+
+def is_resource_of_one(group: str, resource: str) -> bool:
+    """Return whether a (sub)resource belongs to such a kind; plurals are assumed regular."""
+    plural = resource.partition("/")[0]
+    names = _BY_GROUP.get(group, ())
+    return ANY in names or plural in [f"{kind.lower()}s" for kind in names]
+
 
 _KARMADA_DOMAIN = ".karmada.io"
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
-from karmada_vc_agent.model.claimed_namespaces import by_host
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.karmada import EXECUTION_NAMESPACE_PREFIX, LEASE_NAMESPACE
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
-from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace, by_host
+from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 
 DEFAULT_NAMESPACE_TEMPLATE = "{namespace}-v-{cluster}"
 DEFAULT_FORBIDDEN_NAMESPACES = ("kube-*",)

@@ -16,6 +16,13 @@ from karmada_vc_agent.model.domain import (
     NAMESPACE_LABEL,
     POD_SECURITY_ANNOTATION,
 )
+from karmada_vc_agent.model.kinds import (
+    CLUSTER_READER,
+    NAMESPACE_ADMIN,
+    NAMESPACE_NAME_LABEL,
+    RBAC_API,
+    RBAC_GROUP,
+)
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -23,12 +30,10 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     metadata_map,
 )
-from karmada_vc_agent.model.rbac_rule import CLUSTER_READER, NAMESPACE_ADMIN
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL, RBAC_API, RBAC_GROUP
 from karmada_vc_agent.translation.context import GatewayBinding
-from karmada_vc_agent.translation.identities import admin_groups
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
+from karmada_vc_agent.translation.rbac import admin_groups
 
 QUOTA_NAME = "vc-quota"
 LIMITS_NAME = "vc-limits"

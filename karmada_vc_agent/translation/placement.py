@@ -1,25 +1,81 @@
-"""Node selectors merged into pod specs; conflicts (rewriting-rules 3.3, 3.4).
+"""Node selectors, affinity and tolerations of pods (rewriting-rules 3.3, 3.4).
 
-Functions change their arguments; translate() works on a copy.
+A taint on every node of the group dedicates the group, so the pods of the virtual cluster tolerate
+it (docs/adr/0014). One on some nodes only means that these must not be used now.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from karmada_vc_agent.model.core import Taint
+from karmada_vc_agent.model.core import Node, Taint
+from karmada_vc_agent.model.kinds import NAME_FIELD, SELECTED_NODE_ANNOTATION
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
     copy_object,
     dig,
 )
-from karmada_vc_agent.model.well_known import NAME_FIELD, SELECTED_NODE_ANNOTATION
-from karmada_vc_agent.translation import pod_templates
+from karmada_vc_agent.translation import kind_paths
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.draft import Draft
-from karmada_vc_agent.translation.pod_templates import LocatedPodSpec
-from karmada_vc_agent.translation.refusal import Code, RefusedError
-from karmada_vc_agent.translation.taint_tolerations import is_for, missing_tolerations
+from karmada_vc_agent.translation.kind_paths import LocatedPodSpec, have_fixed_pods, pod_specs
+from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
+
+_KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
+_OF_KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Prefixes of taints for the state of a node: cordoned, not ready, out of disk."""
+
+
+def common_taints(nodes: Sequence[Node]) -> tuple[Taint, ...]:
+    """Return the taints that all nodes carry and that repel pods, without those for a state."""
+    if not nodes:
+        return ()
+    first, *others = nodes
+    repelling = [
+        taint
+        for taint in first.spec.taints
+        if taint.effect in _KEEPS_PODS_AWAY and not taint.key.startswith(_OF_KUBERNETES)
+    ]
+    common = [t for t in repelling if all(t in other.spec.taints for other in others)]
+    return tuple(sorted(common, key=lambda taint: (taint.key, taint.value, taint.effect)))
+
+
+def missing_tolerations(taints: Iterable[Taint], tolerations: Sequence[Object]) -> list[Object]:
+    """Return tolerations for the taints that the given tolerations do not tolerate forever."""
+    return [
+        _toleration_of(taint)
+        for taint in taints
+        if not any(_tolerates(toleration, taint) for toleration in tolerations)
+    ]
+
+
+def is_toleration_of(toleration: Object, taints: Iterable[Taint]) -> bool:
+    """Return whether missing_tolerations() returns a toleration for one of the taints."""
+    return any(toleration == _toleration_of(taint) for taint in taints)
+
+
+def _toleration_of(taint: Taint) -> Object:
+    if not taint.value:
+        return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
+    return {
+        "key": taint.key,
+        "operator": "Equal",
+        "value": taint.value,
+        "effect": taint.effect,
+    }
+
+
+def _tolerates(toleration: Object, taint: Taint) -> bool:
+    """Return whether a pod with this toleration may stay on a node with the taint forever."""
+    key, effect = dig(toleration, "key") or "", dig(toleration, "effect") or ""
+    is_for_all_values = (dig(toleration, "operator") or "Equal") == "Exists"
+    return (
+        dig(toleration, "tolerationSeconds") is None
+        and effect in ("", taint.effect)
+        and (key == taint.key or (not key and is_for_all_values))
+        and (is_for_all_values or (dig(toleration, "value") or "") == taint.value)
+    )
+
 
 _IMAGE_PULL = "imagePrePullTemplate"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -36,8 +92,8 @@ def place_pods(obj: Object, gvk: GroupVersionKind, context: TranslationContext) 
     Refuses NodeSelectorConflict, NodeNameForbidden, NodeAffinityConflict.
     Source: rewriting-rules 3.3.
     """
-    pod_templates.add_missing_specs(obj, gvk)
-    for pod_spec in pod_templates.pod_specs(obj, gvk, context.settings.pod_templates):
+    kind_paths.add_missing_specs(obj, gvk)
+    for pod_spec in kind_paths.pod_specs(obj, gvk, context.settings.pod_templates):
         merge_node_selector(pod_spec.spec, pod_spec.path, context.vc.required_selector)
         if not pod_spec.selector_only:
             _refuse_affinity_elsewhere(pod_spec, context)
@@ -123,7 +179,9 @@ def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> Non
     over time, and a Job created earlier must not fail for it.
     """
     kept, desired = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
-    if all(toleration in kept for toleration in desired if not is_for(toleration, taints)):
+    if all(
+        toleration in kept for toleration in desired if not is_toleration_of(toleration, taints)
+    ):
         spec.pop("tolerations", None)
         if kept:
             spec["tolerations"] = copy_object(kept)
@@ -234,3 +292,39 @@ def _map_at(obj: Object, key: str) -> Object:
         obj[key] = {}
     result: Object = obj[key]
     return result
+
+
+_ANSWERS = ("field is immutable", "pod updates may not change fields")
+"""The host's message for a Job and for a Pod; it also prints the whole pod spec (1.34.4)."""
+
+
+def explain_immutable(
+    answer: str, gvk: GroupVersionKind, live: Object | None, required: Mapping[str, str]
+) -> Refusal | None:
+    """Return Immutable if the host rejected a change of the node selector of a live object.
+
+    answer: its 422. live: the host object. required: the required selector. None if something else
+    was wrong. A Job that was not started yet may still move, so the host is tried first.
+    """
+    if live is None or not any(words in answer for words in _ANSWERS):
+        return None
+    if not have_fixed_pods(gvk):
+        return None
+    for pod_spec in pod_specs(live, gvk):
+        missing = _missing(pod_spec, required)
+        if missing:
+            path = f"{pod_spec.path}.nodeSelector"
+            detail = (
+                f"{path} cannot be changed to select {missing}; the object stays where it is: to "
+                "move it, delete and recreate it"
+            )
+            return Refusal(Code.IMMUTABLE, path, detail)
+    return None
+
+
+def _missing(pod_spec: LocatedPodSpec, required: Mapping[str, str]) -> str:
+    """Return the labels that a pod spec does not select, as `k=v,k2=v2`."""
+    selector = pod_spec.spec.get("nodeSelector") or {}
+    return node_selector_annotation(
+        {key: value for key, value in required.items() if selector.get(key) != value}
+    )

@@ -1,21 +1,29 @@
-"""Subjects and roleRefs; rules are in rbac_rules.py (rewriting-rules 5.2).
+"""Subjects and roleRefs, and identities of callers of the gateway (5.2).
 
-What is not understood is refused, never passed through. Functions change their arguments; callers
-work on a copy.
+What is not understood is refused, never passed through. Users and groups of the hub get the prefix
+of their virtual cluster, so that no name of the hub means anything on the host. One ClusterRole for
+each virtual cluster lists these names; the gateway may impersonate no one else.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, GATEWAY_LABEL
+from karmada_vc_agent.model.kinds import (
+    BUILT_INS,
+    RBAC_API,
+    TENANT_ROLES,
+    Rule,
+    service_account_of,
+    service_account_user,
+)
 from karmada_vc_agent.model.objects import Object, dig, text_at
-from karmada_vc_agent.model.rbac_rule import BUILT_INS, TENANT_ROLES
-from karmada_vc_agent.model.service_accounts import account_of, user_of
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.draft import Draft, Returning
-from karmada_vc_agent.translation.kind_policy import IMPERSONATOR
-from karmada_vc_agent.translation.names import Direction, ToHost
-from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.translation.kind_policy import IMPERSONATOR, Code, RefusedError
+from karmada_vc_agent.translation.names import Direction, Names, ToHost, host_name
 
 CONVERTED_PREFIX = "vc:crb:"
 
@@ -195,11 +203,11 @@ def _mapped_group(name: str, path: str, direction: Direction) -> str | None:
 
 def _mapped_user(name: str, path: str, direction: Direction) -> str | None:
     """Map the namespace in the user name of a ServiceAccount; None for other users."""
-    parts = account_of(name)
+    parts = service_account_of(name)
     if parts is None:
         return None
     namespace, account = parts
-    return user_of(direction.namespace(namespace, f"{path}.name"), account)
+    return service_account_user(direction.namespace(namespace, f"{path}.name"), account)
 
 
 _WITH_A_NAMESPACE = frozenset({"ServiceAccount"})
@@ -236,3 +244,113 @@ def _list(value: Any, path: str, code: Code) -> list[Any]:
     if not isinstance(value, list):
         raise RefusedError(code, path, f"{path} is not a list")
     return value
+
+
+KARMADA_USER = "karmada"
+"""The user, before the prefix, of a caller with a token of kind access."""
+OPERATOR_USER = "operator"
+"""The user, before the prefix, of all operators of the site: a role cannot name each of them."""
+ACCESS_GROUP = "karmada-access"
+MASTERS_GROUP = "system:masters"
+ADMIN_GROUPS = (MASTERS_GROUP, ACCESS_GROUP)
+"""Groups, before the prefix, with all rights in their virtual cluster."""
+
+_IDENTITIES = "vc:gateway"
+_ALL_ACCOUNTS = "system:serviceaccounts"
+
+
+class _Caller(ToHost):
+    """Maps names of callers: one of a missing namespace is no one, not a refusal."""
+
+    def namespace(self, value: str, _path: str) -> str:
+        return self.selected_namespace(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Maps the callers of one virtual cluster to identities on the host.
+
+    cluster: its name, which is the prefix; names: of which renamed objects have the name on the
+    host.
+    """
+
+    cluster: str
+    names: Names
+
+    def user(self, name: str) -> str:
+        """Return the user on the host for one of the hub. Raises RefusedError."""
+        return host_subject_name("User", name, self.cluster, _Caller(self.names))
+
+    def group(self, name: str) -> str:
+        """Return the group on the host for one of the hub. Raises RefusedError."""
+        if name == _ALL_ACCOUNTS:
+            return name
+        return host_subject_name("Group", name, self.cluster, _Caller(self.names))
+
+    @property
+    def everyone(self) -> str:
+        """The group that each identity of the virtual cluster has."""
+        return everyone(self.cluster)
+
+    def role(self, agent: str, absorbed: Object | None) -> Object:
+        """Return the ClusterRole that lists whom the gateway may impersonate.
+
+        absorbed: the stored role of Karmada, None = none. agent: the label by which the role is
+        aggregated into the gateway's. A rule without resourceNames, which Karmada never sends,
+        allows no one here. Accounts of the virtual cluster's namespaces are granted there.
+        """
+        users, groups = _allowed(absorbed, "users"), _allowed(absorbed, "groups")
+        host_users = {self.user(KARMADA_USER), self.user(OPERATOR_USER), *_each(self.user, users)}
+        host_groups = {self.everyone, self.group(ACCESS_GROUP), *_each(self.group, groups)}
+        allowed = (("users", host_users), ("groups", host_groups))
+        rules = [
+            Rule(("",), (resource,), ("impersonate",), tuple(sorted(each))).as_object()
+            for resource, each in allowed
+        ]
+        metadata = {
+            "name": identities_name(self.names.cluster),
+            "labels": {CLUSTER_LABEL: self.cluster, GATEWAY_LABEL: agent},
+        }
+        return {
+            "apiVersion": RBAC_API,
+            "kind": "ClusterRole",
+            "metadata": metadata,
+            "rules": rules,
+        }
+
+
+def admin_groups(cluster: str) -> tuple[str, ...]:
+    """Return the groups on the host with all rights in a virtual cluster."""
+    return tuple(identity_prefix(cluster) + group for group in ADMIN_GROUPS)
+
+
+def identities_name(name_on_host: str) -> str:
+    """Return the ClusterRole with the identities of a virtual cluster."""
+    return host_name(_IDENTITIES, name_on_host)
+
+
+def absorbed_name(name_on_host: str) -> str:
+    """Return the host ClusterRole that Karmada's rules for a virtual cluster are stored in."""
+    return host_name(IMPERSONATOR, name_on_host)
+
+
+def _each(mapping: Callable[[str], str], names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if name.startswith(kinds.SERVICE_ACCOUNT_PREFIX):
+            continue
+        try:
+            yield mapping(name)
+        except RefusedError:
+            continue  # of a namespace whose host name another one has
+
+
+def _allowed(role: Object | None, resource: str) -> set[str]:
+    """Return the resourceNames of a role's rules that allow to impersonate a kind of identity."""
+    return {
+        str(name)
+        for rule in dig(role, "rules") or ()
+        if isinstance(rule, Mapping)
+        and "impersonate" in (rule.get("verbs") or ())
+        and resource in (rule.get("resources") or ())
+        for name in rule.get("resourceNames") or ()
+    }

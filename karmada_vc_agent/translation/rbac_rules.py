@@ -1,19 +1,22 @@
-"""Rules of Roles and ClusterRoles: what of them may be granted on the host (rewriting-rules 5.2).
+"""Rules of Roles: what of them a virtual cluster may grant on the host (5.2).
 
 `*` means everything that a virtual cluster may do, so it is expanded: on the host it would mean
 more. The maximum is `admin_rules`, which depends on what the host serves. It is less than
 `agent_rules`, since nothing translates what tenants write themselves.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from karmada_vc_agent.model.domain import DOMAIN
+from karmada_vc_agent.model.kinds import Rule
 from karmada_vc_agent.model.objects import Object, dig
-from karmada_vc_agent.translation import controller_kinds
+from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 from karmada_vc_agent.translation.names import Direction
-from karmada_vc_agent.translation.refusal import Code, RefusedError
 
 WILDCARD = "*"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -267,7 +270,7 @@ def _verbs_on(group: str, resource: str, *, is_strict: bool) -> tuple[str, ...]:
     read_only = (
         (group, resource) in _READ_ONLY
         or group in _HOSTS_GROUPS
-        or (is_strict and controller_kinds.is_resource_of_one(group, resource))
+        or (is_strict and kind_policy.is_resource_of_one(group, resource))
     )
     return _READING if read_only else VERBS
 
@@ -337,3 +340,40 @@ def _texts(rule: Any, field: str, path: str) -> list[str]:
         detail = f"{path} is not a map" if values is None else f"{path}.{field} is not a list"
         raise RefusedError(Code.RULE_FORBIDDEN, path, detail)
     return [str(value) for value in values]
+
+
+_CANNOT = re.compile(
+    r'User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" '
+    r'in API group "(?P<group>[^"]*)"(?: in the namespace "(?P<namespace>[^"]+)")?'
+)
+_GROUPS = re.compile(r" \(groups=\[[^\]]*\]\)")
+
+
+def explain_denial(text: str, cluster: str, apply_as: ApplyAs) -> str:
+    """Return an answer of the host without the account's name, and with the missing rule.
+
+    text: of the 403, already in virtual names. Answers other than those of RBAC, such as those of
+    an admission policy, only lose the account's name. Source: rewriting-rules 7, ADR 14.
+    """
+    match = _CANNOT.search(text)
+    if match is not None and match["verb"] == "impersonate" and apply_as.is_default:
+        return (
+            f'virtual cluster "{cluster}": the agent may not impersonate the account of this '
+            "virtual cluster (tenancy Strict); run karmada-vc-agent join"
+        )
+    if match is not None and match["verb"] == "impersonate":
+        return (
+            f'virtual cluster "{cluster}": the agent may not impersonate the ServiceAccount of '
+            'setting applyAs; grant it verb "impersonate" on that ServiceAccount'
+        )
+    if match is not None and match["user"] == apply_as.user:
+        where = f" in namespace {match['namespace']}" if match["namespace"] else ""
+        kind = f"{match['resource']}.{match['group']}".rstrip(".")
+        rule = Rule((match["group"],), (match["resource"],), (match["verb"],))
+        return (
+            f'virtual cluster "{cluster}" may not {match["verb"]} {kind}{where}: '
+            f"its account on the host lacks the rule {rule}"
+        )
+    account = f'the account of virtual cluster "{cluster}"'
+    text = _GROUPS.sub("", text)
+    return text.replace(f'"{apply_as.user}"', account).replace(apply_as.user, account)

@@ -11,19 +11,19 @@ from functools import cache
 from typing import Any
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.kinds import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values_at
-from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
-from karmada_vc_agent.translation import reference_table
+from karmada_vc_agent.translation import kind_paths
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.names import Direction, ToVirtual
-from karmada_vc_agent.translation.pod_templates import pod_specs
-from karmada_vc_agent.translation.reference_table import (
+from karmada_vc_agent.translation.kind_paths import (
     AFFINITY,
     IN_POD_SPECS,
     Reference,
     Treatment,
+    pod_specs,
 )
-from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.translation.kind_policy import Code, RefusedError
+from karmada_vc_agent.translation.names import Direction, ToVirtual
 
 _LOCAL_SERVERS = ("https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
 _LOCAL_CLUSTER = "in-cluster"
@@ -59,7 +59,7 @@ class Rewriter:
         Refuses ReferenceForbidden and NodeNameForbidden on the way to the host.
         Source: rewriting-rules 4.1.
         """
-        rows = reference_table.rows_for(gvk.group_kind, self.context.settings.namespace_references)
+        rows = kind_paths.references_of(gvk.group_kind, self.context.settings.namespace_references)
         self._apply(obj, "", rows)
         for pod_spec in pod_specs(obj, gvk, self.context.settings.pod_templates):
             # In other kinds only the affinity is certain to be a pod's.

@@ -1,29 +1,46 @@
-"""The way back: host object or identifier -> virtual.
+"""The way back: host objects in virtual names, and rules after Retain.
 
 Injected fields (node selector, tolerations, node affinity) stay; dropped fields are lost.
 """
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model import domain, karmada, kinds
 from karmada_vc_agent.model.kinds import namespace_field
 from karmada_vc_agent.model.objects import (
+    GroupKind,
     GroupVersionKind,
     Object,
     annotations_of,
     copy_object,
+    dig,
     gvk_of,
+    key_of,
     labels_of,
+    metadata_map,
 )
-from karmada_vc_agent.translation import dns_texts, names
-from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation import dns_names, kind_paths, names, placement
+from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.draft import Returning
+from karmada_vc_agent.translation.kind_paths import (
+    AFFINITY,
+    IN_POD_SPECS,
+    NamespaceReferences,
+    PodTemplates,
+    have_fixed_pods,
+    pod_spec_paths,
+    pod_specs,
+)
+from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.names import Names, ToVirtual, is_path
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import Rewriter
+from karmada_vc_agent.translation.translate import HostObject
 
 _TENANTS = frozenset({domain.REWRITE_DNS_ANNOTATION})
 _NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
@@ -67,7 +84,7 @@ class Restorer:
         rewriter.rewrite(obj, gvk)
         if domain.REWRITE_DNS_ANNOTATION in annotations:
             virtual_names = ((host, virtual) for virtual, host in direction.names.claims.items())
-            dns_texts.rewrite_texts(obj, gvk, virtual_names, templates)
+            dns_names.rewrite_texts(obj, gvk, virtual_names, templates)
         _restore_metadata(obj)
 
 
@@ -165,3 +182,144 @@ def _restore_metadata(obj: Object) -> None:
     for name in ("labels", "annotations"):
         if name in metadata and not metadata[name]:
             del metadata[name]
+
+
+Parts = Mapping[str, Any]
+"""Key -> the Reach below it, or ALL: what is there is looked at as a whole."""
+WHOLE: Parts = {}
+_METADATA = ("metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations")
+_MARKS = ("[]", "{}")
+
+
+def restored_parts(
+    gvk: GroupVersionKind, settings: TranslationSettings, more: tuple[str, ...] = ()
+) -> Parts | None:
+    """Return what is looked at in objects of a kind; None: all of it.
+
+    more: paths that the caller itself looks at. An object that looks_everywhere() is an exception.
+    """
+    return _restored_parts(gvk, settings.pod_templates, settings.namespace_references, more)
+
+
+def restores_texts(annotations: Any) -> bool:
+    """Return whether annotations request that restore() looks at texts, wherever they are."""
+    return isinstance(annotations, dict) and domain.REWRITE_DNS_ANNOTATION in annotations
+
+
+@lru_cache(maxsize=1024)  # tenants name kinds
+def _restored_parts(
+    gvk: GroupVersionKind,
+    templates: tuple[PodTemplates, ...],
+    references: tuple[NamespaceReferences, ...],
+    more: tuple[str, ...],
+) -> Parts | None:
+    if own_steps(gvk).restore:
+        return None
+    below: dict[str, Any] = {}
+    paths = [row.path for row in kind_paths.references_of(gvk.group_kind, references)]
+    for where, is_selector_only in pod_spec_paths(gvk, templates):
+        paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
+    for path in (*_METADATA, *more, *paths):
+        _add(below, path.split("."))
+    return below
+
+
+def _add(below: dict[str, Any], steps: list[str]) -> None:
+    """Add one path; below a list, or a map of any keys, all counts."""
+    key = steps[0]
+    plain = key.removesuffix("[]").removesuffix("{}")
+    if len(steps) == 1 or key.endswith(_MARKS):
+        below[plain] = WHOLE
+    elif below.get(plain) is not WHOLE:
+        _add(below.setdefault(plain, {}), steps[1:])
+
+
+def assert_placement(
+    retained: Object, translated: HostObject, live: Object | None, context: TranslationContext
+) -> HostObject | Refusal:
+    """Return the object to write after Retain, with namespace and placement as translated.
+
+    retained: the result of Retain for translated.obj; not modified. live: the host's object, None =
+    does not exist. What a script dropped of the required selector is added again, as are our labels
+    and annotations. A Pod keeps the node it already runs on. Refuses what 3.3 refuses, and
+    NamespaceForbidden if a script moved the object. Source: rewriting-rules 2, step 8.
+    """
+    if key_of(retained) != translated.host_key:
+        detail = "the interpreter changed the kind, namespace or name of the object"
+        return Refusal(Code.NAMESPACE_FORBIDDEN, "metadata", detail)
+    obj = copy_object(retained)
+    kept = KEPT.get(translated.host_key.gvk.group_kind, _NOTHING)
+    bound_spec = dig(obj, *kept.bound_spec) if kept.bound_spec else {}
+    node = _node_it_runs_on(bound_spec, live, kept.bound_spec)
+    if node is not None:
+        del bound_spec["nodeName"]
+    try:
+        placement.place_pods(obj, translated.host_key.gvk, context)
+    except RefusedError as error:
+        return error.refusal
+    if node is not None:
+        bound_spec["nodeName"] = node
+    if live is not None:
+        _keep_tolerations(obj, live, context)
+    _keep_our_metadata(obj, translated.obj, kept.annotations)
+    if live is not None and kept.keep is not None:
+        kept.keep(obj, live)
+    return HostObject(obj, translated.virtual_key, translated.host_key)
+
+
+def _node_it_runs_on(spec: Any, live: Object | None, path: tuple[str, ...]) -> str | None:
+    """Return the nodeName that Retain copied from a running Pod; nothing else may set one."""
+    node = dig(spec, "nodeName")
+    return node if node and node == dig(live, *path, "nodeName") else None
+
+
+def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) -> None:
+    gvk = gvk_of(obj)
+    if not have_fixed_pods(gvk):
+        return
+    for desired, current in zip(pod_specs(obj, gvk), pod_specs(live, gvk), strict=False):
+        placement.keep_tolerations(desired.spec, current.spec, context.node_taints)
+
+
+def _keep_our_metadata(obj: Object, translated: Object, also: frozenset[str]) -> None:
+    """Set our labels and annotations, and the keys in `also`, to the translated values."""
+    for name in ("labels", "annotations"):
+        kept = {
+            key: value
+            for key, value in (dig(translated, "metadata", name) or {}).items()
+            if domain.is_ours(key) or key in also
+        }
+        if kept:
+            metadata_map(obj, name).update(kept)
+
+
+def _keep_adoption(obj: Object, live: Object) -> None:
+    """Keep the mark of an adopted namespace, so that it is never deleted (rewriting-rules 1.2)."""
+    adopted = annotations_of(live).get(domain.ADOPTED_ANNOTATION)
+    if adopted is not None:
+        annotations = metadata_map(obj, "annotations")
+        annotations.pop(domain.CREATED_BY_AGENT_ANNOTATION, None)
+        annotations[domain.ADOPTED_ANNOTATION] = adopted
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What one kind keeps beyond Retain and the common rules.
+
+    bound_spec: path of the pod spec that the host binds to a node; () = none.
+    annotations: those that stay as translated although they are not in our domain.
+    keep: copies fields of the live object.
+    """
+
+    bound_spec: tuple[str, ...] = ()
+    annotations: frozenset[str] = frozenset()
+    keep: Callable[[Object, Object], None] | None = None
+
+
+KEPT: Mapping[GroupKind, Kept] = {
+    kinds.POD: Kept(bound_spec=("spec",)),
+    kinds.NAMESPACE: Kept(
+        annotations=frozenset({domain.NODE_SELECTOR_ANNOTATION}), keep=_keep_adoption
+    ),
+}
+_NOTHING = Kept()

@@ -1,4 +1,4 @@
-"""The order of steps for one manifest; returns HostObject, Converted, Refusal or Skipped.
+"""The order of steps for one manifest.
 
 Steps change a draft, which holds a copy of the manifest; a step that raises RefusedError ends the
 translation. The list `_STEPS` is the order of rewriting-rules 2.
@@ -7,6 +7,7 @@ translation. The list `_STEPS` is the order of rewriting-rules 2.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from karmada_vc_agent.model import domain, karmada, kinds
 from karmada_vc_agent.model.objects import (
@@ -15,31 +16,110 @@ from karmada_vc_agent.model.objects import (
     ObjectKey,
     copy_object,
     gvk_of,
+    is_map_of_texts,
     key_of,
     metadata_map,
+    size_of,
 )
-from karmada_vc_agent.model.tenancy import STRICT
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import (
-    dns_rewrites,
-    dns_texts,
+    dns_names,
     kind_policy,
     names,
     namespace_defaults,
     placement,
     rbac,
-    sharing,
 )
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.draft import Draft, Step
+from karmada_vc_agent.translation.draft import (
+    Draft,
+    Notice,
+    Step,
+    unknown_places,
+    unknown_references,
+)
 from karmada_vc_agent.translation.guards import pass_guards
-from karmada_vc_agent.translation.kind_policy import Policy
+from karmada_vc_agent.translation.kind_policy import Code, Policy, Refusal, RefusedError
 from karmada_vc_agent.translation.names import ToHost
-from karmada_vc_agent.translation.notices import Notice, unknown_places, unknown_references
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import Rewriter
-from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
-from karmada_vc_agent.translation.shape import malformed
+
+_KEPT = frozenset(
+    (
+        karmada.MANAGED_LABEL,
+        karmada.MANAGED_LABELS_ANNOTATION,
+        karmada.MANAGED_ANNOTATIONS_ANNOTATION,
+        karmada.CONFLICT_RESOLUTION_ANNOTATION,
+    )
+)
+
+
+def mark_as_shared(obj: Object) -> None:
+    """Label an object as shared, in place, and remove what refers to one Work or binding."""
+    metadata = obj["metadata"]
+    for name in ("labels", "annotations"):
+        items = (metadata.get(name) or {}).items()
+        metadata[name] = {k: v for k, v in items if k in _KEPT or not karmada.is_karmada_key(k)}
+    metadata["labels"][domain.SHARED_LABEL] = "true"
+
+
+MAX_LEVELS = 200
+"""Nesting of maps and lists; its Work, and what is made of it, can still be written."""
+MAX_BYTES = 3 * 1024 * 1024
+_SHOWN = 80
+_PATH_BREAKERS = ("/", "%", "?", "#")
+
+
+def malformed(manifest: Any) -> str | None:
+    """Return what is wrong with the frame of a manifest, or None; its content is not checked.
+
+    Any API server must accept it, and the result must be small enough to send. A name must be one
+    segment of a URL path: "../x" would reach other objects on the host.
+    """
+    if problem := malformed_frame(manifest):
+        return problem
+    size = size_of(manifest, MAX_LEVELS)
+    if size is None:
+        return f"it is nested deeper than {MAX_LEVELS} levels"
+    if size > MAX_BYTES:
+        return f"it has {size} bytes, more than the {MAX_BYTES} that an API server accepts"
+    return None
+
+
+def malformed_frame(manifest: Any) -> str | None:
+    """Return what is wrong with the identity of a manifest, or None; its size is not checked."""
+    if not isinstance(manifest, dict):
+        return "it is not an object"
+    for field in ("apiVersion", "kind"):
+        if not isinstance(manifest.get(field), str) or not manifest[field]:
+            return f"{field} is not set"
+    return _malformed_metadata(manifest.get("metadata"))
+
+
+def _malformed_metadata(metadata: Any) -> str | None:
+    if not isinstance(metadata, dict):
+        return "metadata is not set"
+    if not metadata.get("name"):
+        return "metadata.name is not set"
+    for field in ("name", "namespace"):
+        if not _is_path_segment(metadata.get(field) or "x"):
+            shown = repr(metadata[field])[:_SHOWN]  # whatever a tenant puts there
+            return f"metadata.{field} {shown} is not a valid name"
+    for field in ("labels", "annotations"):
+        pairs = metadata.get(field)
+        if pairs is not None and not is_map_of_texts(pairs):
+            return f"metadata.{field} is not a map of strings"
+    return None
+
+
+def _is_path_segment(name: Any) -> bool:
+    return (
+        isinstance(name, str)
+        and name not in (".", "..")
+        and not any(mark in name for mark in _PATH_BREAKERS)
+        and name.isprintable()
+    )
+
 
 _SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "ownerReferences")
 
@@ -256,7 +336,7 @@ def _rewrite_texts(draft: Draft) -> None:
     """Map namespaces in texts, if the object requests it (step 4)."""
     context = draft.context
     templates = context.settings.pod_templates
-    if dns_texts.rewrite_texts(draft.obj, draft.gvk, context.claims.items(), templates):
+    if dns_names.rewrite_texts(draft.obj, draft.gvk, context.claims.items(), templates):
         draft.depends_on_claims = True
 
 
@@ -275,7 +355,7 @@ def _place(draft: Draft) -> None:
 
 def _name_services(draft: Draft) -> None:
     """Let pods resolve Services by virtual names, if configured (ADR 15)."""
-    dns_rewrites.name_services(draft.obj, draft.gvk, draft.context)
+    dns_names.name_services(draft.obj, draft.gvk, draft.context)
 
 
 def _stamp(draft: Draft) -> None:
@@ -309,7 +389,7 @@ def _mark_namespace(draft: Draft) -> None:
 
 
 def _mark_shared(draft: Draft) -> None:
-    sharing.stamp(draft.obj)
+    mark_as_shared(draft.obj)
 
 
 _MARKS: Mapping[Policy, Step] = {Policy.MAP: _mark_namespace, Policy.SHARE: _mark_shared}

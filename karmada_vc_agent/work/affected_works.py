@@ -1,16 +1,33 @@
-"""Which Works a change concerns besides its own: those to be synced again.
+"""Which Works a change concerns: those to be synced again.
 
 Keys are (virtual cluster, name of the Work). Nothing here writes, remembers or enqueues. Those that
 failed wait in the queue, by what they depend on.
+
+Our own writes are distinguished from changes by others: Watches are often faster than the responses
+to writes. A change is held until the sync ends: then either the sync has seen it, or its Work is
+enqueued again.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+import logging
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from karmada_vc_agent.cluster.claims import Claim, claim_of, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP, NodeTaints
+from karmada_vc_agent.kube.discovery import ServedApis
+from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    dig,
+    gvk_of,
+    labels_of,
+    uid_of,
+)
 from karmada_vc_agent.work.interpreter_rules import Concerns
+from karmada_vc_agent.work.targets import Dependency, Named, kind_dependency
 from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
 
@@ -78,3 +95,156 @@ class AffectedWorks:
         yield claim.cluster, work_name("Namespace", claim.namespace, "")
         for work in self._depending_on_claims(claim.cluster):
             yield from self.by_id(work)
+
+
+class DependencyChanges:
+    """Handlers of changes; emit: receives the dependencies that changed."""
+
+    def __init__(
+        self, virtual_clusters: Iterable[str], emit: Callable[[set[Dependency]], None]
+    ) -> None:
+        self._virtual_clusters = virtual_clusters
+        self._emit = emit
+        self._scopes: Mapping[GroupVersionKind, bool] = {}
+
+    def cluster(self, cluster: str) -> None:
+        """Report a virtual cluster: its readiness, nodes or window changed."""
+        self._emit({cluster})
+
+    def namespace(self, old: Object | None, new: Object | None) -> None:
+        """Report a host namespace, and the virtual clusters whose claim on it changed."""
+        changed: set[Dependency] = set()
+        before, after = (claim_of(obj) if obj else None for obj in (old, new))
+        if before != after:
+            changed.update(claim.cluster for claim in claims_in(old, new))
+        namespace = new or old
+        if namespace is not None and (old is None or new is None or _marks(old) != _marks(new)):
+            changed.add(Named(namespace["metadata"]["name"]))
+        self._emit(changed)
+
+    def node_group(self, old: Object | None, new: Object | None) -> None:
+        """Report a NodeGroup whose spec changed."""
+        group = new or old
+        if group is not None and dig(old, "spec") != dig(new, "spec"):
+            self._emit({Named(group["metadata"]["name"])})
+
+    def served(self, served: ServedApis) -> None:
+        """Report kinds that are newly served or rescoped.
+
+        All kinds of the first call, and NodeGroups, concern every virtual cluster.
+        """
+        before = self._scopes
+        self._scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
+        kinds = [gvk for gvk, scope in self._scopes.items() if before.get(gvk) != scope]
+        of_all = not before or NODE_GROUP in kinds
+        self._emit({*map(kind_dependency, kinds), *(self._virtual_clusters if of_all else ())})
+
+    def own_object(self, old: Object | None, new: Object | None) -> None:
+        """Report the kind of a deleted object; its definition may wait for the last one."""
+        if old is not None and new is None:
+            gvk = gvk_of(old)
+            self._emit({Named(f"{gvk.group}/{gvk.kind}")})
+
+
+def _marks(obj: Object) -> tuple[Object, Object]:
+    return labels_of(obj), annotations_of(obj)
+
+
+_OF_EACH_WRITE = frozenset(("resourceVersion", "managedFields"))
+_Version = tuple[str, str]
+"""(uid, resourceVersion)"""
+
+
+class HeldChanges:
+    """Holds changes for Works being synced; keys are (virtual cluster, name of the Work)."""
+
+    def __init__(self, enqueue: Callable[[WorkKey], None]) -> None:
+        self._enqueue = enqueue
+        self._held: dict[WorkKey, set[_Version]] = {}
+        self._seen: dict[WorkKey, set[_Version]] = {}
+        self._statuses: dict[WorkKey, tuple[set[_Version], set[_Version]]] = {}
+
+    def begin(self, key: WorkKey) -> None:
+        """Start to hold changes that concern a Work; its sync begins."""
+        self._held[key], self._seen[key] = set(), set()
+
+    def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
+        """Enqueue a Work that was added, changed or deleted, unless its sync has seen that."""
+        work = new or old
+        if work is None or is_echo(old, new):
+            return
+        key = (cluster, work["metadata"]["name"])
+        if new is not None and key in self._statuses:
+            # A sync meanwhile takes the status for written, though it may be changed again.
+            self._statuses[key][0].add(_version_of(new))
+            if _is_of_status(old, new):
+                return
+        self.changed(key, new)
+
+    def begin_status(self, key: WorkKey) -> None:
+        """Start to hold what changes of the status of a Work; ours is being written."""
+        self._statuses[key] = (set(), set())
+
+    def end_status(self, key: WorkKey) -> None:
+        """Enqueue a Work after its status was written if another writer did, too."""
+        held, seen = self._statuses.pop(key, (set(), set()))
+        if held - seen:
+            self._enqueue(key)
+
+    def changed(self, key: WorkKey, obj: Object | None) -> None:
+        """Enqueue a Work because it or an object of it changed; if it is being synced, at the end.
+
+        obj: its current state; None = deleted.
+        """
+        held = self._held.get(key)
+        if held is None or obj is None:
+            self._enqueue(key)
+        else:
+            held.add(_version_of(obj))
+
+    def saw(self, key: WorkKey, obj: Object) -> None:
+        """Record that the sync of a Work, or who writes its status, knows this version."""
+        if key in self._seen:
+            self._seen[key].add(_version_of(obj))
+        if key in self._statuses:
+            self._statuses[key][1].add(_version_of(obj))
+
+    def end(self, key: WorkKey) -> None:
+        """Enqueue a Work after its sync if anything changed that the sync did not see."""
+        if self._held.pop(key, set()) - self._seen.pop(key, set()):
+            self._enqueue(key)
+
+
+def _is_of_status(old: Object | None, new: Object) -> bool:
+    """Return whether a Work differs from before in its status at most."""
+    return old is not None and _fixed_metadata_of(old) == _fixed_metadata_of(new)
+
+
+def _fixed_metadata_of(work: Object) -> Object:
+    return {key: value for key, value in work["metadata"].items() if key not in _OF_EACH_WRITE}
+
+
+def _version_of(obj: Object) -> _Version:
+    return uid_of(obj), str(obj["metadata"].get("resourceVersion") or "")
+
+
+_log = logging.getLogger(__name__)
+
+SETTLES_S = 5.0
+"""A node that joins gets its taints shortly after; templates must not roll twice for it."""
+
+
+async def follow_taints(
+    taints: NodeTaints, works: Works, enqueue: Callable[[WorkKey], None], cluster: str
+) -> None:
+    """Enqueue the Works of a virtual cluster if the taints of its nodes changed.
+
+    Writes nothing: tolerations are part of the translation of each Work.
+    """
+    if not taints.refresh(cluster):
+        return
+    names = ", ".join(f"{t.key}={t.value}:{t.effect}" for t in taints.of(cluster))
+    extra = {"virtual_cluster": cluster, "taints": names or "none"}
+    _log.info("Tolerating the taints of the nodes", extra=extra)
+    for name in works.names(cluster):
+        enqueue((cluster, name))

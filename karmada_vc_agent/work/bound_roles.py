@@ -4,7 +4,7 @@ Works come in no order, and an API server refuses a RoleBinding to a role that i
 a caller without the right to `bind` it. The agent has none, so that the server goes on judging each
 role that is there: no binding gives more than the agent may do. Instead an empty role is
 there while the binding is written. Where it cannot be removed again, that is tried with the next
-binding and by the count of orphans (work/orphans_controller.py). Why: docs/adr/0024.
+binding and by the count of orphans (work/work_finalizer.py). Why: docs/adr/0024.
 """
 
 import logging
@@ -24,6 +24,7 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
 )
 from karmada_vc_agent.model import domain, karmada, kinds
+from karmada_vc_agent.model.kinds import RBAC_API, RBAC_GROUP, TENANT_ROLES
 from karmada_vc_agent.model.objects import (
     GroupKind,
     Object,
@@ -34,8 +35,6 @@ from karmada_vc_agent.model.objects import (
     maps_at,
     text_at,
 )
-from karmada_vc_agent.model.rbac_rule import TENANT_ROLES
-from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.translation import rbac_rules
 
 _log = logging.getLogger(__name__)

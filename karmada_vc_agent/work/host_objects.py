@@ -1,4 +1,4 @@
-"""The host side of a manifest: the live object, and the write that aligns it.
+"""The live object of a manifest, and the write that aligns it.
 
     live -> merge -> retain -> assert placement -> decide -> write
 
@@ -9,16 +9,18 @@ costs no write; a mark on the object says so to the next process (ADR 49).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.held_namespaces import HeldError
+from karmada_vc_agent.cluster.claims import HeldError
 from karmada_vc_agent.cluster.hub_clusters import digest
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
@@ -26,8 +28,12 @@ from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ApiError,
     ConflictError,
+    NotFoundError,
+    TooLargeError,
 )
-from karmada_vc_agent.kube.retries import retry_on_conflict
+from karmada_vc_agent.kube.store import Store, is_echo
+from karmada_vc_agent.kube.tasks import retry_on_conflict
+from karmada_vc_agent.kube.transport import ANSWER_BYTES
 from karmada_vc_agent.model.domain import (
     APPLIED_ANNOTATION,
     CLUSTER_LABEL,
@@ -38,14 +44,15 @@ from karmada_vc_agent.model.objects import (
     Object,
     ObjectKey,
     annotations_of,
+    bytes_of,
     drop,
     key_of,
     labels_of,
     uid_of,
 )
-from karmada_vc_agent.translation.notices import Notice
+from karmada_vc_agent.translation.draft import Notice
 from karmada_vc_agent.work.bound_roles import BoundRoles
-from karmada_vc_agent.work.live_objects import LiveObjects, StoreOf
+from karmada_vc_agent.work.memory_bounds import ObjectIdentity
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import (
     Create,
@@ -56,6 +63,77 @@ from karmada_vc_agent.work.rules.apply_plan import (
     version_of,
 )
 from karmada_vc_agent.work.rules.ownership import may_delete
+
+StoreOf = Callable[[Resource], Store[Object] | None]
+"""The informer store of a resource, or None if it has none."""
+
+_most_bytes: ContextVar[int] = ContextVar("most_bytes", default=ANSWER_BYTES)
+
+
+@contextmanager
+def reading_at_most(most_bytes: int) -> Iterator[None]:
+    """Have reads of objects that hold more raise TooLargeError."""
+    token = _most_bytes.set(most_bytes)
+    try:
+        yield
+    finally:
+        _most_bytes.reset(token)
+
+
+class LiveObjects:
+    """Reads host objects, and stores our own writes in the informers."""
+
+    def __init__(self, host: ApiClient, store_of: StoreOf) -> None:
+        self._host = host
+        self._store_of = store_of
+
+    def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object if the informer has it whole; sends no request."""
+        stored = self._stored(resource, namespace, name)
+        return None if isinstance(stored, ObjectIdentity) else stored
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object; what a synced informer lacks does not exist, or is not ours."""
+        stored, store = self._stored(resource, namespace, name), self._store_of(resource)
+        if stored is None and store is not None and store.is_synced:
+            return None
+        return await self.live(resource, namespace, name)
+
+    async def live(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object; requests from the server what the informer lacks."""
+        cached = self.cached(resource, namespace, name)
+        if cached is not None:
+            return cached
+        live = await self.fresh(resource, namespace, name)
+        store = self._store_of(resource)
+        # A later version is left to the watch: handlers would take it for an echo then.
+        if live is not None and store is not None and is_echo(store.get(namespace, name), live):
+            store.complete(store.codec.trim(live))
+        return live
+
+    def _stored(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        store = self._store_of(resource)
+        return store.get(namespace, name) if store is not None else None
+
+    async def fresh(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object from the server. Raises KubeError, see `reading_at_most`."""
+        most = _most_bytes.get()
+        try:
+            live = await self._host.get(resource.path(namespace, name), most_bytes=most)
+        except NotFoundError:
+            return None
+        live["metadata"].pop("managedFields", None)
+        if most < ANSWER_BYTES and bytes_of(live) > most:
+            raise TooLargeError(f"{resource.path(namespace, name)} holds more than {most} bytes")
+        return live
+
+    def observe(self, resource: Resource, answer: Object) -> None:
+        """Store the server's answer to a write."""
+        answer["metadata"].pop("managedFields", None)
+        store = self._store_of(resource)
+        if store is not None:
+            store.observe(answer)
+
 
 REMEMBERED = 50_000
 """Writes of one virtual cluster, 590 bytes each: as many as its default bounds let it have

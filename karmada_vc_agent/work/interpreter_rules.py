@@ -9,28 +9,25 @@ import logging
 import uuid
 from collections.abc import Callable
 
-from karmada_vc_agent.cluster.shapes import ServiceShape, WebhooksShape
-from karmada_vc_agent.interpretation import customizations, webhook
-from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, RunScript
-from karmada_vc_agent.interpretation.hook_errors import (
+from karmada_vc_agent.interpretation import user_hooks, webhook
+from karmada_vc_agent.interpretation.user_hooks import (
+    DeclarativeLevel,
     HookError,
+    HookLevel,
+    RunScript,
     UnavailableError,
 )
-from karmada_vc_agent.interpretation.hooks import HookLevel
 from karmada_vc_agent.interpretation.webhook import ServiceReference, Webhook, WebhookLevel
-from karmada_vc_agent.kube.absence import is_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.discovery import is_absent
+from karmada_vc_agent.kube.https import Endpoint, WebhookClient, WebhookError
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.supervisor import ALONE, Supervisor
-from karmada_vc_agent.kube.webhook_client import (
-    Endpoint,
-    WebhookClient,
-    WebhookError,
-)
+from karmada_vc_agent.kube.tasks import ALONE, Supervisor
+from karmada_vc_agent.model.karmada import ServiceShape, WebhooksShape
+from karmada_vc_agent.model.kinds import Rule
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.model.rbac_rule import Rule
 
 _log = logging.getLogger(__name__)
 
@@ -117,15 +114,15 @@ class InterpreterRules:
 
     def _customizations_changed(self, _old: Object | None, _new: Object | None) -> None:
         before = self._declarative.scripts
-        self._declarative.scripts = customizations.index_scripts(self._customizations)
-        kinds = customizations.changed_kinds(before, self._declarative.scripts)
+        self._declarative.scripts = user_hooks.index_scripts(self._customizations)
+        kinds = user_hooks.changed_kinds(before, self._declarative.scripts)
         if kinds:
             self._on_change(lambda kind: kind in kinds)
 
     def _configurations_changed(self, _old: Object | None, _new: Object | None) -> None:
         before = self._webhooks.webhooks
         self._webhooks.webhooks = webhook.webhooks_of(self._configurations)
-        changed = webhook.changed(before, self._webhooks.webhooks)
+        changed = webhook.changed_webhooks(before, self._webhooks.webhooks)
         if any(isinstance(hook.target, ServiceReference) for hook in self._webhooks.webhooks):
             self._wants_services.set()
         if changed:

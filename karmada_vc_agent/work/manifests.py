@@ -1,4 +1,4 @@
-"""One manifest of a Work on the host: apply it, read its object, remove it.
+"""One manifest of a Work on the host: translate it, apply it, remove it.
 
     translate once -> its strategy -> live -> merge -> retain -> assert placement -> decide -> write
 
@@ -6,15 +6,16 @@ The result of the translation selects the strategy (strategies.py); the steps be
 `write` are the same for all (host_objects.py).
 """
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from operator import itemgetter
 from typing import TypeVar
 
-from karmada_vc_agent.cluster.held_namespaces import HeldError
-from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.interpretation.hook_errors import InterpretationError
-from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.cluster.claims import HeldError
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.interpretation.user_hooks import InterpretationError
+from karmada_vc_agent.kube.controller import RetryError, Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import (
     ApiError,
@@ -23,28 +24,71 @@ from karmada_vc_agent.kube.errors import (
     UnwritableError,
 )
 from karmada_vc_agent.model.karmada import cluster_of_work
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, key_of, maps_at
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    ObjectKey,
+    gvk_of,
+    key_of,
+    maps_at,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.windows import Opening
+from karmada_vc_agent.model.windows import WindowState
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.denial import explain_denial
-from karmada_vc_agent.translation.notices import Notice, owned_elsewhere
-from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.draft import Notice, owned_elsewhere
+from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.rbac_rules import explain_denial
 from karmada_vc_agent.translation.restore import names_of, restore_text
-from karmada_vc_agent.translation.shape import malformed_frame
-from karmada_vc_agent.translation.translate import Converted, HostObject, Skipped, translate
-from karmada_vc_agent.work.dependencies import of_answer
-from karmada_vc_agent.work.failure import Failure, conflict, not_served, refused
+from karmada_vc_agent.translation.translate import (
+    Converted,
+    HostObject,
+    Skipped,
+    malformed_frame,
+    translate,
+)
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
-from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
-from karmada_vc_agent.work.noted_objects import NotedObjects
-from karmada_vc_agent.work.rules.apply_order import ObjectId, object_id
-from karmada_vc_agent.work.rules.apply_plan import Foreign
-from karmada_vc_agent.work.shared_names import SharedNames
+from karmada_vc_agent.work.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.rules.apply_plan import Foreign, ObjectId, object_id
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies import Strategies, strategy_of
-from karmada_vc_agent.work.target import Target, WorkManifest
-from karmada_vc_agent.work.window_gate import Waiting, WindowGate
+from karmada_vc_agent.work.strategies import SharedNames, Strategies, strategy_of
+from karmada_vc_agent.work.targets import (
+    Failure,
+    Target,
+    Waiting,
+    WindowGate,
+    WorkManifest,
+    conflict,
+    dependency_of,
+    not_served,
+    refused,
+)
+
+
+class ReportedObjects:
+    """By virtual cluster: host object -> its name on the hub, `Deployment edge/web`.
+
+    changed: a virtual cluster for which one was added, removed or renamed.
+    """
+
+    def __init__(self, scopes: Scopes) -> None:
+        self._objects: defaultdict[str, dict[ObjectKey, str]] = scopes.keep_each(dict)
+        self.changed: Signal[[str]] = Signal()
+
+    def of(self, cluster: str) -> list[str]:
+        """Return what is recorded of a virtual cluster, sorted."""
+        return sorted(self._objects.get(cluster, {}).values())
+
+    def note(self, cluster: str, key: ObjectKey, text: str) -> None:
+        """Remember an object."""
+        if self._objects[cluster].get(key) != text:
+            self._objects[cluster][key] = text
+            self.changed.emit(cluster)
+
+    def settled(self, cluster: str, key: ObjectKey) -> None:
+        """Drop an object that is no longer reported, or was deleted."""
+        if self._objects.get(cluster, {}).pop(key, None) is not None:
+            self.changed.emit(cluster)
+
 
 FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
 ContextFor = Callable[[VirtualCluster, str], TranslationContext]
@@ -79,7 +123,7 @@ class Manifests:
         lost_node: Callable[[str], str | None],
         shared_names: SharedNames,
         windows: WindowGate,
-        owned: NotedObjects,
+        owned: ReportedObjects,
         scopes: Scopes,
     ) -> None:
         self._namespaces = namespaces
@@ -119,7 +163,7 @@ class Manifests:
         names.
         """
         result = await self._try(item, self._apply_unless_closed)
-        if isinstance(result, Opening):
+        if isinstance(result, WindowState):
             former = self._windows.former(item)
             kept = await self._try(former, self._apply) if former is not None else None
             return Waiting(result, kept)
@@ -129,7 +173,7 @@ class Manifests:
 
     async def _apply_unless_closed(
         self, target: Target, item: WorkManifest
-    ) -> Applied | Failure | Opening | None:
+    ) -> Applied | Failure | WindowState | None:
         closed = await self._windows.closed_for(target, is_known=item.is_known)
         return await self._apply(target, item) if closed is None else closed
 
@@ -246,7 +290,7 @@ class Manifests:
         gvk = _gvk_on_host(item)
         if isinstance(error, NotServedError):
             self._host_kinds.doubt(gvk)
-        dependency = of_answer(item.vc.name, gvk, namespace, error)
+        dependency = dependency_of(item.vc.name, gvk, namespace, error)
         return Failure(text, waits_for=(dependency,) if dependency is not None else ())
 
     async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:

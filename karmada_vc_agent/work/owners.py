@@ -22,7 +22,7 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION
-from karmada_vc_agent.work.rules.apply_order import object_id
+from karmada_vc_agent.work.rules.apply_plan import object_id
 from karmada_vc_agent.work.works import Works, manifests_of
 
 OWNERS_AT_MOST = 6

@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 import orjson
 
-from karmada_vc_agent.kube.aggregated import DEFINITIONS_PATH
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
-from karmada_vc_agent.kube.discovery import Discovery, ServedApis
+from karmada_vc_agent.kube.discovery import DEFINITIONS_PATH, Discovery, ServedApis
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 
 _log = logging.getLogger(__name__)

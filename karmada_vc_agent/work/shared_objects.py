@@ -12,25 +12,25 @@ from urllib.parse import quote
 
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects
 from karmada_vc_agent.cluster.rules.conditions import find_condition
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import ForbiddenError, NotServedError
-from karmada_vc_agent.kube.retries import retry_on_conflict
+from karmada_vc_agent.kube.tasks import retry_on_conflict
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
-from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS
-from karmada_vc_agent.translation.refusal import Code, RefusedError
-from karmada_vc_agent.work.host_objects import Applied, Check
-from karmada_vc_agent.work.live_objects import LiveObjects, StoreOf
-from karmada_vc_agent.work.rules.apply_plan import Create, Keep, Replace
-from karmada_vc_agent.work.rules.share_plan import (
+from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS, Code, RefusedError
+from karmada_vc_agent.work.host_objects import Applied, Check, LiveObjects, StoreOf
+from karmada_vc_agent.work.rules.apply_plan import (
     Change,
+    Create,
     Differs,
+    Keep,
     Remove,
+    Replace,
     difference,
     is_shared,
     owners_of,

@@ -1,4 +1,4 @@
-"""Removes from the host what a Work created, then its finalizer (contract 5.8, 1.9).
+"""Removes from the host what a Work created; counts what has no Work.
 
 A Cluster that is being deleted takes its execution namespace along, and the rights in there may be
 deleted before the Works. So all its Works are cleaned up as soon as the Cluster has its
@@ -12,31 +12,47 @@ nothing is cleaned up: a real deletion is still there when everything was listed
 
 A Work may be recreated under its name before the deletion of the first was seen, and a Cluster
 likewise: what is remembered of either is bound to its uid.
+
+Orphans: They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them.
+What a start from an old checkpoint made, or a restored host brings back, is among them. Only an
+empty role that the agent made for a moment, and could not remove then, is deleted (bound_roles.py).
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
 
+from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.labelled_objects import labelled_objects
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import NotReadyError, RetryError
-from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError
-from karmada_vc_agent.kube.for_each import for_each
+from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError, Signal
+from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError, need_of
 from karmada_vc_agent.kube.history import doubt_of
-from karmada_vc_agent.kube.permissions import need_of
+from karmada_vc_agent.kube.tasks import for_each
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, STAND_IN_ANNOTATION
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, execution_namespace, is_report
-from karmada_vc_agent.model.objects import Object, gvk_of, text_at, uid_of
+from karmada_vc_agent.model.objects import (
+    Object,
+    annotations_of,
+    gvk_of,
+    labels_of,
+    namespaced_name,
+    text_at,
+    uid_of,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
-from karmada_vc_agent.work.bugs import Bugs
-from karmada_vc_agent.work.failure import Failure
+from karmada_vc_agent.work.bound_roles import BOUND, remove_stand_in
 from karmada_vc_agent.work.manifests import Manifests
-from karmada_vc_agent.work.rules.apply_order import object_id
+from karmada_vc_agent.work.rules.apply_plan import object_id
+from karmada_vc_agent.work.rules.ownership import work_of
 from karmada_vc_agent.work.rules.work_conditions import aggregate
-from karmada_vc_agent.work.target import WorkManifest
+from karmada_vc_agent.work.targets import Bugs, Failure, WorkManifest
 from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
@@ -310,3 +326,121 @@ async def remove_finalizer(hub: ApiClient, work: Object) -> Object:
 
 def _is_namespace(manifest: Object) -> bool:
     return policy_for(gvk_of(manifest), namespaced=False) is Policy.MAP
+
+
+ALL_CLUSTERS = "all virtual clusters"
+"""The only key."""
+COUNT_EVERY = Requeue(600.0)
+"""One look costs a list of metadata for each kind of the host, so it is taken seldom."""
+COUNT_WHILE_ANY = Requeue(120.0)
+"""They may be being removed: the condition is not to outlast that for long."""
+WORKS_SETTLE_S = 5.0
+"""Works disappear together, as with the first list after a start from the checkpoint."""
+INITIAL_DELAY_S = 30.0
+"""The first one waits until what a restart has to apply is applied."""
+STAND_IN_LASTS = timedelta(seconds=60.0)
+"""A younger one may be in use; clocks that differ by more cost a binding another try."""
+
+
+class OrphansController:
+    """Looks at all virtual clusters together.
+
+    on_count: called with each virtual cluster and the names of its objects that are orphaned.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        discovery: Discovery,
+        claims: Claims,
+        works: Works,
+        clusters: Collection[str],
+        on_count: Callable[[str, list[str]], None],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._host = host
+        self._discovery = discovery
+        self._claims = claims
+        self._works = works
+        self._clusters = clusters
+        self._on_count = on_count
+        self._now = now
+
+    async def reconcile(self, _: str) -> Requeue:
+        """Count once; a virtual cluster whose Works are not all listed yet is left out."""
+        pairs = ((name, self._works.store(name)) for name in self._clusters)
+        stores = {name: store for name, store in pairs if store is not None}
+        orphans: dict[str, list[str]] = {
+            name: [] for name, store in stores.items() if store.is_synced
+        }
+        served = await self._discovery.refresh(COUNT_EVERY.after_s)
+        homes = [name for cluster in orphans for name in self._claims.of(cluster).values()]
+        async for resource, live in labelled_objects(self._host, served, CLUSTER_LABEL, homes):
+            cluster = labels_of(live)[CLUSTER_LABEL]
+            if cluster not in orphans or await self._has_removed(resource, live):
+                continue
+            if self._is_orphan(cluster, live):
+                metadata = live["metadata"]
+                name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
+                orphans[cluster].append(f"{resource.gvk.kind} {name}")
+        for cluster, names in orphans.items():
+            if cluster not in self._clusters or self._works.store(cluster) is not stores[cluster]:
+                continue  # it left meanwhile, or its Works are listed again
+            self._on_count(cluster, names)
+        is_open = any(orphans.values()) or len(orphans) < len(stores)
+        return COUNT_WHILE_ANY if is_open else COUNT_EVERY
+
+    async def _has_removed(self, resource: Resource, live: Object) -> bool:
+        """Remove a stand-in that is not in use any more; return whether it was one."""
+        if resource.gvk.group_kind not in BOUND or STAND_IN_ANNOTATION not in annotations_of(live):
+            return False
+        metadata = live["metadata"]
+        if datetime.fromisoformat(metadata["creationTimestamp"]) <= self._now() - STAND_IN_LASTS:
+            path = resource.path(metadata.get("namespace") or "", metadata["name"])
+            await remove_stand_in(self._host, path, live)
+        return True
+
+    def _is_orphan(self, cluster: str, live: Object) -> bool:
+        work = work_of(live)
+        if not work or self._works.get(cluster, work) is not None:
+            return False
+        unread = self._works.unreadable(cluster)
+        if work in unread or "" in unread:
+            return False  # it exists, though it cannot be read
+        metadata = live["metadata"]
+        # A namespaced object is ours where its namespace is; a Namespace where it has our claim.
+        namespace = metadata.get("namespace") or metadata["name"]
+        return not metadata.get("namespace") or namespace in self._claims.of(cluster).values()
+
+
+def orphan_keys(_cluster: str, old: Object | None, new: Object | None) -> Iterable[str]:
+    """Return the key where a Work disappears whose deletion was not seen: it leaves its objects."""
+    was_deleted = old is None or old["metadata"].get("deletionTimestamp")
+    return () if new is not None or was_deleted else (ALL_CLUSTERS,)
+
+
+NAMED_ORPHANS = 10
+"""Objects of a virtual cluster that are remembered by name."""
+
+
+class OrphanedObjects:
+    """By virtual cluster, as of the last look; changed: one of which the number differs."""
+
+    def __init__(self, scopes: Scopes) -> None:
+        self._counted: dict[str, tuple[int, list[str]]] = scopes.keep()
+        self.changed: Signal[[str]] = Signal()
+
+    def of(self, cluster: str) -> tuple[int, list[str]]:
+        """Return how many there are, and the names of the first ones."""
+        return self._counted.get(cluster, (0, []))
+
+    def counts(self) -> Mapping[str, int]:
+        """Return virtual cluster -> how many there are."""
+        return {cluster: count for cluster, (count, _) in self._counted.items()}
+
+    def note(self, cluster: str, names: Sequence[str]) -> None:
+        """Take the result of a count."""
+        before, _ = self.of(cluster)
+        self._counted[cluster] = len(names), sorted(names)[:NAMED_ORPHANS]
+        if before != len(names):
+            self.changed.emit(cluster)

@@ -1,7 +1,15 @@
-"""The Works of all virtual clusters."""
+"""Works: their keys, manifests and statuses, and what is remembered of each.
 
-from collections.abc import Callable, Iterable, Mapping
+A Work may be recreated under its name before the deletion of the first was seen. So the memory is
+bound to the uid, and another Work of that name starts without any.
+"""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import ApiError, InvalidError, UnwritableError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.karmada import (
     BINDING_LABELS,
@@ -20,9 +28,10 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     maps_at,
     text_at,
+    uid_of,
 )
 from karmada_vc_agent.work.rules.bounded_works import Measure
-from karmada_vc_agent.work.rules.work_status import applied_of
+from karmada_vc_agent.work.rules.work_conditions import applied_of
 
 WorkKey = tuple[str, str]
 """Virtual cluster and name of a Work."""
@@ -200,3 +209,103 @@ class Works:
         own = execution_namespace(cluster)
         users = store.by_index(self.NAMESPACE_INDEX, namespace)
         return [work for work in users if work["metadata"].get("namespace") == own]
+
+
+_NOT_DONE = -1
+"""No generation: the Work is new still once the rest of it is applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """How the last sync of a Work ended.
+
+    generation: of the Work then. codes: of the manifests that a rule refused.
+    """
+
+    uid: str
+    generation: int
+    codes: tuple[str, ...]
+
+
+class WorkMemory:
+    """The last result of each Work."""
+
+    def __init__(self, scopes: Scopes) -> None:
+        scopes.ended.subscribe(self._end)
+        self._outcomes: dict[WorkKey, _Outcome] = {}
+
+    def note(self, work: Object, codes: tuple[str, ...] = (), *, is_done: bool = True) -> None:
+        """Record the result of a sync of a Work; is_done: none of this generation waits."""
+        generation = work["metadata"].get("generation") or 0 if is_done else _NOT_DONE
+        self._outcomes[key_of_work(work)] = _Outcome(uid_of(work), generation, codes)
+
+    def knows(self, key: WorkKey) -> bool:
+        """Return whether this process synced a Work of this name."""
+        return key in self._outcomes
+
+    def is_new(self, work: Object) -> bool:
+        """Return whether a Work changed since its last sync, or never was synced."""
+        previous = self._outcomes.get(key_of_work(work))
+        seen = (uid_of(work), work["metadata"].get("generation") or 0)
+        return previous is None or (previous.uid, previous.generation) != seen
+
+    def forget_predecessor(self, work: Object) -> None:
+        """Forget another Work of this name, which is deleted."""
+        previous = self._outcomes.get(key_of_work(work))
+        if previous is not None and previous.uid != uid_of(work):
+            self.forget(key_of_work(work))
+
+    def forget(self, key: WorkKey) -> None:
+        """Forget a Work that is deleted or being deleted."""
+        self._outcomes.pop(key, None)
+
+    def _end(self, cluster: str) -> None:
+        for key in [key for key in self._outcomes if key[0] == cluster]:
+            self.forget(key)
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Return (virtual cluster, code) of each refused manifest."""
+        for (cluster, _), outcome in self._outcomes.items():
+            for code in outcome.codes:
+                yield cluster, code
+
+
+_TOO_LARGE = "too large"
+"""Messages of an API server, and of etcd, that reject a body."""
+
+
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
+
+
+async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
+    """PUT a status and return the Work as it is then. Raises KubeError.
+
+    The hub takes only the status, so it is sent nothing else, and returns nothing but the new
+    metadata: a link may be thin. If the hub rejects the reflected statuses, the conditions are
+    sent without them: they must never be outdated.
+    """
+    path = work_path(work["metadata"]["namespace"], work["metadata"]["name"], "status")
+    metadata = {key: work["metadata"][key] for key in _IDENTITY if key in work["metadata"]}
+    named = {"apiVersion": work["apiVersion"], "kind": work["kind"], "metadata": metadata}
+    try:
+        answer = await hub.replace_tersely(path, {**named, "status": status})
+    except (UnwritableError, ApiError) as error:
+        if isinstance(error, ApiError) and not _is_about_content(error):
+            raise
+        status = without_reflected(status)
+        answer = await hub.replace_tersely(path, {**named, "status": status})
+    return {**work, "metadata": answer["metadata"], "status": status}
+
+
+def _is_about_content(error: ApiError) -> bool:
+    is_too_large = error.status == 413 or _TOO_LARGE in str(error)
+    return is_too_large or isinstance(error, InvalidError)
+
+
+def without_reflected(status: Object) -> Object:
+    """Return a status with only the health of each manifest."""
+    entries = [
+        {key: value for key, value in entry.items() if key != "status"}
+        for entry in maps_at(status, "manifestStatuses")
+    ]
+    return {**status, "manifestStatuses": entries} if entries else status

@@ -14,7 +14,7 @@ import orjson
 from aiohttp import web
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object, copy_object
 from tests.fakes import served
 from tests.fakes.pages import PageFault

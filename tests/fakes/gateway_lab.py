@@ -10,27 +10,26 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.access.gateway_secrets import secret_name
+from karmada_vc_agent.access.agent_objects import secret_name
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.host_state import HostState
-from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.mapping.cluster_view import SEALER_KEY_BYTES, Sealer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
-from karmada_vc_agent.features.gateway.metrics import METRICS
-from karmada_vc_agent.features.gateway.secret import TokenSum, digest
+from karmada_vc_agent.features.gateway.request_metrics import METRICS, RequestMeter
+from karmada_vc_agent.features.gateway.server.connections import Listener
+from karmada_vc_agent.features.gateway.server.fairness import Limits
 from karmada_vc_agent.features.gateway.server.gateway import Gateway, Planner
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
-from karmada_vc_agent.features.gateway.server.limits import Limits
-from karmada_vc_agent.features.gateway.server.listener import Listener
-from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
-from karmada_vc_agent.kube.certificate_files import ServingCertificate
-from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.features.gateway.tokens import TokenSum, digest
+from karmada_vc_agent.kube.https import ServingCertificate
+from karmada_vc_agent.kube.tasks import Supervisor
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.telemetry.metrics import Metrics
-from karmada_vc_agent.translation.identities import absorbed_name
+from karmada_vc_agent.translation.rbac import absorbed_name
 from tests.fakes.api_server import FakeApiServer, Fault
 from tests.fakes.tls import trusting, write_certificate
 
@@ -210,14 +209,14 @@ async def gateway_lab(
         state.file.replace_all(config.virtual_clusters)
         requests = HostRequests(Credentials(host.url, None, "a test"), answer_s=answer_s)
         limits, metrics, lines = Limits(4, 4), Metrics((METRICS,)), []
-        sealer = Sealer(bytes(KEY_BYTES))
+        sealer = Sealer(bytes(SEALER_KEY_BYTES))
         gateway = Gateway(
             state,
             requests,
             lambda: sealer,
             limits,
             lambda line: lines.append(orjson.loads(line)),
-            GatewayMeter(metrics, limits.in_progress),
+            RequestMeter(metrics, limits.in_progress),
             planner,
         )
         listener = Listener(ServingCertificate(*paths).context, gateway.handle)

@@ -7,18 +7,19 @@ from typing import Any
 import orjson
 
 from karmada_vc_agent.features.gateway.identity import Caller
-from karmada_vc_agent.features.gateway.mapping.asked import Forward, Plan, PlanAnswer
-from karmada_vc_agent.features.gateway.mapping.continue_tokens import KEY_BYTES, Sealer
-from karmada_vc_agent.features.gateway.mapping.exchange import (
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    SEALER_KEY_BYTES,
     KindInfo,
     Refused,
+    Sealer,
     Unknown,
     VirtualRequest,
 )
+from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
@@ -75,7 +76,7 @@ SERVED = tuple(
     for rows, namespaced in ((NAMESPACED, True), (CLUSTER_SCOPED, False))
     for group, version, plural, kind in rows
 )
-SEALER = Sealer(bytes(range(KEY_BYTES)))
+SEALER = Sealer(bytes(range(SEALER_KEY_BYTES)))
 
 
 @dataclass

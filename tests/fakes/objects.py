@@ -6,7 +6,7 @@ from typing import Any
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 SINCE = "2026-01-01T00:00:00Z"

@@ -4,9 +4,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.rules import apply_plan, share_plan
-from karmada_vc_agent.work.rules.apply_plan import Create, Foreign, Keep, Replace
-from karmada_vc_agent.work.rules.share_plan import Change, Differs
+from karmada_vc_agent.work.rules import apply_plan
+from karmada_vc_agent.work.rules.apply_plan import Change, Create, Differs, Foreign, Keep, Replace
 
 Rule = Callable[[Object, Object], Object]
 T = TypeVar("T")
@@ -43,7 +42,7 @@ def plan_share(
     desired: Object, live: Object | None, cluster: str
 ) -> Create | Replace | Keep | Differs:
     """Plan as where no rule retains anything."""
-    plan = share_plan.plan_share(desired, live, cluster)
+    plan = apply_plan.plan_share(desired, live, cluster)
     if isinstance(plan, Change):
-        return Replace(share_plan.with_owners(plan.merged, plan.owners))
+        return Replace(apply_plan.with_owners(plan.merged, plan.owners))
     return plan

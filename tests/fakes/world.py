@@ -12,29 +12,28 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.clock import Clock
-from karmada_vc_agent.cluster.hub_clusters import cluster_id
-from karmada_vc_agent.cluster.lead import Lead
-from karmada_vc_agent.cluster.live_settings import LiveSettings
+from karmada_vc_agent.cluster.hub_clusters import Clock, cluster_id
+from karmada_vc_agent.cluster.lease import Lead
+from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.quota import controller as quotas
-from karmada_vc_agent.features.quota.divisions import Divisions
-from karmada_vc_agent.kube.access_review import REVIEWS_PATH
+from karmada_vc_agent.features.quota.controller import Divisions
+from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner import work_controllers
+from karmada_vc_agent.runner import controllers
 from karmada_vc_agent.runner.clients import Clients
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.service import Service
 from karmada_vc_agent.telemetry.metrics import Metrics
-from karmada_vc_agent.work.namespaces.namespace_rights import BINDINGS
+from karmada_vc_agent.work.namespace_content import BINDINGS
 from karmada_vc_agent.work.works import work_path
 from tests.fakes import objects, served
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer, written
@@ -100,7 +99,9 @@ class World:
         self.hub, self.host = hub, host
         self.hub_client: ApiClient = hub.client("hub")
         self.host_client: ApiClient = host.client("host")
-        host.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=10_000)
+        host.answer(
+            b'{"status": {"allowed": true}}', 201, path=SELF_ACCESS_REVIEWS_PATH, times=10_000
+        )
         self.virtual_clusters = VirtualClusters(virtual_clusters)
         self.settings = settings
         self.skipped_s, self.now = 0.0, NOW
@@ -197,8 +198,8 @@ class World:
     def execution(self) -> ControllerSpec[tuple[str, str]]:
         """Return execution; each sync also has the status written that it told."""
         spec, writes = (
-            self.spec(work_controllers.execution),
-            self.spec(work_controllers.work_status),
+            self.spec(controllers.execution),
+            self.spec(controllers.work_status),
         )
 
         async def reconcile(key: tuple[str, str]) -> Requeue | None:
@@ -211,7 +212,7 @@ class World:
 
     @property
     def namespaces(self) -> ControllerSpec[Any]:
-        return self.spec(work_controllers.namespaces)
+        return self.spec(controllers.namespaces)
 
     @property
     def quotas(self) -> ControllerSpec[str]:

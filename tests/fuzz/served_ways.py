@@ -18,13 +18,13 @@ import orjson
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.kube.access_review import REVIEWS_PATH
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
-from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object, copy_object, dig
-from karmada_vc_agent.work.rules.work_status import applied_of
+from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.work.rules.work_conditions import applied_of
 from tests.fakes import objects, served
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
 from tests.fakes.served import Served
@@ -144,7 +144,9 @@ async def field(**settings: Any) -> AsyncIterator[Field]:
 
 def _furnish(hub: FakeApiServer, host: FakeApiServer) -> None:
     for server in (hub, host):
-        server.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=10**9)
+        server.answer(
+            b'{"status": {"allowed": true}}', 201, path=SELF_ACCESS_REVIEWS_PATH, times=10**9
+        )
     hub.seed(objects.namespace(karmada.LEASE_NAMESPACE), objects.namespace("default"))
     host.seed(objects.namespace("kube-system", uid=KUBE_SYSTEM_UID), objects.namespace("default"))
     for name in (TENANT, NEIGHBOUR):

@@ -18,20 +18,21 @@ from karmada_vc_agent.cli import check_rules
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.claims import Claims, claim_of, unclaim
 from karmada_vc_agent.cluster.hub_clusters import ClusterCodec, HubClusters, cluster_store
-from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.cluster.rules import cluster_report as cluster_status
-from karmada_vc_agent.cluster.rules.cluster_registration import cluster_changes
-from karmada_vc_agent.cluster.rules.readiness import READY
-from karmada_vc_agent.cluster.shapes import ServiceShape, WebhooksShape, WorkShape
-from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
-from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.cluster.rules import cluster_objects
+from karmada_vc_agent.cluster.rules.cluster_objects import cluster_changes
+from karmada_vc_agent.cluster.rules.conditions import READY
+from karmada_vc_agent.cluster.virtual_clusters import Membership, NodeTaints, VirtualClusters
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.interpretation import customizations, interpreter, webhook
-from karmada_vc_agent.interpretation.hook_errors import HookError, InterpretationError
-from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, INTERPRET_STATUS, RETAIN
+from karmada_vc_agent.interpretation import interpreter, user_hooks, webhook
+from karmada_vc_agent.interpretation.user_hooks import (
+    INTERPRET_HEALTH,
+    INTERPRET_STATUS,
+    RETAIN,
+    HookError,
+    InterpretationError,
+)
 from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
-from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import ApiError, UnreadableError, error_from_answer
 from karmada_vc_agent.kube.kubeconfig import (
     KubeconfigError,
@@ -41,27 +42,32 @@ from karmada_vc_agent.kube.kubeconfig import (
     read_server,
 )
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.core import Node, Pod
-from karmada_vc_agent.model.json_patch import JsonPatchError, apply_json_patch
+from karmada_vc_agent.model.karmada import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.model.objects import Object, copy_object, dig, gvk_of
+from karmada_vc_agent.model.patches import JsonPatchError, apply_json_patch
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.translation.host_wide_names import index_keys
 from karmada_vc_agent.translation.names import Names
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.translation.restore import names_of, restore, restore_text, restore_texts
-from karmada_vc_agent.translation.shape import malformed
+from karmada_vc_agent.translation.shared_names import index_keys
 from karmada_vc_agent.translation.translate import (
     Converted,
     HostObject,
     Skipped,
+    malformed,
     translate,
 )
-from karmada_vc_agent.work.reflection import owning_work
-from karmada_vc_agent.work.rules import node_ports, ownership, share_plan
-from karmada_vc_agent.work.rules.manifest_status import ordinals
-from karmada_vc_agent.work.rules.metadata import without_claims
-from karmada_vc_agent.work.rules.orphaned import is_orphan, namespaces_needed
-from karmada_vc_agent.work.rules.work_status import applied_of, compose_work_status, dispatching_of
+from karmada_vc_agent.work.reporting import owning_work
+from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes
+from karmada_vc_agent.work.rules.ownership import is_orphan, namespaces_needed, without_claims
+from karmada_vc_agent.work.rules.work_conditions import (
+    applied_of,
+    compose_work_status,
+    dispatching_of,
+    ordinals,
+)
 from karmada_vc_agent.work.works import manifests_of, namespaces_used
 from tests.fakes import objects
 from tests.fakes.planned import at_once, plan_apply, plan_release, plan_share
@@ -197,8 +203,8 @@ def _read_host_object(value: Any) -> None:
     list(index_keys(live))
     is_orphan(live, ())
     ownership.is_managed(live)
-    node_ports.reassigned(live)
-    share_plan.plan_leave(live, "branch-a")
+    server_changes.reassigned_ports(live)
+    apply_plan.plan_leave(live, "branch-a")
     for ask in (interpreter.reflect_status, interpreter.interpret_health):
         try:
             answer = ask(virtual)
@@ -229,7 +235,7 @@ def _read_text(value: Any) -> None:
         raise RefusedHereError
     names: Names = AROUND.names({"edge-v-branch-a": "edge"})
     restore_text(text, names)
-    node_ports.taken_ports(text)
+    server_changes.taken_ports(text)
 
 
 # --- nodes, pods, namespaces ------------------------------------------------------------
@@ -261,9 +267,9 @@ def _read_pod(value: Any) -> None:
 def _summary(nodes: list[Node], pods: list[Pod]) -> None:
     good = [StructCodec(Node).event(_event(node)).obj for node in samples.nodes()]
     known = [node for node in good if node is not None]
-    found = cluster_status.resource_summary([*known, *nodes], pods, pods, _MODELS, {"cpu": "1"})
+    found = cluster_objects.resource_summary([*known, *nodes], pods, pods, _MODELS, {"cpu": "1"})
     assert found["allocatable"]["cpu"]
-    found = cluster_status.resource_summary([*known, *nodes], pods, pods, _MODELS)
+    found = cluster_objects.resource_summary([*known, *nodes], pods, pods, _MODELS)
     orjson.dumps(found)
     assert found["allocatable"]["memory"], "a neighbour's node is not counted"
 
@@ -310,7 +316,7 @@ def _read_cluster(value: Any) -> None:
     READY.find(dig(cluster, "status", "conditions"))
     cluster_changes(cluster, VIRTUAL_CLUSTERS["branch-a"], settings_changed=True)
     fields = {"kubernetesVersion": "v1", "nodeSummary": {}, "resourceSummary": {}}
-    cluster_status.compose_cluster_status(cluster.get("status"), fields, [], NOW)
+    cluster_objects.compose_cluster_status(cluster.get("status"), fields, [], NOW)
 
 
 # --- the interpreter --------------------------------------------------------------------
@@ -321,9 +327,9 @@ def _read_customization(value: Any) -> None:
     good = samples.customizations()[0]
     good["metadata"]["name"] = "a-neighbour"
     good["spec"]["target"]["kind"] = "Gadget"
-    scripts = customizations.index_scripts([live, good])
+    scripts = user_hooks.index_scripts([live, good])
     assert any(kind.kind == "Gadget" for kind, _ in scripts)
-    customizations.changed_kinds(scripts, {})
+    user_hooks.changed_kinds(scripts, {})
 
 
 def _read_webhooks(value: Any) -> None:
@@ -332,7 +338,7 @@ def _read_webhooks(value: Any) -> None:
     good["metadata"]["name"] = "a-neighbour"
     hooks = webhook.webhooks_of([live, good])
     assert [hook for hook in hooks if hook.uid == "a-neighbour/by-url"]
-    webhook.changed(hooks, [])
+    webhook.changed_webhooks(hooks, [])
     for hook in hooks:
         hook.concerns(gvk_of({"apiVersion": "example.com/v1", "kind": "Widget"}))
         assert isinstance(hook.timeout_s, int | float)

@@ -8,14 +8,14 @@ import pytest
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
-from karmada_vc_agent.features.checkpoint.hub_start import CheckpointStart
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.features.checkpoint.feature import CheckpointStart
 from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, connect
 from karmada_vc_agent.runner.process_checks import NEITHER, SERVING, STANDING_BY, STARTING
 from karmada_vc_agent.runner.service import Service
-from karmada_vc_agent.telemetry.health import Remark
+from karmada_vc_agent.telemetry.endpoints import Note
 
 NOWHERE = Credentials("http://127.0.0.1:1", None, "a test")
 VIRTUAL_CLUSTERS = tuple(VirtualCluster(name, node_names=(name,)) for name in ("a", "b"))
@@ -33,11 +33,11 @@ class Scene:
     def wrong(self) -> dict[str, str]:
         """Return the checks that do not pass."""
         checks = self.agent.checks.readiness().items()
-        return {name: text for name, text in checks if text and not isinstance(text, Remark)}
+        return {name: text for name, text in checks if text and not isinstance(text, Note)}
 
     def remarks(self) -> dict[str, str]:
         checks = self.agent.checks.readiness().items()
-        return {name: text for name, text in checks if isinstance(text, Remark)}
+        return {name: text for name, text in checks if isinstance(text, Note)}
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None
     scene.agent._joined._warned_at = {"b": 0.0}
     scene.service.checks.return_value["rights"] = "hub: the agent lacks a rule"
     assert scene.wrong() == {"rights": "hub: the agent lacks a rule"}
-    scene.service.checks.return_value["rights"] = Remark("a: hub: the agent lacks a rule")
+    scene.service.checks.return_value["rights"] = Note("a: hub: the agent lacks a rule")
     assert scene.wrong() == {}
     told = "waiting for rights on the hub: b; run karmada-vc-agent join"
     assert scene.remarks() == {"rights": f"{told}; a: hub: the agent lacks a rule"}

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
-from karmada_vc_agent.model.tenancy import IN_BOTH, Guard
+from karmada_vc_agent.model.virtual_cluster import GUARDS_IN_BOTH, Guard
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "isolation.md"
 ROW = re.compile(r"^\| ((?:Work|Tenant|Host|Gateway): [^|]+) \| ([^|]+) \|$", re.MULTILINE)
@@ -30,7 +30,7 @@ def test_each_guard_stands_in_the_docs_as_it_holds() -> None:
     found = GUARD_ROW.findall(DOCUMENT.read_text())
     assert {name for name, _, _ in found} == set(Guard)
     for name, shared, strict in found:
-        assert (shared == "refused") == (name in IN_BOTH), name
+        assert (shared == "refused") == (name in GUARDS_IN_BOTH), name
         assert strict == "refused", name
 
 

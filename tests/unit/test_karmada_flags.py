@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from karmada_vc_agent.cli import main
 from karmada_vc_agent.config.settings import FLAGS
 from karmada_vc_agent.karmada_flags import REPLACED, translated
-from karmada_vc_agent.model.durations import Duration, format_duration, parse_duration_s
+from karmada_vc_agent.model.quantity import Duration, format_duration, parse_duration_s
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "flags.md"
 ROW = re.compile(r"^\| `(--[\w-]+)` \| ([\w ]+) \|([^|]*)\|", re.MULTILINE)

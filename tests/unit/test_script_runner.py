@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.interpretation.hook_errors import HookError, UnavailableError
-from karmada_vc_agent.interpretation.operations import INTERPRET_STATUS
 from karmada_vc_agent.interpretation.script_runner import ScriptRunner
+from karmada_vc_agent.interpretation.user_hooks import INTERPRET_STATUS, HookError, UnavailableError
 
 ROOT = Path(__file__).resolve().parents[2]
 ECHO = "function ReflectStatus(o) return o.spec end"

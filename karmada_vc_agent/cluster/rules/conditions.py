@@ -1,12 +1,17 @@
-"""Conditions: their types, and how one is set in a list.
+"""Conditions of Clusters: their types, when each holds, how one is set in a list.
 
 The transition time of one moves only when its status changes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NotRequired, TypedDict
+
+from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.kinds import EDGE_LABEL
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 
 class Condition(TypedDict):
@@ -110,3 +115,237 @@ def set_condition(
     if current is None:
         return [*(conditions or ()), updated]
     return [updated if other is current else other for other in conditions or ()]
+
+
+READY = ConditionType(
+    "Ready",
+    "The host can take what is scheduled to the virtual cluster.",
+    on_cluster=Shown.ALWAYS,
+    on_object=Shown.ALWAYS,
+)
+
+_NEVER = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Seconds for which a new state must last before it is reported (contract 4.3)."""
+
+    success_s: float = 30.0
+    failure_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The state of damping for one condition of one Cluster; in memory only.
+
+    status: last observed. flipped_at_s: when it last changed, on the clock of `now_s`.
+    """
+
+    status: str
+    flipped_at_s: float = _NEVER
+
+
+def is_online(http_status: int | None) -> bool:
+    """Return True if the host answered its health probe with a 2xx.
+
+    http_status: of /readyz (of /healthz if that is 404), None if the request failed.
+    """
+    return http_status is not None and 200 <= http_status < 300
+
+
+def observed_ready(http_status: int | None) -> Condition:
+    """Return the Ready condition for the result of a probe of the host (contract 4.2)."""
+    if not is_online(http_status):
+        return READY.false("ClusterNotReachable", "cluster is not reachable")
+    if http_status != 200:
+        message = "cluster is reachable but health endpoint responded without ok"
+        return READY.false("ClusterNotReady", message)
+    return READY.true("ClusterReady", "cluster is healthy and ready to accept workloads")
+
+
+def damp(
+    last: Observation | None,
+    observed: Condition,
+    current: Condition | None,
+    now_s: float,
+    thresholds: Thresholds,
+) -> tuple[Condition, Observation]:
+    """Return the condition to write, and the state for the next call.
+
+    last: the state of the previous call, None after a start. current: the last judgement of this
+    agent, never the condition on the hub, which sets Unknown when the hub itself is unreachable.
+    Only changes between True and not True are damped. Source: contract 4.3.
+    """
+    if last is None:
+        return observed, Observation(observed["status"])
+    if current is None:
+        return observed, last
+    if last.status != observed["status"]:
+        last = Observation(observed["status"], now_s)
+    is_ready = observed["status"] == "True"
+    flips = is_ready != (current.get("status") == "True")
+    threshold_s = thresholds.success_s if is_ready else thresholds.failure_s
+    if flips and now_s < last.flipped_at_s + threshold_s:
+        return current, last
+    return observed, last
+
+
+NODES_REACHABLE = ConditionType(
+    "NodesReachable",
+    "At least one node of the group is Ready.",
+    on_cluster=Shown.ALWAYS,
+    on_object=Shown.ALWAYS,
+)
+NO_NODES = "NoNodes"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCounts:
+    """Nodes that count for a virtual cluster."""
+
+    total: int = 0
+    ready: int = 0
+
+
+def count_nodes(nodes: Iterable[Node]) -> NodeCounts:
+    """Count nodes, and the Ready ones."""
+    states = [node.is_ready for node in nodes]
+    return NodeCounts(len(states), sum(states))
+
+
+def nodes_reachable(nodes: NodeCounts) -> Condition:
+    """Return the condition NodesReachable: False where pods could run on no node."""
+    if not nodes.total:
+        return NODES_REACHABLE.false(NO_NODES, "no node of the host is in the group")
+    if not nodes.ready:
+        those = "the only node" if nodes.total == 1 else f"none of the {nodes.total} nodes"
+        verb = "is not" if nodes.total == 1 else "is"
+        text = f"{those} of the group {verb} Ready"
+        return NODES_REACHABLE.false("NoNodeReady", text)
+    text = f"{nodes.ready} of {nodes.total} nodes are Ready"
+    return NODES_REACHABLE.true("NodesReady", text)
+
+
+def ready_with(host: Condition, nodes: Condition | None, *, when_unreachable: bool) -> Condition:
+    """Return the condition Ready of a Cluster, from what was judged of its host and its nodes.
+
+    nodes: NodesReachable, None until it was judged. when_unreachable: whether it is Ready all the
+    same while its nodes are not. Source: contract 4.2, trap 12.
+    """
+    is_away = nodes is not None and nodes["status"] != "True"
+    if nodes is None or not is_away or when_unreachable or host["status"] != "True":
+        return host
+    text = f"the API server of the host is healthy, but {nodes['message']}"
+    return READY.false("NodesNotReachable", text)
+
+
+GROUP_TRUSTED = ConditionType(
+    "GroupTrusted", "No node can join the group by itself.", on_object=Shown.ALWAYS
+)
+RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
+"""Admission plugin NodeRestriction forbids kubelets to set labels with this prefix."""
+_ADVICE = "select nodes by nodeNames"
+CLOUDHUB_SETTING = "cloudHub.authorization"
+"""Without it CloudHub serves an edge by the name in a header (kubeedge 9)."""
+_CLOUDHUB_ADVICE = f"enable {CLOUDHUB_SETTING} of CloudCore"
+
+
+def group_trusted(
+    vc: VirtualCluster,
+    *,
+    has_kubeedge: bool,
+    node_restriction: bool | None,
+    origin: str = "",
+    by_label: bool = False,
+) -> Condition:
+    """Return the condition for the group of a virtual cluster.
+
+    has_kubeedge: whether the host has KubeEdge nodes, whose labels CloudCore writes with an account
+    of its own. node_restriction: whether the admission plugin is enabled; None = unknown. origin:
+    what selects its nodes where the settings do not: `NodeGroup shop-a`. by_label: whether that is
+    a label of nodes, each value of which is a virtual cluster.
+    """
+    whose = f", as {origin} says" if origin and not by_label else ""
+    if _selects_nothing(vc):
+        return GROUP_TRUSTED.true("NoNodes", f"the group has no nodes{whose}")
+    keys = sorted({requirement.key for requirement in vc.node_selector.requirements()})
+    if not keys:
+        return _by_names(whose, has_kubeedge=has_kubeedge, is_restricted=node_restriction is True)
+    labels = f"the group is selected by {_quoted(keys)}{whose}"
+    made = "; each value that a node sets makes a virtual cluster" if by_label else ""
+    if has_kubeedge:
+        advice = f"{_ADVICE} and {_CLOUDHUB_ADVICE}"
+        text = f"{labels}, and KubeEdge nodes can label themselves{made}; {advice}"
+        return GROUP_TRUSTED.false("KubeEdge", text)
+    if open_keys := [key for key in keys if not _is_restricted(key)]:
+        text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves{made}; {_ADVICE}"
+        return GROUP_TRUSTED.false("NodesLabelThemselves", f"{text} or {RESTRICTED_PREFIX} labels")
+    return _by_restricted(labels, node_restriction=node_restriction)
+
+
+def _by_restricted(labels: str, *, node_restriction: bool | None) -> Condition:
+    """Return the condition for labels that are only as safe as the admission plugin is on."""
+    if node_restriction is None:
+        text = "the agent cannot determine whether admission plugin NodeRestriction is enabled"
+        return GROUP_TRUSTED.unknown("NodeRestrictionNotKnown", f"{labels}; {text}")
+    if not node_restriction:
+        text = f"{labels}, and admission plugin NodeRestriction is disabled; enable it, or"
+        return GROUP_TRUSTED.false("NodeRestrictionOff", f"{text} {_ADVICE}")
+    return GROUP_TRUSTED.true("NodeRestriction", f"{labels}, which nodes cannot set on themselves")
+
+
+def _selects_nothing(vc: VirtualCluster) -> bool:
+    return not vc.node_names and any(
+        requirement.operator == "In" and not requirement.values
+        for requirement in vc.node_selector.requirements()
+    )
+
+
+def _by_names(whose: str, *, has_kubeedge: bool, is_restricted: bool) -> Condition:
+    """Return the condition for names, which are as good as what binds a connection to its node."""
+    text = f"the group is a list of node names{whose}"
+    if has_kubeedge:
+        problem = "by default KubeEdge accepts any edge under any node name"
+        unknown = f"the agent cannot determine whether {CLOUDHUB_SETTING} of CloudCore is enabled"
+        advice = f"{_CLOUDHUB_ADVICE} (enable: true, debug: false)"
+        return GROUP_TRUSTED.unknown("KubeEdge", f"{text}, and {problem}; {unknown}; {advice}")
+    if not is_restricted:
+        label = f"pods are placed by label {MEMBERSHIP_LABEL}, which the agent restores if changed"
+        text = f"{text}; {label}"
+    return GROUP_TRUSTED.true("NodeNames", text)
+
+
+def _is_restricted(key: str) -> bool:
+    prefix, slash, _ = key.rpartition("/")
+    return bool(slash) and f".{prefix}/".endswith(f".{RESTRICTED_PREFIX}")
+
+
+def _quoted(keys: list[str]) -> str:
+    return f"label{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
+
+
+AGENT_APART = ConditionType(
+    "AgentApart",
+    "The agent runs on a node that no tenant controls.",
+    idle="NodeOfNobody",
+    for_all=True,
+    warning="Running on a node that tenants may control",
+)
+
+
+def agent_apart(node: str, labels: Mapping[str, str], owner: str | None) -> Condition:
+    """Return the condition for the node that the agent runs on.
+
+    owner: the virtual cluster that the node belongs to, or None. Control of a node gives the
+    tokens of all pods on it.
+    """
+    advice = "use nodeAffinity to keep the agent off it"
+    if owner is not None:
+        text = f"the agent runs on node {node}, which belongs to virtual cluster {owner}; {advice}"
+        return AGENT_APART.false("NodeOfGroup", text)
+    if EDGE_LABEL in labels:
+        text = f"the agent runs on node {node}, which is an edge node; {advice}"
+        return AGENT_APART.false("EdgeNode", text)
+    text = f"the agent runs on node {node}, which belongs to no virtual cluster"
+    return AGENT_APART.true("NodeOfNobody", text)

@@ -9,30 +9,28 @@ One reconcile is one step; what was begun is remembered, so that there is never 
 request waiting to be signed.
 """
 
+import asyncio
+import base64
 import logging
+import os
 import re
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from karmada_vc_agent.cluster.agent_condition import AgentCondition
-from karmada_vc_agent.features.certificate.hub_kubeconfig import (
-    FileStore,
-    KubeconfigStore,
-    SecretStore,
-)
+from karmada_vc_agent.cluster.agent_conditions import AgentCondition
 from karmada_vc_agent.kube.certificates import (
-    REQUESTS_PATH,
+    SIGNING_REQUESTS_PATH,
     Certificate,
     new_request,
     read_certificate,
-    refusal,
+    request_refusal,
     signing_request,
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
-from karmada_vc_agent.kube.credentials import Credentials, decode_base64
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError, PageError
 from karmada_vc_agent.kube.kubeconfig import (
     KubeconfigError,
@@ -40,11 +38,92 @@ from karmada_vc_agent.kube.kubeconfig import (
     parse_kubeconfig,
     with_client_certificate,
 )
-from karmada_vc_agent.kube.log_once import LogOnce
-from karmada_vc_agent.model.generated_names import random_suffix
+from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.kube.transport import Credentials, decode_base64
+from karmada_vc_agent.model.karmada import random_suffix
 from karmada_vc_agent.model.objects import dig
-from karmada_vc_agent.model.switches import CERT_ROTATION
+from karmada_vc_agent.model.setting import CERT_ROTATION
 from karmada_vc_agent.runner.parts import Parts
+
+SECRET_NAME = "karmada-kubeconfig"  # noqa: S105 - a Secret's name and key, as Karmada has them
+
+
+class FileStore:
+    """A kubeconfig on disk; a mounted Secret is not writable."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __str__(self) -> str:
+        """Return the path."""
+        return str(self._path)
+
+    async def read(self) -> bytes | None:
+        """Return the content of the file. Raises OSError."""
+        return await asyncio.to_thread(self._path.read_bytes)
+
+    async def write(self, content: bytes) -> None:
+        """Replace the file atomically by one that only its owner can read. Raises OSError."""
+        await asyncio.to_thread(self._replace, content)
+
+    def _replace(self, content: bytes) -> None:
+        path = self._path.resolve()  # keep a symbolic link
+        # mkstemp makes it 0600, whatever the mode of the old one: it contains a private key
+        descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(draft).replace(path)
+        except OSError:
+            Path(draft).unlink(missing_ok=True)
+            raise
+
+    def is_writable(self) -> bool:
+        """Return whether the file and its folder may be written."""
+        path = self._path.resolve()
+        return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+class SecretStore:
+    """The Secret of the host that Karmada's tools create for an agent (contract 1.7)."""
+
+    def __init__(self, host: ApiClient, namespace: str) -> None:
+        self._host = host
+        self._name = f"Secret {namespace}/{SECRET_NAME}"
+        self._path = f"/api/v1/namespaces/{namespace}/secrets/{SECRET_NAME}"
+        self._version = ""
+
+    def __str__(self) -> str:
+        """Return kind, namespace and name."""
+        return self._name
+
+    async def read(self) -> bytes | None:
+        """Return the kubeconfig in the Secret, None if there is none. Raises KubeError."""
+        try:
+            secret = await self._host.get(self._path)
+        except NotFoundError:
+            return None
+        self._version = secret["metadata"]["resourceVersion"]
+        content = dig(secret, "data", SECRET_NAME)
+        return base64.b64decode(content) if content else None
+
+    async def write(self, content: bytes) -> None:
+        """Replace the kubeconfig that was read last, and no other key. Raises KubeError."""
+        metadata = {"resourceVersion": self._version}
+        data = {SECRET_NAME: base64.b64encode(content).decode()}
+        answer = await self._host.merge_patch(self._path, {"metadata": metadata, "data": data})
+        self._version = answer["metadata"]["resourceVersion"]
+
+    def is_writable(self) -> bool:
+        """Return True: the host decides."""
+        return True
+
+
+KubeconfigStore = FileStore | SecretStore
+"""One place; `str()` names it in messages."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -195,7 +274,7 @@ class CertificateController:
         self._request = _Request(name, key)
         try:
             await self._hub.create(
-                REQUESTS_PATH, signing_request(name, request, stored.certificate.lifetime_s)
+                SIGNING_REQUESTS_PATH, signing_request(name, request, stored.certificate.lifetime_s)
             )
         except ApiError as error:
             if not isinstance(error, PageError):
@@ -206,7 +285,7 @@ class CertificateController:
     async def _await(self, stored: Sequence[_Stored], request: _Request) -> Requeue:
         """Poll the request; while it is pending there is no other."""
         try:
-            answer = await self._hub.get(f"{REQUESTS_PATH}/{request.name}")
+            answer = await self._hub.get(f"{SIGNING_REQUESTS_PATH}/{request.name}")
         except NotFoundError:
             return self._begin_again(request, "it was deleted")
         certificate = dig(answer, "status", "certificate")
@@ -214,7 +293,7 @@ class CertificateController:
             self._request, self._refusals = None, 0
             self._issued = (decode_base64(certificate), request.key)
             return await self._keep(stored, self._issued)
-        if reason := refusal(answer):
+        if reason := request_refusal(answer):
             self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
             return self._begin_again(request, reason)
         request.polls += 1

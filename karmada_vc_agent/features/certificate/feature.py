@@ -3,9 +3,8 @@
 from typing import Any
 
 from karmada_vc_agent.kube.controller import ControllerSpec
-from karmada_vc_agent.model.switches import CERT_ROTATION
-from karmada_vc_agent.runner.feature import Feature
-from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.model.setting import CERT_ROTATION
+from karmada_vc_agent.runner.parts import Feature, Parts
 
 
 def _setup(parts: Parts) -> ControllerSpec[Any] | None:

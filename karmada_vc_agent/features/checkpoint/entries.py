@@ -1,20 +1,66 @@
-"""One entry of the checkpoint: a header, and objects as compressed JSON.
+"""Entries of the checkpoint: what is saved of an object, and where.
 
     {"format":1,"kind":"works","hub":"...",...,"sum":"..."} newline <zlib>
 
 The checksum is over header and objects, so each entry is used or refused by itself, whatever was
 written of the others.
+
+Of a status is saved only whether nothing of a Work waited for its maintenance window (ADR 43);
+without that nothing is recreated while the window is closed.
+
+Nothing is saved of what has a deletion mark. A Work over a bound of its virtual cluster is not
+saved either: the agent keeps only its name. A suspended Work is saved as suspended: it must not be
+touched. Versions are left out, so that the hub is newer, whatever version it has.
+
+    <agent>-checkpoint-0 ... -31
+        cluster.<name>                a Cluster, and into how many parts its Works are split
+        works.<name>.<parts>.<part>   the Works whose names hash to that part
+        rules                         interpreter customizations and webhook configurations (-0)
+        contact                       the last contact with the hub (-0)
+
+The number of parts grows with the Works of a virtual cluster, and with their size. Its parts are in
+consecutive Secrets, beginning with that of its name, so that those of few Works are in one Secret.
+What does not fit below `LARGEST_SECRET` is left out, largest first: the Works of one virtual
+cluster must not displace those of another one.
 """
 
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
 
 import msgspec
 import orjson
 
-from karmada_vc_agent.features.checkpoint.refused import Reason, UnusableError
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.domain import CHECKPOINT_SECRETS
+from karmada_vc_agent.model.objects import Object, maps_at
+
+
+class Reason(StrEnum):
+    """The reasons, as conditions have them."""
+
+    UNREADABLE = "Unreadable"
+    FORMAT = "FormatDiffers"
+    CHECKSUM = "ChecksumDiffers"
+    HUB = "HubDiffers"
+    CLUSTER = "ClusterDiffers"
+    TEMPLATE = "TemplateDiffers"
+    DELETED = "ClusterGone"
+    TOO_OLD = "TooOld"
+    OUTDATED = "Outdated"
+
+
+DAMAGED = frozenset({Reason.UNREADABLE, Reason.CHECKSUM})
+"""The reasons where an entry is not as the agent wrote it; its Secret is named."""
+
+
+class UnusableError(Exception):
+    """An entry of the checkpoint must not be used; `str()` says why."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
 
 FORMAT = 1
 LEVEL = 3
@@ -128,3 +174,144 @@ def _sum(header: Header, body: bytes) -> str:
     summed.update(b"\n")
     summed.update(body)
     return summed.hexdigest()
+
+
+LARGEST_OBJECT = 2 * 2**20
+"""Bytes of JSON; API servers store no object of twice that, and it must fit beside others."""
+
+_METADATA = (
+    *("name", "namespace", "uid", "generation", "creationTimestamp"),
+    *("labels", "annotations", "finalizers", "ownerReferences"),
+)
+_CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks")
+"""Fields of Works, Clusters, customizations and webhook configurations that a client wrote."""
+
+
+def kept(obj: Object) -> Object | None:
+    """Return what is saved of an object, None = nothing."""
+    metadata = obj["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return None
+    left = {key: obj[key] for key in _CONTENT if key in obj}
+    left["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
+    if dispatched := _dispatched(obj):
+        left["status"] = {"conditions": [dispatched]}
+    return left
+
+
+def _dispatched(obj: Object) -> Object | None:
+    """Return Dispatching of a Work of whose generation nothing waits; None where it may wait."""
+    generation = obj["metadata"].get("generation")
+    expected = {"type": "Dispatching", "status": "True", "observedGeneration": generation}
+    conditions = maps_at(obj, "status", "conditions") if generation else ()
+    return expected if any(expected.items() <= each.items() for each in conditions) else None
+
+
+def encoded(obj: Object) -> bytes | None:
+    """Return the JSON that is saved of an object; None where it is not, or cannot be."""
+    left = kept(obj)
+    if left is None:
+        return None
+    try:
+        content = orjson.dumps(left, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, ValueError, RecursionError):
+        return None  # nested too deep, or with a number that JSON has not
+    return content if len(content) <= LARGEST_OBJECT else None
+
+
+def mark(obj: Object) -> int:
+    """Return a number that changes whenever what is saved of an object does.
+
+    Cheap, and the same in one process only: `metadata.generation` grows with each change of the
+    content.
+    """
+    metadata = obj["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return 0
+    parts = [str(metadata.get(key)) for key in ("uid", "generation")]
+    parts += [str(metadata.get(key) or "") for key in ("labels", "annotations", "finalizers")]
+    parts.append(str(_dispatched(obj) is not None))
+    return zlib.crc32("\n".join(parts).encode("utf-8", "surrogatepass")) or 1
+
+
+LARGEST_SECRET = 500_000
+"""Bytes in one Secret; an API server takes 1 MiB, and a request for it with base64 is larger."""
+LARGEST_RULES = LARGEST_SECRET // 2
+LARGEST_PART = LARGEST_SECRET // 4
+WORKS_A_PART = 256
+MOST_PARTS = 512
+RULES_KEY, CONTACT_KEY = "rules", "contact"
+
+
+def head_key(cluster: str) -> str:
+    """Return the key of a Cluster."""
+    return f"cluster.{cluster}"
+
+
+def works_prefix(cluster: str, parts: int) -> str:
+    """Return what the keys begin with of a Cluster whose Works are split into so many parts."""
+    return f"works.{cluster}.{parts}."
+
+
+def works_key(cluster: str, parts: int, part: int) -> str:
+    """Return the key of a part of the Works of a Cluster."""
+    return f"{works_prefix(cluster, parts)}{part}"
+
+
+def cluster_of_key(key: str) -> str:
+    """Return the Cluster that a key is of, "" for none. Names of Clusters have no dots."""
+    kind, _, rest = key.partition(".")
+    return rest.partition(".")[0] if kind in ("cluster", "works") else ""
+
+
+def part_of(name: str, parts: int) -> int:
+    """Return the part of a Work."""
+    return zlib.crc32(name.encode("utf-8", "surrogatepass")) % parts
+
+
+def place_of(cluster: str, part: int) -> int:
+    """Return the number of the Secret of a part; the Cluster itself is beside part 0."""
+    return (zlib.crc32(cluster.encode()) + part) % CHECKPOINT_SECRETS
+
+
+def parts_for(works: int, at_present: int = 1) -> int:
+    """Return into how many parts so many Works are split, a power of two.
+
+    at_present: into how many they are; a smaller number only where it is far smaller, so that a
+    few Works more or less do not have all of them written again.
+    """
+    parts = 1
+    while parts * WORKS_A_PART < works and parts < MOST_PARTS:
+        parts *= 2
+    return parts if parts > at_present or parts * 4 <= at_present else at_present
+
+
+def parts_for_sizes(sizes: Collection[int], at_present: int) -> int:
+    """Return into how many parts Works are split so that hardly one is larger than it should be.
+
+    sizes: of the parts with several Works. at_present: into how many they are; never less.
+    """
+    parts = at_present
+    while max(sizes, default=0) * at_present > LARGEST_PART * parts and parts < MOST_PARTS:
+        parts *= 2
+    return parts
+
+
+def left_out(sizes: Mapping[str, int]) -> frozenset[str]:
+    """Return the keys that do not fit into one Secret, those of the largest Clusters first.
+
+    sizes: bytes of each key in that Secret. Keys of no Cluster always stay.
+    """
+    total = sum(sizes.values())
+    by_cluster: dict[str, int] = {}
+    for key, size in sizes.items():
+        by_cluster[cluster_of_key(key)] = by_cluster.get(cluster_of_key(key), 0) + size
+    dropped: set[str] = set()
+    for cluster in sorted(by_cluster, key=lambda name: (-by_cluster[name], name)):
+        for key in sorted(sizes, key=lambda name: (-sizes[name], name)):
+            if total <= LARGEST_SECRET:
+                return frozenset(dropped)
+            if cluster and cluster_of_key(key) == cluster and key.startswith("works."):
+                dropped.add(key)
+                total -= sizes[key]
+    return frozenset(dropped)

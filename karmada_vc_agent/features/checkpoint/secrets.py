@@ -10,13 +10,12 @@ import base64
 import binascii
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from karmada_vc_agent.features.checkpoint.entries import identity
-from karmada_vc_agent.features.checkpoint.failures import Failures
-from karmada_vc_agent.features.checkpoint.shards import (
+from karmada_vc_agent.features.checkpoint.entries import (
     LARGEST_SECRET,
     cluster_of_key,
+    identity,
     left_out,
     place_of,
 )
@@ -33,9 +32,49 @@ from karmada_vc_agent.kube.errors import (
     UnreachableError,
     UnreadableError,
 )
-from karmada_vc_agent.kube.retries import retry_on
+from karmada_vc_agent.kube.tasks import retry_on
 from karmada_vc_agent.model.domain import AGENT_LABEL, secret_names
 from karmada_vc_agent.model.objects import Object, is_map_of_texts
+
+FIRST_S = 10.0
+"""The first retry is that of the next write, 5 s later: most refusals end by then."""
+LONGEST_S = 300.0
+"""To encode 10,000 Works takes 2 s, and a host that refuses them once mostly continues to."""
+
+
+class Failures:
+    """The last error of each write: of a virtual cluster, or of another key."""
+
+    def __init__(self) -> None:
+        self.errors: dict[str, KubeError] = {}
+        self._times: dict[str, int] = {}
+        self._due_at: dict[str, float] = {}
+
+    def is_due(self, key: str) -> bool:
+        """Return whether to try it now."""
+        return key not in self.errors or _now() >= self._due_at[key]
+
+    def failed(self, key: str, error: KubeError) -> int:
+        """Note an error; return how many there were in a row."""
+        times = self._times[key] = self._times.get(key, 0) + 1
+        pause_s = 0.0 if times == 1 else min(LONGEST_S, FIRST_S * 2.0 ** min(times - 2, 10))
+        self.errors[key], self._due_at[key] = error, _now() + pause_s
+        return times
+
+    def forget_all_but(self, keys: Collection[str]) -> None:
+        """Forget what is not to be written any more."""
+        for key in self.errors.keys() - keys:
+            self.passed(key)
+
+    def passed(self, key: str) -> None:
+        """Note that it was written."""
+        self.errors.pop(key, None)
+        self._times.pop(key, None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
 
 _log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from karmada_vc_agent.commands import shared_options
-from karmada_vc_agent.commands.command_errors import CommandError, one_line_errors
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.features.deletion_brake.rules import (
+from karmada_vc_agent.commands import shared
+from karmada_vc_agent.commands.shared import CommandError, one_line_errors
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.features.deletion_brake.brake import (
     CONFIRM_PREFIX,
     KEEP,
     RECORD_PREFIX,
@@ -18,9 +18,9 @@ from karmada_vc_agent.features.deletion_brake.rules import (
     state_path,
 )
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.kubeconfig import find_credentials
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
@@ -43,12 +43,12 @@ Examples:
 @click.option(
     "--config",
     "config_path",
-    type=shared_options.FilePath(),
+    type=shared.FilePath(),
     help="Settings file of the agent, for its name and namespace.",
 )
-@shared_options.agent_name
-@shared_options.agent_namespace
-@shared_options.kubeconfig
+@shared.agent_name
+@shared.agent_namespace
+@shared.kubeconfig
 @click.option(
     "--keep",
     "keeps",
@@ -67,7 +67,7 @@ def confirm_deletions(**options: Any) -> None:
         name: str = options["name"]
         if problem := cluster_name_problem(name):
             raise ConfigError("flags", "NAME", problem)
-        _, agent, namespace = shared_options.settings_and_agent(options)
+        _, agent, namespace = shared.settings_and_agent(options)
         host = find_credentials(options["kubeconfig"], in_cluster_first=True)
         path = state_path(namespace, agent)
         asyncio.run(_decide(host, path, name, keeps=options["keeps"], is_sure=options["is_sure"]))

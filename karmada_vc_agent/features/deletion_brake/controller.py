@@ -7,24 +7,22 @@ import msgspec
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake
-from karmada_vc_agent.features.deletion_brake.rules import (
+from karmada_vc_agent.features.deletion_brake.brake import (
     CONFIRM_PREFIX,
     KEEP,
     RECORD_PREFIX,
     Deletion,
+    DeletionBrake,
     Record,
     read_record,
     state_path,
 )
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, itself
 from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.kube.keys import itself
-from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.objects import annotations_of
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.work.work_events import WARNING
+from karmada_vc_agent.work.reporting import WARNING
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.works import WorkKey
 

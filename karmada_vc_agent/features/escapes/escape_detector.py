@@ -6,20 +6,38 @@ to another group, and a namespace may be adopted with its pods. Every change of 
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.claims import Claim, claim_of
-from karmada_vc_agent.cluster.host_pods import PODS_BY_NODE
-from karmada_vc_agent.features.escapes.escaped_pods import Escape, EscapedPods
-from karmada_vc_agent.features.escapes.left_pods import LeftPods, PodKey
-from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.cluster.host_nodes import PODS_BY_NODE
+from karmada_vc_agent.features.escapes.evictions import LeftPods, PodKey
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.runner.common import FEW_WORKERS
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.work.owners import Owners, Place, manifest_of
+
+
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """A pod of a virtual cluster on a foreign node."""
+
+    cluster: str
+    uid: str
+    node: str
+
+
+class EscapedPods(dict[PodKey, Escape]):
+    """The reported escape of each pod that still runs there."""
+
+    def by_cluster(self) -> Mapping[str, int]:
+        """Return how many pods of each virtual cluster are on foreign nodes now."""
+        return Counter(escape.cluster for escape in self.values())
+
 
 _log = logging.getLogger(__name__)
 

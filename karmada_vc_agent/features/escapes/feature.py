@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from karmada_vc_agent.features.escapes import escape_detector, evictions
-from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods
-from karmada_vc_agent.features.escapes.left_pods import LeftPods
+from karmada_vc_agent.features.escapes.escape_detector import EscapedPods
+from karmada_vc_agent.features.escapes.evictions import LeftPods
 from karmada_vc_agent.runner.common import Common
-from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.runner.parts import Feature
 from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
 

@@ -1,4 +1,4 @@
-"""Makes a virtual cluster reachable for the hub, step by step, and takes that away (G-3, G-4).
+"""Makes a virtual cluster reachable for the hub, and takes that away (G-3, G-4).
 
 The order matters: the hub acts on each field when it sees it, and some of its parts look only once.
 
@@ -8,14 +8,19 @@ The order matters: the hub acts on each field when it sees it, and some of its p
 3. `apiEndpoint`, `secretRef`, `proxyURL`, once the gateway answers.
 """
 
+import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from karmada_vc_agent.access.gateway_secrets import hub_secret_name
-from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint, probe
+import aiohttp
+
+from karmada_vc_agent.access.agent_objects import hub_secret_name
 from karmada_vc_agent.features.gateway.tokens import GatewayTokens
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -23,14 +28,92 @@ from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, Not
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import GATEWAY_LABEL
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
+from karmada_vc_agent.model.kinds import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.well_known import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
-from karmada_vc_agent.translation.identities import Callers, absorbed_name
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, Names
-from karmada_vc_agent.work.live_objects import LiveObjects
+from karmada_vc_agent.translation.rbac import Callers, absorbed_name
+from karmada_vc_agent.work.host_objects import LiveObjects
+
+PROBE_S = 10.0
+_PROBED_PATH = "api/v1/namespaces/kube-system"
+_FOLLOWED = ("http", "https")
+"""Proxies that can be tried from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedEndpoint:
+    """An endpoint as a Cluster names it. authorities: PEM. proxy: URL, "" = none."""
+
+    url: str
+    token: str
+    authorities: bytes
+    proxy: str = ""
+
+
+class _NoProxyError(Exception):
+    """The proxy cannot be reached from here."""
+
+
+async def probe(endpoint: ProbedEndpoint) -> str | None:
+    """Return what is wrong with an endpoint, or None if it answers a request.
+
+    A proxy that cannot be reached from the host says nothing about the hub: then the gateway is
+    probed directly.
+    """
+    try:
+        context = _context(endpoint.authorities)
+    except (ssl.SSLError, ValueError):
+        return "the file of gateway.caFile contains no certificate"
+    if urlsplit(endpoint.proxy).scheme in _FOLLOWED:
+        try:
+            return await _probe_by(endpoint, context, endpoint.proxy)
+        except _NoProxyError:
+            pass
+    return await _probe_by(endpoint, context, None)
+
+
+async def _probe_by(
+    endpoint: ProbedEndpoint, context: ssl.SSLContext, proxy: str | None
+) -> str | None:
+    headers = {"Authorization": f"Bearer {endpoint.token}", "Accept": "application/json"}
+    url = f"{endpoint.url}{_PROBED_PATH}"
+    by = f" through proxy {proxy}" if proxy else ""
+    try:
+        async with (
+            asyncio.timeout(PROBE_S),
+            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
+            session.get(
+                url, headers=headers, ssl=context, proxy=proxy, allow_redirects=False
+            ) as answer,
+        ):
+            await answer.read()
+            if answer.status == 200:
+                return None
+            return f"GET {url}{by}: status {answer.status}"
+    except aiohttp.ClientProxyConnectionError as error:
+        raise _NoProxyError from error
+    except aiohttp.ClientConnectorDNSError as error:
+        if proxy:  # its own name: that of the endpoint is for the proxy to resolve
+            raise _NoProxyError from error
+        return f"GET {url}: {error.os_error}"
+    except TimeoutError:
+        return f"GET {url}{by}: no response within {PROBE_S:g} s"
+    except aiohttp.ClientConnectorError as error:
+        return f"GET {url}{by}: {error.os_error}"
+    except (aiohttp.ClientError, OSError) as error:
+        return f"GET {url}{by}: {error or type(error).__name__}"
+
+
+def _context(authorities: bytes) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=authorities.decode())
+    context.minimum_version = ssl.TLSVersion.TLSv1_3  # as the hub
+    # Python 3.13 requires more of a CA certificate than Go, which these are made for.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
 
 _log = logging.getLogger(__name__)
 

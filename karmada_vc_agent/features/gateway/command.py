@@ -1,29 +1,250 @@
 """`karmada-vc-agent gateway`: its options, and the process until a signal ends it."""
 
 import asyncio
+import logging
+import os
 import signal
+import ssl
 import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from msgspec.structs import replace
 
-from karmada_vc_agent.commands import shared_options
-from karmada_vc_agent.commands.command_errors import EXIT_SETTINGS
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.config.naming import camel
-from karmada_vc_agent.config.reloading import Reloaded, reload
+from karmada_vc_agent.commands import shared
+from karmada_vc_agent.commands.shared import EXIT_SETTINGS
+from karmada_vc_agent.config.declared import camel
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.gateway_settings import GatewaySettings
+from karmada_vc_agent.config.loading import Reloaded, load_config, reload
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.gateway.process import GatewayProcess
-from karmada_vc_agent.kube.connections import limit_tls_buffers
-from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.kubeconfig import KubeconfigError, find_credentials, pod_namespace
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.mapping.cluster_view import SEALER_KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.request_metrics import METRICS, RequestMeter, to_stdout
+from karmada_vc_agent.features.gateway.server.connections import Listener
+from karmada_vc_agent.features.gateway.server.fairness import Limits
+from karmada_vc_agent.features.gateway.server.gateway import Gateway
+from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.access_reviews import BearerReview
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import ApiError, KubeError
+from karmada_vc_agent.kube.https import ServingCertificate
+from karmada_vc_agent.kube.kubeconfig import (
+    CredentialsFollower,
+    KubeconfigError,
+    find_credentials,
+    pod_namespace,
+)
+from karmada_vc_agent.kube.tasks import Supervisor
+from karmada_vc_agent.kube.transport import Credentials, limit_tls_buffers
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.clients import REVIEWS_BURST, REVIEWS_QPS, URGENT
 from karmada_vc_agent.runner.ending import call_on, stop_on_signals
 from karmada_vc_agent.runner.settings_follower import SettingsFollower, digest_of
+from karmada_vc_agent.telemetry.endpoints import (
+    METRICS_PATH,
+    health_routes,
+    listen_failure,
+    metrics_routes,
+    serve,
+)
 from karmada_vc_agent.telemetry.logs import start_logging
+from karmada_vc_agent.telemetry.metrics import Metrics, build_info
 from karmada_vc_agent.translation.names import NamespaceTemplate
+
+_log = logging.getLogger(__name__)
+
+GRACE_S = 15.0
+"""How long requests in progress may take to end; tunnels are cut then."""
+LOOK_S = 10.0
+"""How often idle connections are closed, and the host is probed while no request goes to it."""
+SWITCH_S = 0.0005
+"""How long the loop waits, at each step, for a thread that translates; 5 ms is Python's own."""
+QPS, BURST = 50.0, 100
+"""Of the gateway's own reads; requests of clients are not held back by them."""
+
+
+class _GatewayProcess:
+    """Serves the virtual clusters of one agent until it is stopped."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        host: Credentials,
+        metrics: Metrics | None = None,
+        file: SettingsFollower | None = None,
+    ) -> None:
+        settings = config.gateway
+        if host.proxy:
+            problem = "has a proxy-url, which the gateway does not use"
+            raise ConfigError(host.source, "kubeconfig", problem)
+        self._certificate = _certificate_of(settings)
+        self._settings = settings
+        self._file = file
+        self._credentials = host
+        self.metrics = metrics or Metrics((METRICS,))
+        self.metrics.add_source(build_info)
+        self._supervisor = Supervisor(self.metrics.part_restarted)
+        self._client = ApiClient("host", host, qps=QPS, burst=BURST)
+        self._follower = CredentialsFollower("host", host, self._use)
+        # Of its own: any client of /metrics causes requests by it.
+        self._reviews = ApiClient(
+            "host", host, qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, timeouts=URGENT
+        )
+        self._metrics_readers = BearerReview(self._reviews.create, METRICS_PATH)
+        for client in (self._client, self._reviews):
+            client.on_unknown(self._follower.suspect)
+        self._requests = HostRequests(host, suspect=self._follower.suspect)
+        self.state = HostState(config, self._client, self._supervisor)
+        self.state.file.replace_all(config.virtual_clusters)
+        self._own_key = os.urandom(SEALER_KEY_BYTES)
+        self._sealed_with: tuple[bytes, Sealer] = (self._own_key, Sealer(_stretched(self._own_key)))
+        limits = Limits(
+            settings.max_requests,
+            settings.max_long_requests,
+            flows.raise_file_limit(),
+            self.state.virtual_clusters.are_several,
+        )
+        meter = RequestMeter(self.metrics, limits.in_progress)
+        audit = to_stdout if settings.audit else None
+        self._gateway = Gateway(self.state, self._requests, self._sealer, limits, audit, meter)
+        self._listener = Listener(self._certificate.context, self._gateway.handle)
+        meter.connections = self._listener.count
+        self._is_ending = False
+        self.port = 0
+        """The port that clients are served at, once it is."""
+
+    def readiness(self) -> dict[str, str | None]:
+        """Return what keeps the gateway from its work, by part."""
+        unlisted = self.state.unlisted()
+        is_reachable = self._client.is_reachable
+        return {
+            "host": None if is_reachable else "the API server of the host does not answer",
+            "lists": f"waiting for the first list of {', '.join(unlisted)}" if unlisted else None,
+            "ending": "the gateway ends" if self._is_ending else None,
+        }
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop`. Raises ConfigError: an address that cannot be had."""
+        sys.setswitchinterval(SWITCH_S)
+        async with AsyncExitStack() as stack:
+            for client in (self._client, self._reviews):
+                stack.push_async_callback(client.close)
+            stack.callback(self._requests.close)
+            await self._serve_endpoints(stack)
+            tasks = [self._start(name, run) for name, run in self._runs().items()]
+            try:
+                host, port = _address_of(self._settings.bind_address)
+                try:
+                    self.port = await self._listener.start(host, port)
+                except OSError as error:
+                    detail = listen_failure(error)
+                    raise ConfigError("settings", "gateway.bindAddress", detail) from error
+                _log.info("Serving", extra={"port": self.port, "host": self._credentials.server})
+                await stop.wait()
+                self._is_ending = True
+                _log.info("Ending", extra={"connections": self._listener.count()})
+                await self._listener.stop(GRACE_S, self._gateway.end_long)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        file = self._file
+        follow = {"settings": partial(file.run, _take_any, self._served)} if file else {}
+        return {
+            **self.state.runs(),
+            **follow,
+            "credentials": self._follower.run,
+            "certificate": self._certificate.run,
+            "upkeep": self._keep_up,
+        }
+
+    def _start(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        return asyncio.create_task(self._supervisor.keep(name, run, name), name=name)
+
+    async def _serve_endpoints(self, stack: AsyncExitStack) -> None:
+        health = health_routes(dict, self.readiness)
+        metrics = metrics_routes(self.metrics.text, self._metrics_readers.refusal)
+        for setting, routes, tls in (
+            ("health_probe_bind_address", health, None),
+            ("metrics_bind_address", metrics, self._certificate.context),
+        ):
+            try:
+                runner = await serve(getattr(self._settings, setting), routes, tls)
+            except (OSError, ValueError) as error:
+                detail = listen_failure(error)
+                raise ConfigError("settings", f"gateway.{camel(setting)}", detail) from error
+            if runner is not None:
+                stack.push_async_callback(runner.cleanup)
+
+    async def _keep_up(self) -> None:
+        """Close idle connections, and probe the host while no request goes to it."""
+        while True:
+            self._requests.close_idle()
+            try:
+                await self._client.request("GET", "/readyz", is_patient=False)
+            except ApiError:
+                self._requests.was_answered()
+            except KubeError as error:
+                _log.debug("The host does not answer", extra={"reason": str(error)})
+            else:
+                self._requests.was_answered()
+            await asyncio.sleep(LOOK_S)
+
+    def _served(self, settings: Reloaded) -> None:
+        self.state.file.replace_all(settings.virtual_clusters)
+
+    def _use(self, credentials: Credentials) -> None:
+        self._client.credentials = self._reviews.credentials = credentials
+        self._requests.use(credentials)
+
+    def _sealer(self) -> Sealer:
+        """Return what seals tokens; without a key of the agent, one of this process does."""
+        key = self.state.sealing_key or self._own_key
+        if key != self._sealed_with[0]:
+            self._sealed_with = (key, Sealer(_stretched(key)))
+        return self._sealed_with[1]
+
+
+def _stretched(key: bytes) -> bytes:
+    """Return as many bytes as sealing needs, from the key that replicas share."""
+    stretched = HKDF(hashes.SHA256(), SEALER_KEY_BYTES, salt=None, info=b"continue tokens")
+    return stretched.derive(key)
+
+
+async def _take_any(_: tuple[VirtualCluster, ...]) -> None:
+    """Take what the file says: whether it can be served is the agent's to find out."""
+
+
+def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
+    """Return the gateway's certificate with its key. Raises ConfigError."""
+    certificate, key = Path(settings.cert_file), Path(settings.private_key_file)
+    try:
+        return ServingCertificate(certificate, key)
+    except ssl.SSLError as error:
+        detail = (
+            f"{certificate} and {key} are not a certificate and its key in PEM ({error.reason})"
+        )
+        raise ConfigError("settings", "gateway.certFile", detail) from error
+    except OSError as error:
+        detail = f"{error.filename}: {error.strerror}"
+        name = "privateKeyFile" if str(error.filename) == str(key) else "certFile"
+        raise ConfigError("settings", f"gateway.{name}", detail) from error
+
+
+def _address_of(address: str) -> tuple[str | None, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]") or None, int(port)
+
 
 TLS_BUFFER_BYTES = 32 * 1024
 """Half of what the agent has: each watch has two connections. Smaller ones slow lists down."""
@@ -50,7 +271,7 @@ _OPTIONS = (
 @click.option(
     "--config",
     "config_path",
-    type=shared_options.FilePath(),
+    type=shared.FilePath(),
     required=True,
     help="Settings file of the agent; its section gateway is this process's.",
 )
@@ -124,7 +345,7 @@ async def _run_until_signal(config: AgentConfig, host: Credentials, file: Settin
     stop = asyncio.Event()
     call_on(signal.SIGHUP, file.reload)
     stop_on_signals(stop)
-    await GatewayProcess(config, host, file=file).run(stop)
+    await _GatewayProcess(config, host, file=file).run(stop)
 
 
 def _end(text: str) -> NoReturn:

@@ -1,10 +1,9 @@
 """Makes virtual clusters reachable through the gateway."""
 
-from karmada_vc_agent.features.gateway import access_controller, admin_role
+from karmada_vc_agent.features.gateway import gateway_controllers
 from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess
-from karmada_vc_agent.features.gateway.metrics import METRICS
-from karmada_vc_agent.runner.feature import Feature
-from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.features.gateway.request_metrics import METRICS
+from karmada_vc_agent.runner.parts import Feature, Parts
 
 
 def _connect(parts: Parts) -> None:
@@ -16,7 +15,7 @@ def _connect(parts: Parts) -> None:
 FEATURE = Feature(
     "gateway",
     connect=_connect,
-    controllers=(access_controller.setup, admin_role.setup),
+    controllers=(gateway_controllers.setup_cluster_access, gateway_controllers.setup_admin_role),
     metrics=METRICS,
     commands={
         "gateway": "karmada_vc_agent.features.gateway.command",

@@ -1,43 +1,55 @@
-"""What the gateway caches of the host, for all virtual clusters; it caches nothing of the hub.
+"""What the gateway caches of the host, and its view of one virtual cluster.
 
-One Secret of the agent (features/gateway/secret.py) has the valid tokens, and the virtual clusters
-that are not in the settings file.
+One Secret of the agent (features/gateway/tokens.py) has the valid tokens, and the virtual clusters
+that are not in the settings file. Nothing is read from the hub.
 """
 
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from cachetools import TTLCache
 
-from karmada_vc_agent.access.gateway_secrets import secret_name
+from karmada_vc_agent.access.agent_objects import secret_name
 from karmada_vc_agent.cluster.claims import Claim, Claims, claim_of
-from karmada_vc_agent.cluster.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
-from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.cluster.node_groups import NodeGroups
-from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
+from karmada_vc_agent.cluster.host_nodes import ADDRESS_INDEX, HostAddresses, addresses_of
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
-from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.cluster.virtual_clusters import (
+    Membership,
+    NodeGroups,
+    NodeTaints,
+    VirtualClusters,
+)
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.gateway.secret import TokenSum, clusters_of, sealing_key_of, sums_of
+from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, Sealer, Unknown, View
+from karmada_vc_agent.features.gateway.tokens import TokenSum, clusters_of, sealing_key_of, sums_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
-from karmada_vc_agent.kube.discovery import Discovery, Resource
+from karmada_vc_agent.kube.controller import Signal
+from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.reflector import Reflector
-from karmada_vc_agent.kube.signal import Signal
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.supervisor import Supervisor
+from karmada_vc_agent.kube.tasks import Supervisor
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.karmada import random_suffix
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of, parse_api_version
+from karmada_vc_agent.model.virtual_cluster import (
+    ClaimedNamespaces,
+    VirtualCluster,
+    VirtualNamespace,
+)
 from karmada_vc_agent.runner.translation_contexts import TranslationContexts, translation_settings
-from karmada_vc_agent.translation.identities import absorbed_name
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
+from karmada_vc_agent.translation.rbac import absorbed_name
 from karmada_vc_agent.work.served_kinds import ServedKinds
 
 _log = logging.getLogger(__name__)
@@ -213,3 +225,160 @@ class HostState:
     def _registry_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
         if new is None and old is not None:
             self.unserved.emit(old.name)
+
+
+class ServedResources:
+    """What the host serves, by group; made again when the host serves others.
+
+    Used by the loop and by threads: what they see is whole.
+    """
+
+    def __init__(self) -> None:
+        self._cached: tuple[ServedApis | None, dict[str, dict[tuple[str, str], KindInfo]]]
+        self._cached = None, {}
+
+    def of_group(self, served: ServedApis, group: str) -> dict[tuple[str, str], KindInfo]:
+        """Return (version, plural) -> kind."""
+        last, by_group = self._cached
+        if last is not served:
+            by_group = {}
+            for info in _kinds(served):
+                by_group.setdefault(info.group, {})[info.version, info.plural] = info
+            self._cached = served, by_group
+        return by_group.get(group, {})
+
+
+def _kinds(served: ServedApis) -> Iterator[KindInfo]:
+    for listed in served.lists:
+        group, version, _ = parse_api_version(listed["groupVersion"], "")
+        for entry in listed["resources"]:
+            plural = entry["name"]
+            yield KindInfo(
+                group,
+                version,
+                plural,
+                entry["kind"],
+                bool(entry["namespaced"]),
+                frozenset(entry.get("verbs") or ()),
+                served.subresources.get((group, version, plural), frozenset()),
+            )
+
+
+class ClusterView(View):
+    """The View (mapping/exchange.py) of one request, over caches.
+
+    missed_kind: whether it named a kind that the host did not serve. absent: host namespaces
+    that were read for the value at hand and do not exist. has_past: whether what was in a namespace
+    counts that is deleted, as for the last events of its objects.
+    """
+
+    def __init__(
+        self,
+        state: HostState,
+        resources: ServedResources,
+        sealer: Sealer,
+        vc: VirtualCluster,
+        *,
+        host_is_alive: bool,
+    ) -> None:
+        self._state = state
+        self._resources = resources
+        self._sealer = sealer
+        self._vc = vc
+        self._host_is_alive = host_is_alive
+        self._context: tuple[object, TranslationContext] | None = None
+        self._pinned: TranslationContext | None = None
+        self.missed_kind = False
+        self.absent: set[str] = set()
+        self.has_past = False
+
+    @property
+    def name(self) -> str:
+        return self._vc.name
+
+    @property
+    def anchor(self) -> str:
+        claimed = self._state.claims.of(self.name).get(ANCHOR_NAMESPACE)
+        template = self._state.settings.namespace_template
+        return claimed or host_namespace(template, ANCHOR_NAMESPACE, self._vc.name_on_host)
+
+    def host_namespace(self, virtual: str) -> str | None:
+        if virtual == ANCHOR_NAMESPACE:
+            return None
+        return self._state.claims.of(self.name).get(VirtualNamespace(virtual))
+
+    def claims(self) -> ClaimedNamespaces:
+        """Return the claims, but that on the anchor."""
+        claims = ClaimedNamespaces(self._state.claims.of(self.name))
+        claims.pop(ANCHOR_NAMESPACE, None)
+        return claims
+
+    def virtual_namespace(self, host: str) -> str | Unknown | None:
+        claim = self._state.claims.holder_of(host)
+        if claim is None and self._state.namespaces.get("", host) is None:
+            claim = self._state.released(host) if self.has_past else None
+            if claim is None and host not in self.absent:
+                return Unknown(frozenset({host}))
+        if claim is None or claim.cluster != self.name or claim.namespace == ANCHOR_NAMESPACE:
+            return None
+        return claim.namespace
+
+    def is_foreign(self, host: str) -> bool:
+        if self._state.namespaces.get("", host) is None:
+            return False
+        claim = self._state.claims.holder_of(host)
+        return claim is None or claim.cluster != self.name
+
+    def is_others(self, host: str) -> bool:
+        claim = self._state.claims.on(host)
+        return claim is not None and claim.cluster != self.name
+
+    def namespace_object(self, host: str) -> Object | None:
+        return self._state.namespaces.get("", host)
+
+    def resource(self, group: str, version: str, plural: str) -> KindInfo | None:
+        served = self._resources.of_group(self._state.discovery.served, group)
+        info = served.get((version, plural))
+        self.missed_kind = self.missed_kind or info is None
+        return info
+
+    def resources(self, group: str) -> Iterable[KindInfo]:
+        served = self._resources.of_group(self._state.discovery.served, group)
+        self.missed_kind = self.missed_kind or not served
+        return served.values()
+
+    def node_selector(self) -> str:
+        return ",".join(f"{key}={value}" for key, value in self._vc.required_selector.items())
+
+    def has_node(self, labels: dict[str, str]) -> bool:
+        return self._vc.required_selector.items() <= labels.items()
+
+    def owns_node(self, name: str) -> bool:
+        return self._state.membership.owner_of(name) == self.name
+
+    def context(self) -> TranslationContext:
+        if self._pinned is not None:
+            return self._pinned
+        now = (self._state.version, id(self._state.discovery.served))
+        if self._context is None or self._context[0] != now:
+            context = self._state.contexts.context_for(self._vc, "")
+            self._context = now, replace(context, claims=self.claims())
+        return self._context[1]
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Keep these facts for a while: a thread must not put them together."""
+        self._pinned = self.context()
+        try:
+            yield
+        finally:
+            self._pinned = None
+
+    def suffix(self) -> str:
+        return random_suffix()
+
+    def sealer(self) -> Sealer:
+        return self._sealer
+
+    def host_is_alive(self) -> bool:
+        return self._host_is_alive

@@ -8,8 +8,7 @@ import msgspec
 
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object, maps_at
-from karmada_vc_agent.translation.identities import KARMADA_USER, Callers
-from karmada_vc_agent.translation.rbac import everyone, identity_prefix
+from karmada_vc_agent.translation.rbac import KARMADA_USER, Callers, everyone, identity_prefix
 
 ACCESS_KIND, IMPERSONATOR_KIND = "access", "impersonator"
 OPERATOR_KIND = "operator"

@@ -12,18 +12,18 @@ from urllib.parse import quote
 import click
 import yaml
 
-from karmada_vc_agent.commands import shared_options
-from karmada_vc_agent.commands.command_errors import CommandError, one_line_errors
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.commands import shared
+from karmada_vc_agent.commands.shared import CommandError, one_line_errors
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.credentials import Credentials, make_ssl_context
 from karmada_vc_agent.kube.errors import AlreadyExistsError
 from karmada_vc_agent.kube.kubeconfig import find_credentials, is_http_url
+from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
-from karmada_vc_agent.model.durations import parse_duration_s
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.quantity import parse_duration_s
 from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem, is_dns_name
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 
@@ -51,12 +51,12 @@ Examples:
 @click.option(
     "--config",
     "config_path",
-    type=shared_options.FilePath(),
+    type=shared.FilePath(),
     required=True,
     help="Settings file of the agent.",
 )
-@shared_options.agent_name
-@shared_options.agent_namespace
+@shared.agent_name
+@shared.agent_namespace
 @click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run.")
 @click.option(
     "--account",
@@ -86,7 +86,7 @@ def kubeconfig(**options: Any) -> None:
     all rights inside the virtual cluster and none outside. It works while the hub is away.
     """
     with one_line_errors():
-        config, agent, _ = shared_options.settings_and_agent(options)
+        config, agent, _ = shared.settings_and_agent(options)
         assert config is not None  # noqa: S101 - its file is required
         if not config.gateway.enabled:
             problem = "is false, must be true: there is no gateway to use"

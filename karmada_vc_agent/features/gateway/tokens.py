@@ -1,30 +1,35 @@
-"""Makes the tokens of virtual clusters: the tokens on the hub, their sums on the host (G-10)."""
+"""Tokens of virtual clusters: made on the hub, their sums on the host (G-10).
 
+A token itself is on the hub only, in the Secret of its Cluster; here is its SHA-256. Several sums
+of a kind are valid side by side, so that a token can be replaced: the new one is added, the hub
+uses it, and an administrator removes the entry of the old one.
+"""
+
+import hashlib
+import hmac
 import logging
 import secrets
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
 
-from karmada_vc_agent.access.gateway_secrets import (
-    KINDS,
+import msgspec
+
+from karmada_vc_agent.access.agent_objects import (
+    DEFINITIONS,
+    TOKEN_KINDS,
+    TOKENS,
     TokenKind,
     definition_key,
     hub_secret_name,
-    keys_of,
+    secret_data,
     secret_name,
+    token_keys,
+    token_prefix,
 )
-from karmada_vc_agent.features.gateway.secret import (
-    KEY_BYTES,
-    SEALING_KEY,
-    TOKEN_BYTES,
-    TokenSum,
-    definition_text,
-    digest,
-    matching,
-    sealing_key_of,
-    sums_of,
-)
+from karmada_vc_agent.config.decoding import ConfigError, decode
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
@@ -33,6 +38,89 @@ from karmada_vc_agent.model.domain import HOST_ANNOTATION as HOST
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, SYSTEM_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+TOKEN_BYTES = 32
+KEY_BYTES = 32
+SEALING_KEY = "sealing-key"
+"""Data key of the key for `continue` tokens, KEY_BYTES random bytes."""
+_SHOWN = 16
+
+
+class TokenSum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One valid token: kind, virtual cluster, time of creation, and SHA-256 in hex."""
+
+    kind: TokenKind
+    cluster: str
+    created: str
+    sha256: str
+
+    @property
+    def key(self) -> str:
+        """Return its key in the data of the Secret."""
+        return f"{token_prefix(self.cluster)}{self.kind}.{self.sha256[:_SHOWN]}"
+
+    @property
+    def text(self) -> str:
+        """Return its value in the data of the Secret, before base64."""
+        return msgspec.json.encode(self).decode()
+
+
+def digest(token: str) -> str:
+    """Return the SHA-256 of a token in hex."""
+    return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
+
+
+def sums_of(secret: Object | None) -> tuple[TokenSum, ...]:
+    """Return the sums in a Secret; what cannot be read is left out, so it is not valid."""
+    sums = (_sum_in(value) for key, value in secret_data(secret).items() if key.startswith(TOKENS))
+    return tuple(each for each in sums if each is not None)
+
+
+def matching(sums: Iterable[TokenSum], token: str) -> TokenSum | None:
+    """Return the sum of a token; each is compared in constant time, and all are."""
+    expected, match = digest(token), None
+    for each in sums:
+        if hmac.compare_digest(each.sha256, expected):
+            match = each
+    return match
+
+
+def sealing_key_of(secret: Object | None) -> bytes | None:
+    """Return the key for `continue` tokens, None if there is none of that length."""
+    key = _decoded(secret_data(secret).get(SEALING_KEY))
+    return key if key is not None and len(key) == KEY_BYTES else None
+
+
+def definition_text(vc: VirtualCluster) -> str:
+    """Return its value in the data of the Secret, before base64."""
+    return msgspec.json.encode(vc, enc_hook=str).decode()
+
+
+def clusters_of(secret: Object | None) -> tuple[VirtualCluster, ...]:
+    """Return the virtual clusters that it describes; one that cannot be read is left out."""
+    clusters = []
+    for key, value in secret_data(secret).items():
+        if key.startswith(DEFINITIONS):
+            with suppress(ConfigError, msgspec.DecodeError, ValueError):
+                raw = msgspec.json.decode(_decoded(value) or b"")
+                clusters.append(decode(raw, VirtualCluster, key))
+    return tuple(clusters)
+
+
+def _decoded(value: Any) -> bytes | None:
+    try:
+        return b64decode(value, validate=True)
+    except (Base64Error, TypeError, ValueError):
+        return None
+
+
+def _sum_in(value: Any) -> TokenSum | None:
+    raw = _decoded(value)
+    try:
+        return msgspec.json.decode(raw, type=TokenSum) if raw is not None else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +164,7 @@ class GatewayTokens:
         except NotFoundError as error:
             detail = f"Secret {self._path.rpartition('/')[2]} of the gateway is missing"
             raise RetryError(f"{detail}: run karmada-vc-agent join") from error
-        on_hub = {kind: await self._on_hub(vc.name, kind) for kind in KINDS}
+        on_hub = {kind: await self._on_hub(vc.name, kind) for kind in TOKEN_KINDS}
         sums, values = sums_of(secret), self._settings(secret, vc)
         tokens: dict[TokenKind, str] = {}
         for kind, live in on_hub.items():
@@ -107,11 +195,13 @@ class GatewayTokens:
             secret = await self._host.get(self._path)
         except NotFoundError:
             secret = {}
-        keys = {*keys_of(secret, cluster), definition_key(cluster)} & set(dig(secret, "data") or ())
+        keys = {*token_keys(secret, cluster), definition_key(cluster)} & set(
+            dig(secret, "data") or ()
+        )
         if keys:
             _log.info("Revoking tokens", extra={"virtual_cluster": cluster})
             await self._patch(dict.fromkeys(keys))
-        for kind in KINDS:
+        for kind in TOKEN_KINDS:
             path = f"{SECRETS_PATH}/{hub_secret_name(cluster, kind)}"
             try:
                 if self._is_ours(await self._hub.get(path), cluster):

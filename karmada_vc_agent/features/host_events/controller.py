@@ -16,28 +16,28 @@ from typing import NamedTuple
 from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import Claim
-from karmada_vc_agent.features.host_events.event import HostEvent
-from karmada_vc_agent.features.host_events.event_tallies import Tallies, series_name
 from karmada_vc_agent.features.host_events.events import (
     EVENTS_PATH,
     WARNINGS,
     FilteringCodec,
+    HostEvent,
     PassingStore,
+    Tallies,
+    series_name,
 )
-from karmada_vc_agent.features.host_events.foreign_names import is_foreign
 from karmada_vc_agent.features.host_events.texts import (
     Surroundings,
     failure_of,
     hub_text,
+    is_foreign,
     is_over_quota,
     is_reason,
 )
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
+from karmada_vc_agent.kube.errors import FORBIDDEN_S
 from karmada_vc_agent.kube.events import Series
-from karmada_vc_agent.kube.permissions import FORBIDDEN_S
-from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.flows import TokenBucket
 from karmada_vc_agent.kube.reflector import Reflector
-from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.model.karmada import TEMPLATE_UID_ANNOTATION
 from karmada_vc_agent.model.objects import (
     Object,
@@ -46,11 +46,11 @@ from karmada_vc_agent.model.objects import (
     key_of,
     parse_api_version,
 )
-from karmada_vc_agent.model.switches import HOST_EVENTS
+from karmada_vc_agent.model.setting import HOST_EVENTS
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.conditions import evaluate
+from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
+from karmada_vc_agent.runner.conditions import evaluate_condition
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.runner.queues import FEW_WORKERS, first
 from karmada_vc_agent.translation.restore import names_of
 from karmada_vc_agent.work.owners import ObjectOrigin, Owners, Place, manifest_of
 from karmada_vc_agent.work.works import id_of_work
@@ -119,7 +119,7 @@ class HostEvents:
         self._owners = Owners(common.clients.host_events, common.discoveries.host, self._works)
         self._find_on_host = common.discoveries.host.find
         self._context_for = works.contexts.context_for
-        self._quota = partial(evaluate, parts, "QuotaDivided")
+        self._quota = partial(evaluate_condition, parts, "QuotaDivided")
         self._events = works.events
         self._clock = common.clock
         self._shares: defaultdict[str, _Share] = common.scopes.keep_each(self._new_share)
@@ -291,7 +291,7 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
 
     return ControllerSpec(
         "host-events",
-        common.queues.by_cluster(first),
+        common.queues.by_cluster(cluster_of_key),
         mirror.reconcile,
         FEW_WORKERS,
         switch=HOST_EVENTS,

@@ -1,4 +1,4 @@
-"""The text of an event of the host on the hub: in the hub's names, and of no other tenant.
+"""The text of an event of the host on the hub: without names of other tenants.
 
 Any writer of Events in a namespace may have written its texts. Names of nodes stay; those of
 other virtual clusters' nodes and namespaces, and how many nodes the host has, are left out.
@@ -6,12 +6,14 @@ other virtual clusters' nodes and namespaces, and how many nodes the host has, a
 
 import hashlib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from karmada_vc_agent.features.host_events.event import TEXT_AT_MOST
+from karmada_vc_agent.features.host_events.events import TEXT_AT_MOST
 from karmada_vc_agent.model.texts import cut_words, one_line
-from karmada_vc_agent.translation.names import Names
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.common import Stores
+from karmada_vc_agent.translation.names import Names, cluster_of_host_name
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
 from karmada_vc_agent.translation.restore import restore_text
 
@@ -114,3 +116,22 @@ def failure_of(message: str, *names: str) -> str:
     for name in filter(None, names):
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?:-[a-z0-9]+)*(?![A-Za-z0-9-])", "", text)
     return hashlib.sha256(_NUMBER.sub("", text).encode()).hexdigest()[:12]
+
+
+def is_foreign(
+    stores: Stores, virtual_clusters: Mapping[str, VirtualCluster], cluster: str, word: str
+) -> bool:
+    """Return whether a word is the name of something that a virtual cluster must not read.
+
+    Namespaces count by their claims, nodes by their group, other names by how they are made.
+    """
+    claim = stores.claims.on(word)
+    if claim is not None:
+        return claim.cluster != cluster
+    if stores.nodes.get("", word) is not None:
+        return stores.membership.owner_of(word) != cluster
+    other = cluster_of_host_name(word)
+    if not other:
+        return False
+    owners = (vc.name for vc in virtual_clusters.values() if vc.name_on_host == other)
+    return next(owners, cluster) != cluster

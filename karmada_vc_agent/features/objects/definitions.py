@@ -1,19 +1,138 @@
-"""The cached VirtualCluster objects, and the source of the registry that they feed."""
+"""VirtualCluster objects: read, cached, and served through the registry."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, get_args
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.live_settings import LiveSettings
-from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.features.objects.reading import Definition, read, read_again
+from karmada_vc_agent.access.policy_owner import group_labels
+from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.virtual_cluster_sources import (
+    LiveSettings,
+    VirtualClusterSource,
+    VirtualClusterSources,
+)
+from karmada_vc_agent.config.declared import settings_of
+from karmada_vc_agent.config.decoding import ConfigError, decode
+from karmada_vc_agent.config.loading import completed, field_of
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import items_unless_absent
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.kube.log_once import LogOnce
-from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN
+from karmada_vc_agent.model.objects import Object, dig, uid_of
+from karmada_vc_agent.model.virtual_cluster import Bounds, VirtualCluster
+from karmada_vc_agent.runner.parts import Described
+
+KIND: Final = "VirtualCluster"
+OBJECTS: Final = "virtualclusters"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{DOMAIN}/{VERSION}"
+PATH: Final = f"/apis/{API_VERSION}/{OBJECTS}"
+
+DeletionPolicy = Literal["Delete", "Preserve"]
+"""What becomes of the objects of Works when the VirtualCluster object is deleted."""
+
+Phase = Literal["Pending", "Active", "Paused", "Refused", "Deleting"]
+"""Not served yet; served; served as it was; not to be served as it is; being deleted."""
+
+PRESERVE: Final[DeletionPolicy] = "Preserve"
+DELETION_POLICIES: tuple[DeletionPolicy, ...] = get_args(DeletionPolicy)
+PHASES: tuple[Phase, ...] = get_args(Phase)
+
+
+def finalizer(agent: str) -> str:
+    """Return the finalizer that an agent holds objects by; each has its own."""
+    return f"{DOMAIN}/{agent}"
+
+
+def is_for(agent: str, metadata: Mapping[str, Any]) -> bool:
+    """Return whether an object is for an agent: it names that one in a label, or none."""
+    return bool((metadata.get("labels") or {}).get(AGENT_LABEL, agent) == agent)
+
+
+_OWN_KEYS = frozenset({"deletionPolicy"})
+"""Keys of the spec that are not of the virtual cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A VirtualCluster object as it was read.
+
+    virtual_cluster: None where it can be none; `problem` is why then. status: as the server has it.
+    spec: of the object, to read it again when the settings of the agent change.
+    """
+
+    name: str
+    uid: str
+    generation: int
+    virtual_cluster: VirtualCluster | None
+    problem: str = ""
+    deletion_policy: DeletionPolicy = DELETION_POLICIES[0]
+    is_deleting: bool = False
+    status: Object = field(default_factory=dict)
+    spec: Object = field(default_factory=dict)
+
+    @property
+    def is_preserved(self) -> bool:
+        """Return whether the objects of its Works stay once it is deleted."""
+        return self.deletion_policy == PRESERVE
+
+
+def read(body: Object, config: AgentConfig) -> Definition:
+    """Return an object as it is read with the settings of the agent as its defaults."""
+    metadata = body["metadata"]
+    spec = body.get("spec") or {}
+    vc, problem = _read_spec(metadata["name"], spec, config)
+    policy = spec.get("deletionPolicy")
+    return Definition(
+        name=metadata["name"],
+        uid=uid_of(body),
+        generation=int(metadata.get("generation") or 0),
+        virtual_cluster=vc,
+        problem=problem,
+        deletion_policy=policy if policy in DELETION_POLICIES else DELETION_POLICIES[0],
+        is_deleting=bool(metadata.get("deletionTimestamp")),
+        status=dig(body, "status") or {},
+        spec=spec,
+    )
+
+
+def read_again(definition: Definition, config: AgentConfig) -> Definition:
+    """Return a definition as it is read with other settings of the agent."""
+    vc, problem = _read_spec(definition.name, definition.spec, config)
+    return replace(definition, virtual_cluster=vc, problem=problem)
+
+
+async def definitions_on(host: ApiClient, config: AgentConfig) -> list[Definition] | None:
+    """Return the objects for this agent; None where the host has no CRD. Raises KubeError."""
+    items = await items_unless_absent(host, PATH)
+    if items is None:
+        return None
+    return [read(each, config) for each in items if is_for(config.agent_name, each["metadata"])]
+
+
+def _read_spec(name: str, spec: Object, config: AgentConfig) -> tuple[VirtualCluster | None, str]:
+    """Return the virtual cluster of a spec, or None and why it can be none."""
+    try:
+        return _virtual_cluster(name, spec, config), ""
+    except ConfigError as error:
+        field = field_of(error)
+        return None, f"spec.{field} {error.problem}" if field else error.problem
+
+
+def _virtual_cluster(name: str, spec: Object, config: AgentConfig) -> VirtualCluster:
+    """Return the virtual cluster of a spec, as one of the settings file. Raises ConfigError."""
+    given = {key: value for key, value in spec.items() if key not in _OWN_KEYS}
+    common = {each.key: getattr(config.bounds, each.name) for each in settings_of(Bounds)}
+    bounds = common | (given.get("bounds") or {})
+    raw = {"virtualClusters": [{"name": name, **given, "bounds": bounds}]}
+    (vc,) = decode(raw, AgentConfig, name).virtual_clusters
+    return completed(vc, config)
+
 
 _log = logging.getLogger(__name__)
 
@@ -181,7 +300,7 @@ class Definitions:
         self._due(name)
 
     async def _forbids(self, vc: VirtualCluster) -> str:
-        if self.source.wants_nodes_of(vc):
+        if self.source.defines_nodes_of(vc):
             return ""
         try:
             await self._check(vc)
@@ -198,3 +317,54 @@ class Definitions:
     def _warn(self, name: str, problem: str) -> None:
         text = "Not using a VirtualCluster object"
         self._once.warning(text, about=name, virtual_cluster=name, reason=problem)
+
+
+class ObjectsStart:
+    """The source of what objects describe, filled before they are watched.
+
+    preserved: those whose removal an earlier process may have begun, while the objects of their
+    Works stay.
+    """
+
+    reads = "list VirtualCluster objects on the host"
+
+    def __init__(self, source: VirtualClusterSource) -> None:
+        self.source = source
+        self.preserved: frozenset[str] = frozenset()
+
+    async def read(self, host: ApiClient, live: LiveSettings, state: AgentState) -> None:
+        """Fill the source with what was in use when the last process ended. Raises KubeError.
+
+        So that nothing counts as deleted before it is watched, and a removal continues as it began.
+        """
+        definitions = await definitions_on(host, live.config)
+        if definitions is None:
+            _log.warning(
+                "Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml"
+            )
+        used = [each for each in definitions or () if _was_in_use(each, state)]
+        self.source.replace_all([vc for each in used if (vc := each.virtual_cluster) is not None])
+        self.preserved = frozenset(
+            each.name for each in used if each.is_deleting and each.is_preserved
+        )
+
+
+def _was_in_use(definition: Definition, state: AgentState) -> bool:
+    """Return whether it was served; the phase of a new one may not be written yet."""
+    phase = definition.status.get("phase")
+    was_served = phase != "Refused" if phase else state.cluster(definition.name) is not None
+    return was_served and definition.virtual_cluster is not None
+
+
+def start(sources: VirtualClusterSources, config: AgentConfig) -> ObjectsStart | None:
+    """Add the source of what objects describe, None where they are off."""
+    return ObjectsStart(sources.add("another object")) if config.objects.enabled else None
+
+
+async def describe(host: ApiClient, config: AgentConfig) -> Described:
+    """Return what objects describe now. Raises KubeError."""
+    if not config.objects.enabled:
+        return Described()
+    definitions = await definitions_on(host, config) or ()
+    vcs = tuple(vc for each in definitions if (vc := each.virtual_cluster) is not None)
+    return Described(frozenset(key for vc in vcs for key in group_labels(vc)), vcs, vcs)

@@ -3,11 +3,10 @@
 from typing import Any
 
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.objects.start import ObjectsStart, describe, start
+from karmada_vc_agent.features.objects.definitions import ObjectsStart, describe, start
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.feature import Feature
-from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.parts import Feature, Parts
 
 
 def _setup(parts: Parts) -> ControllerSpec[Any] | None:
@@ -15,7 +14,7 @@ def _setup(parts: Parts) -> ControllerSpec[Any] | None:
     if started is None:
         return None
     # kopf costs 20 MB of memory.
-    from karmada_vc_agent.features.objects.setup import setup  # noqa: PLC0415
+    from karmada_vc_agent.features.objects.operator import setup  # noqa: PLC0415
 
     return setup(parts, started)
 

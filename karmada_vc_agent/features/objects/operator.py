@@ -1,28 +1,47 @@
-"""kopf watches VirtualCluster objects, in a thread and a loop of its own.
+"""Runs kopf for VirtualCluster objects; imported only where they are on: 20 MB.
 
-It lists and watches, adds the finalizer and removes it. It stores nothing on the objects, so that
+kopf lists and watches, adds the finalizer and removes it. It stores nothing on the objects, so that
 all events are handled again after a restart: handlers compare. It writes nothing else; the status
 is written beside it, from the state of the rest of the agent.
 
 Imported only where objects are on: kopf costs 20 MB.
+
+The reason why the removal of a deleted object waits becomes a condition of the object.
 """
 
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, TypeVar, cast
 
 import aiohttp
 import kopf
 
-from karmada_vc_agent.features.objects.object_names import OBJECTS, VERSION, finalizer, is_for
+from karmada_vc_agent.features.objects.definitions import (
+    OBJECTS,
+    PATH,
+    VERSION,
+    Definition,
+    Definitions,
+    ObjectsStart,
+    finalizer,
+    is_for,
+)
+from karmada_vc_agent.features.objects.status import StatusWriter, WorkTally
 from karmada_vc_agent.kube import flows
-from karmada_vc_agent.kube.connections import keepalive_socket
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, itself, same
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.informers import wait_all_synced
+from karmada_vc_agent.kube.transport import Credentials, keepalive_socket
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.runner.common import FEW_WORKERS
+from karmada_vc_agent.runner.conditions import conditions_of_objects
+from karmada_vc_agent.runner.parts import Parts, check_permitted, removal_of
+from karmada_vc_agent.work.removal import Removal
 
 _log = logging.getLogger(__name__)
 # They log each event that was handled, and OS signals, which are not for a thread.
@@ -210,3 +229,124 @@ class _NoDifferences(kopf.DiffBaseStorage):
 
     def store(self, **_: Any) -> None:
         pass
+
+
+class Drain:
+    """Removes the virtual clusters of deleted objects from hub and host."""
+
+    def __init__(self, host: ApiClient, definitions: Definitions, removal: Removal) -> None:
+        self._host = host
+        self._definitions = definitions
+        self._removal = removal
+
+    async def step(self, name: str) -> str:
+        """Take the next step for an object; return what it waits for, "" once it is complete."""
+        if self._definitions.of(name) is None:
+            return ""
+        try:
+            definition = await self._read(name)
+            if definition is not None and not definition.is_deleting:
+                # Recreated under its name, or restored from a backup, while kopf waits here.
+                self._definitions.note_waiting(name, "")
+                return ""
+            text = await self._waits_for(definition)
+        except UnreachableError as error:
+            text = f"waiting for an API server that does not answer: {error}"
+        except KubeError as error:
+            text = f"an API server refused, trying again: {error}"
+        if text:
+            self._definitions.note_waiting(name, text)
+        else:
+            _log.info("Removed a virtual cluster", extra={"virtual_cluster": name})
+            self._definitions.end(name)
+        return text
+
+    async def _read(self, name: str) -> Definition | None:
+        """Return an object as it is now: its deletionPolicy may change while it waits."""
+        try:
+            body = await self._host.get(f"{PATH}/{name}")
+        except NotFoundError:
+            return None  # another writer removed the finalizer
+        return self._definitions.observe(body)
+
+    async def _waits_for(self, definition: Definition | None) -> str:
+        if definition is None:
+            return ""
+        name, source = definition.name, self._definitions.source
+        vc = source.get(name)
+        if vc is None or source.rival(name) is not None:
+            return ""  # another one of this name is served, or none ever was
+        return await self._removal.step(vc, source, keeps=definition.is_preserved)
+
+
+SETTLES_S = 0.2
+"""Changes arrive in groups; one write is enough for those of this time."""
+WORKS_SETTLE_S = 2.0
+
+
+def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
+    """Declare the controller. started: what was read before."""
+    source, common, stores, config = (
+        started.source,
+        parts.common,
+        parts.common.stores,
+        parts.common.config,
+    )
+    queue = common.queues.by_name()
+    definitions = Definitions(
+        source,
+        common.live,
+        partial(check_permitted, common),
+        partial(queue.add_after, delay_s=SETTLES_S),
+        partial(is_for, config.agent_name),
+    )
+    common.live.changed.subscribe(definitions.settings_changed)
+    tally = WorkTally(common.signals.work, common.scopes)
+    for name in started.preserved:
+        if source.rival(name) is None:  # else its Works are of the one that has the name
+            parts.works.finalizer.preserve(name, is_on=True)
+    host = common.clients.host
+    drain = Drain(host, definitions, removal_of(parts))
+    operator = Operator(config.agent_name, lambda: host.credentials, definitions.seen, drain.step)
+
+    async def operate() -> None:
+        # A removal takes what is in no store for deleted.
+        await wait_all_synced(stores.reflectors, config.cluster_cache_sync_timeout)
+        await operator.run()
+
+    conditions = conditions_of_objects(parts)
+    writer = StatusWriter(
+        host,
+        definitions,
+        clusters=stores.clusters,
+        membership=stores.membership,
+        works=tally,
+        judgements=common.judgements,
+        reachable=parts.reachable,
+        contact=common.contact,
+        trouble=common.registrations.trouble,
+        stays_away=common.registrations.stays_away,
+        conditions=conditions.of,
+    )
+    return ControllerSpec(
+        "virtual-cluster-objects",
+        queue,
+        writer.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(stores.membership.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.judgements.changed.subscribe, itself, SETTLES_S),
+            Enqueues(common.contact.changed.subscribe, itself, SETTLES_S),
+            Enqueues(parts.reachable.changed.subscribe, itself, SETTLES_S),
+            Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
+            Enqueues(tally.changed.subscribe, itself, WORKS_SETTLE_S),
+            *conditions.sources(SETTLES_S),
+        ),
+        resync_keys=same,
+        runs={"virtual cluster objects": operate},
+    )
+
+
+def _name_of(old: Object | None, new: Object | None) -> Iterable[str]:
+    cluster = new or old
+    return (cluster["metadata"]["name"],) if cluster is not None else ()

@@ -1,18 +1,139 @@
 """Conditions about isolation: placement of pods, rights, network."""
 
-from collections.abc import Iterable
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
-from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
-from karmada_vc_agent.features.policies.placement_enforced import (
-    PLACEMENT_ENFORCED,
-    RIGHTS_CONFINED,
-    with_kept,
-)
-from karmada_vc_agent.features.policies.placement_state import PlacementState
-from karmada_vc_agent.kube.keys import itself
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
+from karmada_vc_agent.kube.controller import Signal, itself
+from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.condition_spec import ConditionSpec, Trigger
-from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.parts import ConditionSpec, Parts, Trigger
+
+PLACEMENT_ENFORCED = ConditionType(
+    "PlacementEnforced",
+    "Admission keeps pods that the agent did not translate on the nodes of the group "
+    "([rewriting-rules 3.5](rewriting-rules.md)).",
+    on_object=Shown.ALWAYS,
+)
+RIGHTS_CONFINED = ConditionType(
+    "RightsConfined",
+    "Admission policies restrict what RBAC cannot ([isolation](isolation.md)).",
+    for_all=True,
+)
+
+POD_NODE_SELECTOR = "PodNodeSelector"
+MUTATING = "MutatingAdmissionPolicy"
+VALIDATING = "ValidatingAdmissionPolicy"
+LAYERS = (POD_NODE_SELECTOR, MUTATING, VALIDATING)
+"""In the order of admission in an API server (rewriting-rules 3.5)."""
+
+_HOLDS_ALONE = frozenset((POD_NODE_SELECTOR, VALIDATING))
+"""MutatingAdmissionPolicy adds a missing selector, but does not reject one for other nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyProblem:
+    """Why a layer is not in effect, and what to do; reason: in CamelCase, as in a condition."""
+
+    reason: str
+    text: str
+
+
+def placement_enforced(
+    layers: Collection[str], problems: Sequence[PolicyProblem] = ()
+) -> Condition:
+    """Return the condition: True if a layer is in effect that rejects pods for other nodes.
+
+    layers: those in effect. problems: of the others.
+    """
+    held = ", ".join(layer for layer in LAYERS if layer in layers)
+    texts = [problem.text for problem in problems]
+    if not _HOLDS_ALONE.isdisjoint(layers):
+        message = "; ".join([f"enforced by {held}", *texts])
+        return PLACEMENT_ENFORCED.true("PodsKept", message)
+    begin = "pods created by operators or tenants may run on any node"
+    reason = problems[0].reason if problems else "NothingHolds"
+    return PLACEMENT_ENFORCED.false(reason, "; ".join([begin, *texts]))
+
+
+def with_kept(enforced: Condition | None, kept: Sequence[str]) -> Condition | None:
+    """Return PlacementEnforced of one virtual cluster; None before the first check.
+
+    enforced: what holds for all. kept: its adopted workloads whose pods select no nodes yet.
+    """
+    if not kept:
+        return enforced
+    text = (
+        f"adopted workloads keep running pods that may lack the node selector: {listed(kept)}; the "
+        "agent adds it with the next change of the pod template, or when a pod is missing"
+    )
+    if enforced is None:
+        return PLACEMENT_ENFORCED.false("AdoptedNotPlaced", text)
+    reason = enforced["reason"] if enforced["status"] == "False" else "AdoptedNotPlaced"
+    return PLACEMENT_ENFORCED.false(reason, f"{text}; {enforced['message']}")
+
+
+def rights_confined(problems: Sequence[PolicyProblem], *, is_confined: bool) -> Condition:
+    """Return the condition: True if all policies about rights are installed as expected.
+
+    is_confined: whether a dry run of the agent outside its claims was denied.
+    """
+    if is_confined and not problems:
+        text = "admission policies restrict the agent and tenants with rights of their own"
+        return RIGHTS_CONFINED.true("PoliciesInPlace", text)
+    begin = (
+        "admission policies are missing, changed or not in effect"
+        if is_confined
+        else "only roles restrict the agent's account, and they allow writes to every namespace"
+    )
+    reason = problems[0].reason if problems else "NothingHolds"
+    texts = [problem.text for problem in problems]
+    return RIGHTS_CONFINED.false(reason, "; ".join([begin, *texts]))
+
+
+_log = logging.getLogger(__name__)
+
+IN_EFFECT_WITHIN_S = 10.0
+"""A server acts on a new policy after about a second (1.1 s, 1.34.4); then we go on without."""
+
+
+class PlacementState:
+    """The conditions PlacementEnforced and RightsConfined, the same for all Clusters.
+
+    placement, confinement: None before the first check. changed: one of them differs now.
+    """
+
+    def __init__(self) -> None:
+        self.placement: Condition | None = None
+        self.confinement: Condition | None = None
+        self._settled = asyncio.Event()
+        self.changed: Signal[[]] = Signal()
+
+    def report(self, placement: Condition, confinement: Condition) -> None:
+        """Store the conditions of a check."""
+        if (placement, confinement) != (self.placement, self.confinement):
+            self.placement, self.confinement = placement, confinement
+            extra = {"enforced": placement["status"], "reason": placement["message"]}
+            _log.info("Reporting placement", extra=extra)
+            self.changed.emit()
+
+    def settle(self) -> None:
+        """Release the callers of `wait_settled`."""
+        self._settled.set()
+
+    async def wait_settled(self, timeout_s: float = IN_EFFECT_WITHIN_S) -> None:
+        """Wait until what can be in effect is, at most for timeout_s."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._settled.wait()
+        except TimeoutError:
+            _log.warning(
+                "Writing workloads before admission policies are in effect",
+                extra={"waited_s": timeout_s},
+            )
+
 
 NETWORK_ISOLATION = ConditionType(
     "NetworkIsolation",

@@ -1,10 +1,9 @@
 """Admission policies of the host: whether they are installed and enforced."""
 
 from karmada_vc_agent.features.policies import policy_status
-from karmada_vc_agent.features.policies.conditions import CONDITIONS
-from karmada_vc_agent.features.policies.placement_state import PlacementState
+from karmada_vc_agent.features.policies.conditions import CONDITIONS, PlacementState
 from karmada_vc_agent.runner.common import Common
-from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.runner.parts import Feature
 
 
 def _prepare(common: Common) -> None:

@@ -1,4 +1,4 @@
-"""The quota of a virtual cluster, divided among its namespaces (ADR 14).
+"""Divides the quota of a virtual cluster among its namespaces (ADR 14).
 
 One reconcile reads all its ResourceQuotas and takes one step: it lowers what is too much, and
 raises what the server has confirmed to be free. That confirmation, a change of a quota's status,
@@ -6,15 +6,15 @@ enqueues the next step. The share of a namespace that is held, or ends, stays; t
 the rest.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 
-from karmada_vc_agent.cluster.claims import Claims, Phase, claims_in
-from karmada_vc_agent.cluster.cluster_index import CLUSTER_INDEX
-from karmada_vc_agent.cluster.held_namespaces import hold_of
-from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.features.quota.divisions import STALLED_AFTER_S, Divisions
+from karmada_vc_agent.cluster.claims import CLUSTER_INDEX, Claims, Phase, claims_in, hold_of
+from karmada_vc_agent.cluster.virtual_clusters import Membership
 from karmada_vc_agent.features.quota.shares import (
     POD_COUNTS,
     Pending,
@@ -29,21 +29,78 @@ from karmada_vc_agent.features.quota.shares import (
     share_of,
 )
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, RetryError, same
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
-from karmada_vc_agent.kube.for_each import for_each
-from karmada_vc_agent.kube.keys import same
-from karmada_vc_agent.kube.sources import Enqueues
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.tasks import for_each
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.kinds import plural
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.common import FEW_WORKERS
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.runner.queues import FEW_WORKERS
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
-from karmada_vc_agent.work.namespaces.default_objects import QUOTAS
+from karmada_vc_agent.work.namespace_content import QUOTAS, NamespaceShares
+
+STALLED_AFTER_S = 10.0
+"""A division in progress waits for the server now and then, each time for less than a second."""
+
+
+class Divisions(NamespaceShares):
+    """The state of each division: what it waits for; a long wait is a stall."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._waiting: dict[str, tuple[Pending, float] | None] = {}
+        self._new: dict[str, dict[str, asyncio.Event]] = {}
+
+    def note(self, cluster: str, pending: Pending | None) -> None:
+        """Record what a division waits for; None = it is complete."""
+        waiting = self._waiting.get(cluster)
+        if pending is None or waiting is None or waiting[0] != pending:
+            self._waiting[cluster] = (pending, self._clock()) if pending else None
+
+    def forget(self, cluster: str) -> None:
+        """Forget a virtual cluster that has no quota any more, or is not served."""
+        self._waiting.pop(cluster, None)
+        self.settle(cluster, tuple(self._new.get(cluster, ())))
+
+    def expect(self, cluster: str, namespace: str) -> None:
+        """Record a host namespace whose quota was just created, and has no share yet."""
+        self._new.setdefault(cluster, {}).setdefault(namespace, asyncio.Event())
+
+    def settle(self, cluster: str, namespaces: Iterable[str]) -> None:
+        """Record namespaces in which the host enforces their shares."""
+        new = self._new.get(cluster, {})
+        for namespace in namespaces:
+            if namespace in new:
+                new.pop(namespace).set()
+
+    async def share(self, cluster: str, namespace: str) -> None:
+        """Wait until a new namespace has its share, no longer than until a division stalls."""
+        event = self._new.get(cluster, {}).get(namespace)
+        if event is None or self.stalled(cluster) is not None:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), STALLED_AFTER_S)
+        self.settle(cluster, [namespace])
+
+    def is_checked(self, cluster: str) -> bool:
+        """Return whether the quota of a virtual cluster was checked yet."""
+        return cluster in self._waiting
+
+    def stalled(self, cluster: str) -> Pending | None:
+        """Return what a division has been waiting for too long, or None."""
+        waiting = self._waiting.get(cluster)
+        if waiting is None or self._clock() - waiting[1] < STALLED_AFTER_S:
+            return None
+        return waiting[0]
+
+    def all(self) -> dict[str, bool]:
+        """Return virtual cluster -> whether the division of its quota is stalled."""
+        return {cluster: self.stalled(cluster) is not None for cluster in self._waiting}
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Reports EndpointSlices of exported Services to the hub (contract 8.1, 8.2).
+"""Reports EndpointSlices of the host to the hub as Works (contract 8).
 
 A key is a Service of a virtual cluster. Whatever changed, one reconcile compares the slices of
 that Service on the host with the Works that report them: so nothing is lost by a restart.
@@ -8,46 +8,212 @@ that Service on the host with the Works that report them: so nothing is lost by 
     write      Works in the execution namespace, with virtual names, never dispatched
 
 The host is watched only while some Work requests it, or is a report that may be outdated.
+
+Two controllers of Karmada may report a slice with the same Work. The label managed-by lists them,
+joined by dots; each adds two labels and a finalizer of its own.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.claims import Claims, claim_of, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.features.service_export import endpoint_slice_work as rules
-from karmada_vc_agent.features.service_export.endpoint_slice_work import (
-    SERVICE_NAME_LABEL,
-    Reporter,
-)
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
+from karmada_vc_agent.kube.controller import (
+    ControllerSpec,
+    Enqueues,
+    NotReadyError,
+    Requeue,
+    Retries,
+)
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.kube.informers import InformerSet
-from karmada_vc_agent.kube.namespaced_watches import WatchScope
-from karmada_vc_agent.kube.sources import Enqueues, Retries
+from karmada_vc_agent.kube.informers import InformerSet, WatchScope
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.karmada import (
     MADE_BY_KARMADA,
     execution_namespace,
     is_report,
     work_name,
 )
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
-from karmada_vc_agent.model.switches import (
-    ENDPOINT_SLICE_COLLECT,
-    MULTI_CLUSTER_SERVICE,
+from karmada_vc_agent.model.kinds import SLICE_MANAGED_BY_LABEL
+from karmada_vc_agent.model.objects import (
+    GroupKind,
+    GroupVersionKind,
+    Object,
+    ObjectKey,
+    annotations_of,
+    gvk_of,
+    key_of,
+    labels_of,
+    maps_at,
 )
-from karmada_vc_agent.model.switches import SERVICE_EXPORT as SERVICE_EXPORT_SWITCH
+from karmada_vc_agent.model.setting import ENDPOINT_SLICE_COLLECT, MULTI_CLUSTER_SERVICE
+from karmada_vc_agent.model.setting import SERVICE_EXPORT as SERVICE_EXPORT_SWITCH
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.well_known import SLICE_MANAGED_BY_LABEL
+from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.runner.queues import FEW_WORKERS, first
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import restore
-from karmada_vc_agent.work.rules.prune import prune
+from karmada_vc_agent.work.rules.server_changes import prune
 from karmada_vc_agent.work.works import Works, is_applied, is_trimmed, work_path
+
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+
+_MANAGED_LISTS = (karmada.MANAGED_ANNOTATIONS_ANNOTATION, karmada.MANAGED_LABELS_ANNOTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """A controller that reports slices, and how it marks its Works.
+
+    kind: of the manifest that requests the reports.
+    """
+
+    name: str
+    kind: GroupKind
+    namespace_label: str
+    name_label: str
+    finalizer: str
+
+
+SERVICE_EXPORT_REPORTER = Reporter(
+    "ServiceExport",
+    GroupKind("multicluster.x-k8s.io", "ServiceExport"),
+    karmada.EXPORT_NAMESPACE_LABEL,
+    karmada.EXPORT_NAME_LABEL,
+    karmada.ENDPOINT_SLICE_FINALIZER,
+)
+MULTI_CLUSTER_SERVICE_REPORTER = Reporter(
+    "MultiClusterService",
+    GroupKind("networking.karmada.io", "MultiClusterService"),
+    karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL,
+    karmada.MULTI_CLUSTER_SERVICE_NAME_LABEL,
+    karmada.DISPATCH_FINALIZER,
+)
+REPORTERS = (SERVICE_EXPORT_REPORTER, MULTI_CLUSTER_SERVICE_REPORTER)
+
+
+def is_made_by_karmada(endpoint_slice: Object) -> bool:
+    """Return whether a slice is from the hub and must not be reported back."""
+    return labels_of(endpoint_slice).get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA
+
+
+def reported_services(work: Object) -> set[tuple[str, str]]:
+    """Return (namespace, name) of the Services that a report is about, in virtual names."""
+    labels = labels_of(work)
+    if not karmada.is_report(work):
+        return set()
+    services = {(labels.get(r.namespace_label), labels.get(r.name_label)) for r in REPORTERS}
+    return {(namespace, name) for namespace, name in services if namespace and name}
+
+
+def exported_services(work: Object) -> set[tuple[str, str]]:
+    """Return (namespace, name) of the Services whose ServiceExport a Work contains."""
+    return {(key.namespace, key.name) for key in _manifests_for(SERVICE_EXPORT_REPORTER, work)}
+
+
+def multi_cluster_services(work: Object) -> set[tuple[str, str]]:
+    """Return (namespace, name) of the Service of the MultiClusterService that labels a Work."""
+    labels = labels_of(work)
+    service = (
+        labels.get(karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL, ""),
+        labels.get(karmada.MULTI_CLUSTER_SERVICE_NAME_LABEL, ""),
+    )
+    return (
+        {service}
+        if _manifests_for(MULTI_CLUSTER_SERVICE_REPORTER, work) and all(service)
+        else set()
+    )
+
+
+def _manifests_for(reporter: Reporter, work: Object) -> list[ObjectKey]:
+    """Return the keys of the manifests in a Work that request reports from a reporter."""
+    keys = map(key_of, maps_at(work, "spec", "workload", "manifests"))
+    return [key for key in keys if key.gvk.group_kind == reporter.kind]
+
+
+def report_of(
+    endpoint_slice: Object,
+    uid: str,
+    namespace: str,
+    existing: Object | None,
+    reporters: Collection[Reporter],
+) -> Object:
+    """Return the Work that reports a slice; an existing one keeps its other fields.
+
+    endpoint_slice: in virtual names, as Karmada would store it. uid: of the host's slice.
+    namespace: the execution namespace. reporters: added to those that the existing Work names.
+    """
+    meta = endpoint_slice["metadata"]
+    name = karmada.work_name("EndpointSlice", meta["name"], meta["namespace"])
+    base: Object = existing or {
+        "apiVersion": karmada.WORK_API,
+        "kind": "Work",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    labels = dict(labels_of(base))
+    service = (meta.get("labels") or {}).get(SERVICE_NAME_LABEL, "")
+    finalizers = list(base["metadata"].get("finalizers") or ())
+    for reporter in reporters:
+        labels[reporter.namespace_label] = meta["namespace"]
+        labels[reporter.name_label] = service
+        finalizers += [reporter.finalizer] if reporter.finalizer not in finalizers else []
+    labels[karmada.REPORTED_BY_LABEL] = ".".join(
+        dict.fromkeys((*_reporter_names(base), *(reporter.name for reporter in reporters)))
+    )
+    manifest = _manifest(endpoint_slice, uid, namespace, name, labels)
+    spec = {"suspendDispatching": True, "workload": {"manifests": [manifest]}}
+    return {
+        **base,
+        "metadata": {**base["metadata"], "labels": labels, "finalizers": finalizers},
+        "spec": {**(base.get("spec") or {}), **spec},
+    }
+
+
+def without_reporters(work: Object, ended: Collection[Reporter]) -> Object | None:
+    """Return a report without these reporters, unchanged if it names none of them; None if empty.
+
+    Their finalizers stay: the hub removes them after its cleanup.
+    """
+    names = _reporter_names(work)
+    leaving = [reporter for reporter in ended if reporter.name in names]
+    if not leaving:
+        return work
+    left = [name for name in names if name not in {reporter.name for reporter in leaving}]
+    if not left:
+        return None
+    dropped = {label for r in leaving for label in (r.namespace_label, r.name_label)}
+    labels = {key: value for key, value in labels_of(work).items() if key not in dropped}
+    labels[karmada.REPORTED_BY_LABEL] = ".".join(left)
+    return {**work, "metadata": {**work["metadata"], "labels": labels}}
+
+
+def _reporter_names(work: Object) -> list[str]:
+    return [name for name in labels_of(work).get(karmada.REPORTED_BY_LABEL, "").split(".") if name]
+
+
+def _manifest(
+    endpoint_slice: Object, uid: str, namespace: str, name: str, work_labels: Object
+) -> Object:
+    """Return the manifest with the labels of contract 5.2, so that the hub's webhook adds none."""
+    labels = {**labels_of(endpoint_slice), karmada.MANAGED_LABEL: "true"}
+    if work_labels.get(karmada.WORK_PERMANENT_ID_LABEL):
+        labels[karmada.WORK_PERMANENT_ID_LABEL] = work_labels[karmada.WORK_PERMANENT_ID_LABEL]
+    annotations = {
+        **annotations_of(endpoint_slice),
+        karmada.TEMPLATE_UID_ANNOTATION: uid,
+        karmada.WORK_NAME_ANNOTATION: name,
+        karmada.WORK_NAMESPACE_ANNOTATION: namespace,
+    }
+    managed = sorted({*annotations, *_MANAGED_LISTS})
+    annotations[karmada.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(managed)
+    annotations[karmada.MANAGED_LABELS_ANNOTATION] = ",".join(sorted(labels))
+    metadata = {**endpoint_slice["metadata"], "labels": labels, "annotations": annotations}
+    return {**endpoint_slice, "metadata": metadata}
+
 
 ServiceKey = tuple[str, VirtualNamespace, str]
 """Virtual cluster, virtual namespace and name of a Service."""
@@ -124,9 +290,9 @@ class EndpointSliceController:
                 yield from self.keys_of_work(cluster, None, work)
 
     def _services_of(self, work: Object) -> set[tuple[str, str]]:
-        services = rules.reported_services(work) | rules.multi_cluster_services(work)
+        services = reported_services(work) | multi_cluster_services(work)
         # Before it is applied there is nothing of it on the host.
-        return services | (rules.exported_services(work) if is_applied(work) else set())
+        return services | (exported_services(work) if is_applied(work) else set())
 
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[ServiceKey]:
         """Yield all Services of a virtual namespace that was added, moved or deleted."""
@@ -164,7 +330,7 @@ class EndpointSliceController:
             return SYNCING  # what it lacks now may appear when it is listed again
         slices = await self._store(self._slices, ENDPOINT_SLICE)
         exports = None
-        if rules.SERVICE_EXPORT in self._reporters:
+        if SERVICE_EXPORT_REPORTER in self._reporters:
             exports = await self._store(self._exports, SERVICE_EXPORT)
         if not self._are_synced(cluster, slices, exports):
             return SYNCING
@@ -173,11 +339,11 @@ class EndpointSliceController:
         listed = slices.by_index(BY_SERVICE, f"{place}/{service}") if requested and slices else []
         reports = {work["metadata"]["name"]: work for work in self._reports(key)}
         for endpoint_slice in listed:
-            if not rules.is_made_by_karmada(endpoint_slice):
+            if not is_made_by_karmada(endpoint_slice):
                 name = await self._report(vc, endpoint_slice, requested)
                 reports.pop(name, None)
         for work in reports.values():
-            await self._write(work, rules.without_reporters(work, self._reporters))
+            await self._write(work, without_reporters(work, self._reporters))
         return None
 
     def _are_synced(self, cluster: str, *host_stores: Store[Object] | None) -> bool:
@@ -192,9 +358,9 @@ class EndpointSliceController:
         """Return the reporters that are to report the slices of a Service."""
         cluster, namespace, service = key
         is_requested = {
-            rules.SERVICE_EXPORT: bool(place and exports and exports.get(place, service)),
-            rules.MULTI_CLUSTER_SERVICE: any(
-                (namespace, service) in rules.multi_cluster_services(work)
+            SERVICE_EXPORT_REPORTER: bool(place and exports and exports.get(place, service)),
+            MULTI_CLUSTER_SERVICE_REPORTER: any(
+                (namespace, service) in multi_cluster_services(work)
                 for work in self._works.using_namespace(cluster, namespace)
             ),
         }
@@ -206,7 +372,7 @@ class EndpointSliceController:
         return [
             work
             for work in self._works.using_namespace(cluster, namespace)
-            if (namespace, service) in rules.reported_services(work)
+            if (namespace, service) in reported_services(work)
         ]
 
     async def _report(
@@ -220,9 +386,9 @@ class EndpointSliceController:
         if existing is not None and not is_report(existing):
             return name  # a Work that contains a slice of this name; Karmada would break it
         uid = endpoint_slice["metadata"]["uid"]
-        work = rules.report(virtual, uid, execution_namespace(vc.name), existing, requested)
+        work = report_of(virtual, uid, execution_namespace(vc.name), existing, requested)
         silent = [reporter for reporter in self._reporters if reporter not in requested]
-        await self._write(existing, rules.without_reporters(work, silent))
+        await self._write(existing, without_reporters(work, silent))
         return name
 
     # --- writing ------------------------------------------------------------------------
@@ -272,7 +438,7 @@ def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
     reporters = _reporters(parts)
     if not reporters:
         return None
-    queue = common.queues.by_cluster(first)
+    queue = common.queues.by_cluster(cluster_of_key)
     controller = EndpointSliceController(
         common.virtual_clusters,
         reporters,
@@ -304,9 +470,9 @@ def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
 def _reporters(parts: Parts) -> list[Reporter]:
     common = parts.common
     switches = {
-        SERVICE_EXPORT_SWITCH: (rules.SERVICE_EXPORT, True),
+        SERVICE_EXPORT_SWITCH: (SERVICE_EXPORT_REPORTER, True),
         ENDPOINT_SLICE_COLLECT: (
-            rules.MULTI_CLUSTER_SERVICE,
+            MULTI_CLUSTER_SERVICE_REPORTER,
             common.gates[MULTI_CLUSTER_SERVICE],
         ),
     }

@@ -1,9 +1,136 @@
-"""Names of Services that resolve to those of the own virtual cluster."""
+"""Names of Services that resolve to those of the own virtual cluster (ADR 15).
 
+One ConfigMap, made from the claims of the virtual clusters whose settings enable it.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping
+from functools import partial
+
+from karmada_vc_agent.cluster.claims import Claims, claims_in
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.service_names import controller
-from karmada_vc_agent.model.virtual_cluster import SERVICE_NAMES_NONE
-from karmada_vc_agent.runner.feature import Feature
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
+from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import (
+    SERVICE_NAMES_NONE,
+    HostNamespace,
+    VirtualCluster,
+    VirtualNamespace,
+)
+from karmada_vc_agent.runner.parts import Feature, Parts
+from karmada_vc_agent.translation.dns_names import rewrite_rules
+
+_log = logging.getLogger(__name__)
+
+SERVICE_NAMES = "rules"
+"""The only key: there is one set of rules for CoreDNS."""
+SETTLES_S = 0.2
+RULES_KEY = "virtual-clusters.override"
+"""Files of this ending are imported into the server block by the CoreDNS of k3s and AKS."""
+_CHECK = Requeue(60.0)
+
+
+def keys_of_namespace(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the one key where a namespace of a virtual cluster changed."""
+    if any(claim.cluster in virtual_clusters for claim in claims_in(old, new)):
+        yield SERVICE_NAMES
+
+
+class ServiceNamesController:
+    """Keeps the ConfigMap `<agentName>-service-names` in the namespace of CoreDNS; sole writer."""
+
+    def __init__(
+        self,
+        host: ApiClient,
+        claims: Claims,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        agent_name: str,
+        dns_namespace: str,
+        cluster_domain: str,
+    ) -> None:
+        self._host = host
+        self._claims = claims
+        self._virtual_clusters = virtual_clusters
+        self._has_written = False
+        self._agent_name = agent_name
+        self._cluster_domain = cluster_domain
+        self._namespace = dns_namespace
+        self._name = f"{agent_name}-service-names"
+
+    async def reconcile(self, _: str) -> Requeue | None:
+        """Make the rules fit the claims; do nothing where no virtual cluster enables them."""
+        enabled = self._enabled()
+        if not enabled and not self._has_written:
+            return None
+        # Pods of a virtual cluster that is served no more still resolve what they did.
+        left = (name for name in self._claims.clusters() if name not in self._virtual_clusters)
+        claims: defaultdict[str, dict[VirtualNamespace, HostNamespace]] = defaultdict(dict)
+        for name in (*left, *enabled):
+            vc = self._virtual_clusters.get(name)
+            claims[vc.name_on_host if vc is not None else name] |= self._claims.of(name)
+        data = {RULES_KEY: rewrite_rules(self._cluster_domain, claims)}
+        collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
+        path = f"{collection}/{self._name}"
+        try:
+            live = await self._host.get(path)
+        except ForbiddenError:
+            if enabled:
+                raise
+            return None  # `join` has taken back the right, which is not needed any more
+        except NotFoundError:
+            _log.info(
+                "Writing rewrite rules for CoreDNS",
+                extra={"namespace": self._namespace, "object": self._name},
+            )
+            await self._host.create(collection, self._config_map(data))
+            self._has_written = True
+            return _CHECK
+        if live.get("data") != data:
+            await self._host.replace(path, {**live, "data": data})
+        self._has_written = bool(enabled)
+        return _CHECK if enabled else None
+
+    def _enabled(self) -> list[str]:
+        vcs = self._virtual_clusters.items()
+        return [name for name, vc in vcs if vc.service_names != SERVICE_NAMES_NONE]
+
+    def _config_map(self, data: dict[str, str]) -> Object:
+        metadata = {
+            "name": self._name,
+            "namespace": self._namespace,
+            "labels": {AGENT_LABEL: self._agent_name},
+        }
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller; it has one key."""
+    common, config = parts.common, parts.common.config
+    vcs, stores = common.virtual_clusters, common.stores
+    controller = ServiceNamesController(
+        common.clients.host,
+        stores.claims,
+        vcs,
+        config.agent_name,
+        config.dns_namespace,
+        config.cluster_domain,
+    )
+    changed = partial(keys_of_namespace, vcs)
+    return ControllerSpec(
+        "service-names",
+        common.queues.by_name(),
+        controller.reconcile,
+        by_cluster=False,
+        initial_keys=lambda: (SERVICE_NAMES,),
+        sources=(Enqueues(stores.namespaces.add_handler, changed, SETTLES_S),),
+        resync_keys=lambda _: (SERVICE_NAMES,),
+    )
 
 
 def _host_roles(config: AgentConfig) -> tuple[str, ...]:
@@ -11,4 +138,4 @@ def _host_roles(config: AgentConfig) -> tuple[str, ...]:
     return ("features/service_names/roles.yaml",) if is_used else ()
 
 
-FEATURE = Feature("service_names", controllers=(controller.setup,), host_roles=_host_roles)
+FEATURE = Feature("service_names", controllers=(setup,), host_roles=_host_roles)

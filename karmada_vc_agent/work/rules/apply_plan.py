@@ -1,23 +1,152 @@
-"""Decide which write, if any, aligns the live object with the manifest.
+"""Which writes align host objects with manifests, and in which order.
 
     live -> merge -> retain -> assert placement -> decide -> write
 
 `merge` and `decide` are here; the caller runs the interpreter and the placement rules in between.
 
-Karmada compares the whole merged object with the live one (contract 5.5 step 5), so a default
-that the server filled in and the manifest does not name makes them differ. The PUT that follows
-changes nothing: the server answers with the same resourceVersion. `needs_update` with the
-remembered version is what keeps that from happening at each event; the mark on the object, and the
-documented defaults of kinds that can have none, keep it from happening at each start (ADR 49).
+Karmada compares the whole merged object with the live one (contract 5.5 step 5), so a default that
+the server filled in and the manifest does not name makes them differ. The PUT that follows changes
+nothing: the server answers with the same resourceVersion. `needs_update` with the remembered
+version is what keeps that from happening at each event; the mark on the object, and the documented
+defaults of kinds that can have none, keep it from happening at each start (ADR 49).
+
+Order: Karmada applies them in the order of the list (contract 5.4), and authors of Works rely on
+it: a ServiceAccount before its token, a role before its binding, a LimitRange before the pods. So
+the order is kept, except that what all others may need is first. Neighbours of kinds that never
+need each other are applied concurrently. Why: docs/adr/0026.
+
+Objects that virtual clusters share (rewriting-rules 5.1): One host object; an annotation lists its
+owners: virtual cluster -> hash of what it desires. It is changed only when all owners desire the
+same, so a rollout that arrives cluster by cluster succeeds, and none changes the object of another.
+
+The mark on a host object says to the next process what was written last (ADR 49). It is a digest of
+what was desired and the generation that this made: the server counts each change of such an object,
+so one with that generation is as the agent left it, whatever the server filled in. Which generation
+a write makes is open before it. So the mark never promises more than is sure: a PUT of nothing but
+what is there makes none, and any other one the next. Where that is wrong, the mark fits no
+generation, or an object that lacks what is desired; either costs a PUT.
 """
 
-from collections.abc import Container
+import hashlib
+import json
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from karmada_vc_agent.model.objects import Object, dig, labels_of
-from karmada_vc_agent.work.rules import metadata, ownership, written_mark
-from karmada_vc_agent.work.rules.prune import prune
-from karmada_vc_agent.work.rules.server_defaults import completed
+from karmada_vc_agent.model import domain, karmada, kinds
+from karmada_vc_agent.model.domain import WRITTEN_ANNOTATION
+from karmada_vc_agent.model.objects import (
+    GroupKind,
+    Object,
+    annotations_of,
+    dig,
+    drop,
+    gvk_of,
+    key_of,
+    labels_of,
+    put,
+)
+from karmada_vc_agent.model.quantity import read
+from karmada_vc_agent.work.rules import ownership
+from karmada_vc_agent.work.rules.server_changes import completed, prune
+
+_NOT_CONTENT = ("metadata", "status")
+
+WITHOUT_GENERATION = frozenset(
+    GroupKind(group, kind)
+    for group, kind in (
+        ("", "ConfigMap"),
+        ("", "Endpoints"),
+        ("", "LimitRange"),
+        ("", "Namespace"),
+        ("", "PersistentVolume"),
+        ("", "PersistentVolumeClaim"),
+        ("", "ResourceQuota"),
+        ("", "Secret"),
+        ("", "Service"),
+        ("", "ServiceAccount"),
+        ("autoscaling", "HorizontalPodAutoscaler"),
+        ("coordination.k8s.io", "Lease"),
+        ("rbac.authorization.k8s.io", "ClusterRole"),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        ("rbac.authorization.k8s.io", "Role"),
+        ("rbac.authorization.k8s.io", "RoleBinding"),
+    )
+)
+"""Kinds whose changes the server does not count: a mark would say nothing of them."""
+
+
+def with_mark(desired: Object, live: Object | None, digest: str) -> Object:
+    """Return what to write with its mark; without one where the server counts no changes."""
+    desired = without_mark(desired)
+    if gvk_of(desired).group_kind in WITHOUT_GENERATION:
+        return desired
+    generation = 1 if live is None else _next_generation(desired, live)
+    if generation is None:
+        return desired
+    return put(
+        desired, _mark_text(digest, generation), "metadata", "annotations", WRITTEN_ANNOTATION
+    )
+
+
+def mark_fits(live: Object, digest: str) -> bool:
+    """Return whether a digest was written and nothing changed since, by the mark; not ""."""
+    generation = dig(live, "metadata", "generation")
+    mark = annotations_of(live).get(WRITTEN_ANNOTATION)
+    return bool(digest and generation) and mark == _mark_text(digest, generation)
+
+
+def without_mark(obj: Object) -> Object:
+    """Return an object without its mark."""
+    return drop(obj, "metadata", "annotations", WRITTEN_ANNOTATION)
+
+
+def has_content(live: Object, desired: Object) -> bool:
+    """Return whether an object has all that another one names beside its metadata and status."""
+    return all(
+        has_value(live.get(field), value)
+        for field, value in desired.items()
+        if field not in _NOT_CONTENT
+    )
+
+
+def has_value(live: Any, desired: Any) -> bool:
+    """Return whether a value has all that another one names; what is null or empty names nothing.
+
+    Servers leave out what is zero: where they know zero from nothing, they keep it.
+    """
+    if live is None:
+        return not desired
+    if isinstance(desired, dict):
+        return isinstance(live, dict) and all(has_value(live.get(k), v) for k, v in desired.items())
+    if isinstance(desired, list):
+        return (
+            isinstance(live, list)
+            and len(desired) == len(live)
+            and all(map(has_value, live, desired))
+        )
+    return desired is None or live == desired or _is_same_quantity(live, desired)
+
+
+def _next_generation(desired: Object, live: Object) -> int | None:
+    """Return a generation that the object has only if no one changes it after this write."""
+    now = dig(live, "metadata", "generation")
+    if not isinstance(now, int) or not now:
+        return None
+    return now if has_content(live, desired) else now + 1
+
+
+def _is_same_quantity(live: Any, desired: Any) -> bool:
+    """Return whether a server may have written a quantity in its own way, as `1` for `1000m`."""
+    if not isinstance(live, str) or not isinstance(desired, str | int | float):
+        return False
+    ours, theirs = read(desired), read(live)
+    return ours is not None and theirs is not None and ours.nano == theirs.nano
+
+
+def _mark_text(digest: str, generation: int) -> str:
+    return f"{digest}/{generation}"
+
 
 _GENERATION_PREFIX = "gen:"
 _RESOURCE_VERSION_PREFIX = "rv:"
@@ -57,7 +186,7 @@ def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> 
         return desired
     if not ownership.may_replace(desired, live, former):
         return Foreign()
-    return metadata.merge_metadata(desired, live)
+    return ownership.merge_metadata(desired, live)
 
 
 def merge_released(desired: Object, live: Object) -> Object | Foreign:
@@ -69,8 +198,8 @@ def merge_released(desired: Object, live: Object) -> Object | Foreign:
         return Foreign()
     if desired.get("apiVersion") != live.get("apiVersion"):
         # Its version is not served any more, so what it says may mean nothing at this one.
-        return metadata.without_claims(live)
-    return metadata.merge_metadata(metadata.without_claims(desired), live)
+        return ownership.without_claims(live)
+    return ownership.merge_metadata(ownership.without_claims(desired), live)
 
 
 def decide(
@@ -85,7 +214,7 @@ def decide(
     if live is not None and _is_right(desired, live, digest if trusts_mark else ""):
         return Keep()
     if digest:
-        desired = written_mark.marked(desired, live, digest)
+        desired = with_mark(desired, live, digest)
     return Create(desired) if live is None else Replace(desired)
 
 
@@ -95,12 +224,12 @@ def _is_right(desired: Object, live: Object, digest: str) -> bool:
     Karmada prunes only the live side, and so PUTs each Service whose clusterIP it retained;
     pruning both sides alike avoids these writes.
     """
-    bare = prune(written_mark.unmarked(live))
-    stored = completed(prune(written_mark.unmarked(desired)), bare)
+    bare = prune(without_mark(live))
+    stored = completed(prune(without_mark(desired)), bare)
     if stored == completed(bare, bare):
         return True
-    is_marked = stored["metadata"] == bare["metadata"] and written_mark.fits(live, digest)
-    return is_marked and written_mark.has_content(bare, stored)
+    is_marked = stored["metadata"] == bare["metadata"] and mark_fits(live, digest)
+    return is_marked and has_content(bare, stored)
 
 
 def decide_released(retained: Object, live: Object) -> Replace | Keep:
@@ -108,7 +237,7 @@ def decide_released(retained: Object, live: Object) -> Replace | Keep:
 
     Our own keys are in no managed list, so the merge alone would restore them.
     """
-    desired = metadata.without_our_keys(retained)
+    desired = ownership.without_our_keys(retained)
     return Keep() if prune(desired) == prune(live) else Replace(desired)
 
 
@@ -138,3 +267,219 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
         != (dig(live, "metadata", "namespace") or "")
         or labels_of(desired) != labels_of(live)
     )
+
+
+_FIRST = frozenset((kinds.NAMESPACE, kinds.CUSTOM_RESOURCE_DEFINITION))
+
+_PEERS: tuple[frozenset[GroupKind], ...] = (
+    _FIRST,
+    # Admission and identity of pods, and their bindings.
+    frozenset(
+        (
+            GroupKind("", "LimitRange"),
+            GroupKind("", "ResourceQuota"),
+            kinds.PERSISTENT_VOLUME,
+            kinds.SERVICE_ACCOUNT,
+            GroupKind("networking.k8s.io", "IngressClass"),
+            GroupKind("networking.k8s.io", "NetworkPolicy"),
+            GroupKind("node.k8s.io", "RuntimeClass"),
+            GroupKind("policy", "PodDisruptionBudget"),
+            kinds.CLUSTER_ROLE,
+            kinds.ROLE,
+            kinds.PRIORITY_CLASS,
+            kinds.STORAGE_CLASS,
+        )
+    ),
+    # What pods read, and their permissions.
+    frozenset(
+        (
+            kinds.CONFIG_MAP,
+            kinds.PERSISTENT_VOLUME_CLAIM,
+            GroupKind("", "Secret"),
+            kinds.CLUSTER_ROLE_BINDING,
+            kinds.ROLE_BINDING,
+        )
+    ),
+    # Pods, and what depends on them.
+    frozenset(
+        (
+            kinds.POD,
+            kinds.DAEMON_SET,
+            kinds.DEPLOYMENT,
+            kinds.REPLICA_SET,
+            kinds.STATEFUL_SET,
+            GroupKind("autoscaling", "HorizontalPodAutoscaler"),
+            GroupKind("batch", "CronJob"),
+            kinds.JOB,
+            GroupKind("networking.k8s.io", "Ingress"),
+        )
+    ),
+)
+"""Kinds of one row do not need each other.
+
+A kind in no row is applied alone: custom ones, whose webhooks may need anything; Services, since of
+two with the same fixed node port the first one gets it.
+"""
+
+ObjectId = tuple[GroupKind, str, str]
+"""Kind, virtual namespace and name."""
+
+ROWS: Mapping[GroupKind, int] = {kind: row for row, peers in enumerate(_PEERS) for kind in peers}
+
+
+def batches(manifests: Sequence[Object]) -> list[list[int]]:
+    """Return the manifests as indices into the list: batches in order, concurrent within each.
+
+    manifests: from the hub, of any shape. An object that is listed twice is in two batches.
+    """
+    keys = [object_id(manifest) for manifest in manifests]
+    rows = [ROWS.get(kind) for kind, *_ in keys]
+    result: list[list[int]] = []
+    batch: set[object] = set()
+    for place in sorted(range(len(keys)), key=lambda place: rows[place] != 0):
+        row = rows[place]
+        if row is None or not result or rows[result[-1][0]] != row or keys[place] in batch:
+            result.append([])
+            batch.clear()
+        result[-1].append(place)
+        batch.add(keys[place])
+    return result
+
+
+def object_id(manifest: Object) -> ObjectId:
+    """Return what identifies the object of a manifest, at whatever version."""
+    key = key_of(manifest)
+    return key.gvk.group_kind, key.namespace, key.name
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """All owners desire the same: retain what is merged, then PUT it with its owners."""
+
+    merged: Object
+    owners: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Differs:
+    """Others own the object and desire something else; path: the first difference.
+
+    obj: what to PUT to record the wish in the owners; None = already recorded.
+    """
+
+    path: str
+    obj: Object | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The last owner leaves: DELETE the object.
+
+    otherwise: what to PUT if the object must stay, such as a CRD with objects.
+    """
+
+    otherwise: Object
+
+
+def plan_share(
+    desired: Object, live: Object | None, cluster: str, former: Container[str] = ()
+) -> Create | Replace | Keep | Change | Differs:
+    """Plan the write for the manifest of one virtual cluster.
+
+    desired: as translated, labelled as shared. An object of the host itself is never written: it is
+    as desired, or differs. former: earlier names of the virtual cluster, which own nothing any
+    more.
+    """
+    own_hash = content_hash(desired)
+    if live is None:
+        return Create(with_owners(desired, {cluster: own_hash}))
+    path = difference(_content(desired), _content(live))
+    if not is_shared(live):
+        return Keep() if path is None else Differs(path, None)
+    owners = owners_of(live)
+    joined = {name: hash_ for name, hash_ in owners.items() if name not in former}
+    joined[cluster] = own_hash
+    if path is None and joined == owners:
+        return Keep()
+    if all(hash_ == own_hash for hash_ in joined.values()):
+        return Change(ownership.merge_metadata(desired, live), joined)
+    if path is None:
+        return Replace(with_owners(live, joined))
+    is_recorded = cluster not in owners or joined == owners
+    return Differs(path, None if is_recorded else with_owners(live, joined))
+
+
+def plan_leave(live: Object, cluster: str) -> Replace | Remove | Keep:
+    """Plan the write for a virtual cluster that no longer desires the object."""
+    owners = owners_of(live)
+    if not is_shared(live) or cluster not in owners:
+        return Keep()
+    rest = {name: hash_ for name, hash_ in owners.items() if name != cluster}
+    left = with_owners(live, rest)
+    return Replace(left) if rest else Remove(left)
+
+
+def is_shared(live: Object) -> bool:
+    """Return whether an agent created this object to be shared."""
+    return labels_of(live).get(domain.SHARED_LABEL) == "true"
+
+
+def with_owners(obj: Object, owners: Mapping[str, str]) -> Object:
+    """Return an object with its owners recorded; owners: as `owners_of` returns them."""
+    text = json.dumps(owners, sort_keys=True, separators=(",", ":"))
+    return put(obj, text, "metadata", "annotations", domain.OWNERS_ANNOTATION)
+
+
+def owners_of(live: Object) -> dict[str, str]:
+    """Return virtual cluster -> hash of what it desires, without malformed entries."""
+    try:
+        owners = json.loads(annotations_of(live).get(domain.OWNERS_ANNOTATION, "{}"))
+    except ValueError:
+        return {}
+    items = owners.items() if isinstance(owners, dict) else ()
+    return {name: hash_ for name, hash_ in items if isinstance(hash_, str)}
+
+
+def content_hash(desired: Object) -> str:
+    """Return a short hash of the content of a manifest, independent of the virtual cluster."""
+    text = json.dumps(_content(desired), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def difference(desired: Any, live: Any, path: str = "") -> str | None:
+    """Return the path of the first difference from what is desired, None if there is none.
+
+    Desired fields that are absent or empty may have been defaulted by the host.
+    """
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+        for key, value in desired.items():
+            where = f"{path}.{key}" if path else key
+            is_absent = key not in live and not value
+            path_below = None if is_absent else difference(value, live.get(key), where)
+            if path_below is not None:
+                return path_below
+        return None
+    if isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
+        for index, (value, other) in enumerate(zip(desired, live, strict=True)):
+            path_below = difference(value, other, f"{path}[{index}]")
+            if path_below is not None:
+                return path_below
+        return None
+    return None if desired == live else path
+
+
+def _content(obj: Object) -> Object:
+    """Return what virtual clusters must agree on: of the metadata only labels and annotations.
+
+    Karmada's own keys name bindings and Works, which differ for each of them.
+    """
+    content = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+    for name, pairs in (("labels", labels_of(obj)), ("annotations", annotations_of(obj))):
+        own = {
+            key: value
+            for key, value in pairs.items()
+            if not karmada.is_karmada_key(key) and not domain.is_ours(key)
+        }
+        if own:
+            content[f"metadata.{name}"] = own
+    return content

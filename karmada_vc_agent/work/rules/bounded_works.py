@@ -10,9 +10,15 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
-from karmada_vc_agent.model.memory import bytes_of
-from karmada_vc_agent.model.objects import GroupVersionKind, dig, parse_api_version
+from karmada_vc_agent.model.objects import GroupVersionKind, bytes_of, dig, parse_api_version
+from karmada_vc_agent.model.virtual_cluster import (
+    BYTES_BOUND,
+    KINDS_BOUND,
+    MANIFESTS_BOUND,
+    SHARED_OBJECTS_BOUND,
+    WORKS_BOUND,
+    Bounds,
+)
 
 T = TypeVar("T", bound=Hashable)
 Rank = tuple[str, str]
@@ -186,25 +192,25 @@ class BoundedWorks:
         return sorted((self._remove(name) | self._settle()) - {name})
 
     def problem(self, name: str) -> str:
-        """Return the bound (model/bounds.py) that a Work exceeds as a whole, or ""."""
+        """Return the bound (model/virtual_cluster.py) that a Work exceeds as a whole, or ""."""
         entry = self._entries.get(name)
         if entry is None:
             return ""
         if not self._is_small(entry):
-            return MANIFESTS
+            return MANIFESTS_BOUND
         if self._in == len(self._line) or entry.rank < self._line[self._in]:
             return ""
-        return WORKS if self.bounds.works and self._in >= self.bounds.works else BYTES
+        return WORKS_BOUND if self.bounds.works and self._in >= self.bounds.works else BYTES_BOUND
 
     def met(self) -> list[str]:
         """Return the bounds that are exceeded now."""
         exceeded = [self.problem(rank[1]) for rank in self._line[self._in : self._in + 1]]
         if len(self._line) < len(self._entries):
-            exceeded.append(MANIFESTS)
+            exceeded.append(MANIFESTS_BOUND)
         if 0 < self.bounds.kinds < len(self.kinds):
-            exceeded.append(KINDS)
+            exceeded.append(KINDS_BOUND)
         if 0 < self.bounds.shared_objects < len(self.shared):
-            exceeded.append(SHARED_OBJECTS)
+            exceeded.append(SHARED_OBJECTS_BOUND)
         return exceeded
 
     def _is_small(self, entry: _Entry) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from karmada_vc_agent.access import probes
+from karmada_vc_agent.access import admission
 from karmada_vc_agent.access.admission import policies
 from karmada_vc_agent.access.policy_owner import (
     VERSIONS,
@@ -71,7 +71,7 @@ def test_the_probe_concerns_one_name_in_the_namespace_of_the_agent() -> None:
         ("MutatingAdmissionPolicyBinding", OWNER.selector_policy),
     ):
         match = named(everything())[kind, f"probe.{policy}"]["matchResources"]
-        probe = probes.probe_pod(OWNER, policy)["metadata"]
+        probe = admission.probe_pod(OWNER, policy)["metadata"]
         [rule] = match["resourceRules"]
         assert rule["resourceNames"] == [probe["name"]]
         own = match["namespaceSelector"]["matchLabels"]
@@ -163,7 +163,7 @@ def test_a_policy_that_says_something_else_names_no_account() -> None:
 
 
 def test_the_agent_may_not_claim_its_own_namespace() -> None:
-    patch = probes.probe_claim(OWNER)
+    patch = admission.probe_claim(OWNER)
     assert patch["metadata"]["labels"] == {CLUSTER_LABEL: "probe", AGENT_LABEL: "agent-1"}
 
 
@@ -172,7 +172,7 @@ def test_policies_of_the_same_agent_are_the_same() -> None:
 
 
 def test_every_pod_of_a_probe_is_allowed_in_the_strictest_namespaces() -> None:
-    spec = probes.bare_pod("probe", "edge", {"a": "b"})["spec"]
+    spec = admission.bare_pod("probe", "edge", {"a": "b"})["spec"]
     assert spec["nodeSelector"] == {"a": "b"}
     assert spec["securityContext"]["runAsNonRoot"] is True
     [container] = spec["containers"]

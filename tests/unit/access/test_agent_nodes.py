@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.access.agent_nodes import pod_affinity
+from karmada_vc_agent.access.agent_objects import pod_affinity
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.selectors import LabelSelector, Operator, Requirement
+from karmada_vc_agent.model.setting import LabelSelector, Operator, Requirement
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 

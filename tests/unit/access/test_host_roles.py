@@ -10,8 +10,8 @@ from karmada_vc_agent.access.host_roles import (
     host_reasons,
     host_roles,
 )
+from karmada_vc_agent.model.kinds import TENANT_ROLES, account_role
 from karmada_vc_agent.model.objects import Object, key_of
-from karmada_vc_agent.model.rbac_rule import TENANT_ROLES, account_role
 
 CEILING: tuple[Object, ...] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create"]},

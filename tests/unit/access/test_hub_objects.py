@@ -9,10 +9,10 @@ from karmada_vc_agent.access.hub_objects import (
     OPTIONAL_CONTROLLERS,
     HubAccess,
     hub_objects,
+    hub_reasons,
     named_clusters,
-    reasons,
 )
-from karmada_vc_agent.install.manifest_text import manifest_text
+from karmada_vc_agent.install.apply_objects import manifest_text
 from karmada_vc_agent.model.objects import Object, dig, key_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,7 +41,7 @@ def test_no_rule_has_a_wildcard_or_reaches_secrets_or_roles(access: HubAccess) -
 
 def test_every_right_has_a_reason() -> None:
     access = HubAccess("edge", ("a",), works_cluster_wide=True, objects=True, gateway=True)
-    why = reasons(access)
+    why = hub_reasons(access)
     for obj in hub_objects(access):
         if "rules" in obj and obj["metadata"]["name"] != access.auth_role:
             assert len(why[str(key_of(obj))]) == len(obj["rules"])
@@ -154,10 +154,10 @@ def test_a_role_tells_whom_it_names() -> None:
 
 def test_text_gives_back_the_objects_and_says_why() -> None:
     access = HubAccess("edge", ("branch-a", "branch-b"), objects=True, gateway=True)
-    text = manifest_text(hub_objects(access), reasons(access), "For the hub.")
+    text = manifest_text(hub_objects(access), hub_reasons(access), "For the hub.")
     assert list(yaml.safe_load_all(text)) == hub_objects(access)
     assert text.startswith("# For the hub.\n")
-    for each in (why for rules in reasons(access).values() for why in rules if why):
+    for each in (why for rules in hub_reasons(access).values() for why in rules if why):
         assert f"# {each}\n" in text
 
 

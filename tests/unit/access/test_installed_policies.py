@@ -2,11 +2,9 @@
 
 import pytest
 
-from karmada_vc_agent.access.installed_policies import other_networks, unknown_to
-from karmada_vc_agent.access.policy_owner import PolicyOwner
-from karmada_vc_agent.access.tenant_guards import allowances, holds
-from karmada_vc_agent.model.tenancy import SHARED, STRICT
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.access.admission import differing_networks, gaps_of
+from karmada_vc_agent.access.policy_owner import PolicyOwner, allowances, held_by
+from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, VirtualCluster
 from tests.fakes.objects import virtual_cluster
 
 LOOSE = "let tenants of a write what their Works are refused"
@@ -21,7 +19,7 @@ def owner(vc: VirtualCluster, tenancy: str) -> PolicyOwner:
         "user",
         (vc.name,),
         ("branch",),
-        held=tuple(holds(vc, tenancy)),
+        held=tuple(held_by(vc, tenancy)),
         allowed=tuple(allowances(vc, tenancy)),
     )
 
@@ -43,7 +41,7 @@ def test_policies_that_let_tenants_through_by_other_settings_are_told(
 ) -> None:
     known = owner(virtual_cluster("a", allow=policies), tenancy)
     clusters = {"a": virtual_cluster("a", allow=settings)}
-    assert list(unknown_to(known, "user", clusters, tenancy)) == told
+    assert list(gaps_of(known, "user", clusters, tenancy)) == told
 
 
 @pytest.mark.parametrize(
@@ -60,5 +58,5 @@ def test_policies_with_other_networks_of_pods_are_reported(
     tenancy: str, policies: tuple[str, ...], settings: tuple[str, ...], *, is_outdated: bool
 ) -> None:
     known = PolicyOwner("agent", "agents", "user", pod_cidrs=policies)
-    reported = list(other_networks(known, tenancy, settings))
+    reported = list(differing_networks(known, tenancy, settings))
     assert reported == ["compare addresses of pods with other podCIDRs"] * is_outdated

@@ -8,12 +8,16 @@ import pytest
 import yaml
 
 from karmada_vc_agent.access import templates
-from karmada_vc_agent.access.agent_objects import HostInstall, base_objects, workload_objects
-from karmada_vc_agent.access.gateway_secrets import secret_name
+from karmada_vc_agent.access.agent_objects import (
+    HostInstall,
+    base_objects,
+    secret_name,
+    workload_objects,
+)
 from karmada_vc_agent.access.host_roles import HUB_SECRET, HostAccess, host_roles
 from karmada_vc_agent.access.templates import Fragment
 from karmada_vc_agent.model import domain
-from karmada_vc_agent.model.rbac_rule import (
+from karmada_vc_agent.model.kinds import (
     CLUSTER_READER,
     TENANT_ROLES,
     account_role,

@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 
 from karmada_vc_agent.access.admission import policies
-from karmada_vc_agent.access.policy_owner import PolicyOwner
+from karmada_vc_agent.access.policy_owner import PolicyOwner, allowances, held_by
 from karmada_vc_agent.access.templates import cel_list
-from karmada_vc_agent.access.tenant_guards import allowances, holds
+from karmada_vc_agent.model.kinds import BALANCER_POOL_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import SHARED, STRICT, Guard
-from karmada_vc_agent.model.well_known import BALANCER_POOL_LABEL
-from karmada_vc_agent.translation.shared_keys import (
+from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Guard
+from karmada_vc_agent.translation.shared_names import (
     DNS_NAMES,
     LOAD_BALANCER_KEYS,
     NETWORK_SOURCES,
@@ -68,8 +67,8 @@ def rule_about(spec: Object, guard: Guard) -> Object:
 
 
 def test_tenants_are_held_to_what_strict_refuses_their_works() -> None:
-    assert holds(virtual_cluster("a"), STRICT) == ALL
-    assert holds(virtual_cluster("a"), SHARED) == set()
+    assert held_by(virtual_cluster("a"), STRICT) == ALL
+    assert held_by(virtual_cluster("a"), SHARED) == set()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_tenants_are_held_to_what_strict_refuses_their_works() -> None:
     ],
 )
 def test_what_is_allowed_to_works_is_allowed_to_tenants(allowed: str, gone: set[str]) -> None:
-    assert holds(virtual_cluster("a", allow=(allowed,)), STRICT) == ALL - gone
+    assert held_by(virtual_cluster("a", allow=(allowed,)), STRICT) == ALL - gone
 
 
 def test_a_policy_that_holds_nobody_to_it_is_as_in_shared() -> None:

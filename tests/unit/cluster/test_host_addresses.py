@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.host_addresses import ADDRESS_INDEX, HostAddresses, addresses_of
+from karmada_vc_agent.cluster.host_nodes import ADDRESS_INDEX, HostAddresses, addresses_of
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Meta, Node, NodeAddress, NodeStatus

@@ -2,9 +2,9 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.judgements import LEASE, STATUS, HubContact, Judgements
+from karmada_vc_agent.cluster.hub_clusters import LEASE, STATUS, HubContact, Judgements
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from tests.fakes.virtual_time import Clock
 

@@ -7,18 +7,17 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from karmada_vc_agent.cluster import node_labels_controller as node_labels
-from karmada_vc_agent.cluster import registration
+from karmada_vc_agent.cluster import host_nodes, registration
 from karmada_vc_agent.cluster import status as cluster_status
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.features.quota import controller as quotas
-from karmada_vc_agent.features.service_names import controller as service_names
+from karmada_vc_agent.features.service_names import feature
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.namespaces import controller as namespaces
+from karmada_vc_agent.work import namespace_writer
 from tests.fakes import objects
 
 SERVED = {
@@ -58,13 +57,13 @@ def claimed(name: str = "branch-a") -> Object:
 PLAIN = objects.namespace("plain")
 REGISTRATION: Keys = partial(registration.keys_of_cluster, SERVED)
 STATUS: Keys = partial(cluster_status.keys_of_cluster, OURS, SERVED)
-LABELS: Keys = partial(node_labels.keys_of_cluster, SERVED, [node("n1"), node("n2")])
+LABELS: Keys = partial(host_nodes.keys_of_cluster, SERVED, [node("n1"), node("n2")])
 QUOTA: Keys = partial(quotas.keys_of_object, SERVED)
 QUOTA_PLACE: Keys = partial(quotas.keys_of_namespace, SERVED)
-DNS: Keys = partial(service_names.keys_of_namespace, SERVED)
-DEFAULT: Keys = partial(namespaces.keys_of_cluster, OURS, CLAIMS, SERVED)
-PLACES: Keys = partial(namespaces.keys_of_namespace, SERVED)
-DEFAULTS: Keys = partial(namespaces.keys_of_object, SERVED)
+DNS: Keys = partial(feature.keys_of_namespace, SERVED)
+DEFAULT: Keys = partial(namespace_writer.keys_of_cluster, OURS, CLAIMS, SERVED)
+PLACES: Keys = partial(namespace_writer.keys_of_namespace, SERVED)
+DEFAULTS: Keys = partial(namespace_writer.keys_of_object, SERVED)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +81,8 @@ DEFAULTS: Keys = partial(namespaces.keys_of_object, SERVED)
         (LABELS, cluster(), cluster(agent="other/agent"), ["n1", "n2"]),
         (LABELS, cluster(agent="x"), cluster(agent="x"), []),
         (LABELS, None, cluster("stranger", agent="other/agent"), []),
-        (node_labels.keys_of_node, None, node("n1"), ["n1"]),
-        (node_labels.keys_of_node, node("n1"), None, ["n1"]),
+        (host_nodes.keys_of_node, None, node("n1"), ["n1"]),
+        (host_nodes.keys_of_node, node("n1"), None, ["n1"]),
         (QUOTA, None, labelled("ResourceQuota"), ["branch-a"]),
         (QUOTA, labelled("Deployment", group="apps"), None, ["branch-a"]),
         (QUOTA, None, labelled("ConfigMap"), []),

@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_condition import AgentCondition
+from karmada_vc_agent.cluster.agent_conditions import AgentCondition
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.lead import Lead
-from karmada_vc_agent.cluster.lease import LEASES_PATH, ClusterLeaseController
+from karmada_vc_agent.cluster.lease import LEASES_PATH, ClusterLeaseController, Lead
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError, UnreachableError
 from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION

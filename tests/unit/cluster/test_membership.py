@@ -5,12 +5,11 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Meta, Node, NodeStatus, StatusCondition
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 SITE = VirtualCluster("site", LabelSelector({"site": "one"}))

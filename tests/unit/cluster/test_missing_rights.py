@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from karmada_vc_agent.cluster.missing_rights import MissingRights
-from karmada_vc_agent.kube.permissions import Need, need_of
+from karmada_vc_agent.cluster.agent_conditions import MissingRights
+from karmada_vc_agent.kube.errors import Need, need_of
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from tests.fakes import objects
 from tests.fakes.fixtures import host, hub, world

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.node_groups import NODE_GROUP, NodeGroups
+from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP, NodeGroups
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import UnreachableError

@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from karmada_vc_agent.cluster import node_labels_controller as node_labels
+from karmada_vc_agent.cluster import host_nodes
 from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import labels_of
-from karmada_vc_agent.model.selectors import LabelSelector, Requirement
-from karmada_vc_agent.runner import cluster_controllers
+from karmada_vc_agent.model.setting import LabelSelector, Requirement
+from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.world import new_world
 
@@ -27,7 +27,7 @@ async def label_after(node: str, **labels: str) -> str | None:
         found = {MEMBERSHIP_LABEL if k == "member" else k: v for k, v in labels.items()}
         world.host.seed(objects.node(node, found))
         world.look()
-        await world.spec(cluster_controllers.node_labels).reconcile(node)
+        await world.spec(controllers.node_labels).reconcile(node)
         return labels_of(world.host.live(f"/api/v1/nodes/{node}")).get(MEMBERSHIP_LABEL)
 
 
@@ -40,7 +40,7 @@ async def test_node_of_a_cluster_that_another_agent_serves_is_left_alone(label: 
         world.host.seed(objects.node("n1", labels), objects.node("n2", labels))
         world.look()
         for node in ("n1", "n2"):
-            await world.spec(cluster_controllers.node_labels).reconcile(node)
+            await world.spec(controllers.node_labels).reconcile(node)
         assert world.host.writes() == []
 
 
@@ -68,7 +68,7 @@ async def test_node_that_is_right_costs_no_request() -> None:
         world.host.seed(objects.node("n1", {MEMBERSHIP_LABEL: "named"}), objects.node("n2"))
         world.look()
         for node in ("n1", "n2", "unknown"):
-            await world.spec(cluster_controllers.node_labels).reconcile(node)
+            await world.spec(controllers.node_labels).reconcile(node)
         assert world.host.requests == []
 
 
@@ -77,7 +77,7 @@ async def test_node_that_goes_meanwhile_is_fine() -> None:
         world.host.seed(objects.node("n1"))
         world.look()
         world.host.remove("/api/v1/nodes/n1")
-        await world.spec(cluster_controllers.node_labels).reconcile("n1")
+        await world.spec(controllers.node_labels).reconcile("n1")
         assert world.host.find("/api/v1/nodes/n1") is None
         assert [request.method for request in world.host.writes()] == ["PATCH"]
 
@@ -86,17 +86,17 @@ async def test_other_labels_of_the_node_stay() -> None:
     async with new_world(BY_NAME) as world:
         world.host.seed(objects.node("n1", {"kubernetes.io/hostname": "n1"}))
         world.look()
-        await world.spec(cluster_controllers.node_labels).reconcile("n1")
+        await world.spec(controllers.node_labels).reconcile("n1")
         live = world.host.live("/api/v1/nodes/n1")
         assert labels_of(live) == {"kubernetes.io/hostname": "n1", MEMBERSHIP_LABEL: "named"}
 
 
 async def test_label_is_told_once_the_host_took_it(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, node_labels.__name__)
+    caplog.set_level(logging.INFO, host_nodes.__name__)
     async with new_world(BY_NAME) as world:
         world.host.seed(objects.node("n1"), objects.node("n2", {MEMBERSHIP_LABEL: "named"}))
         world.look()
-        reconcile = world.spec(cluster_controllers.node_labels).reconcile
+        reconcile = world.spec(controllers.node_labels).reconcile
         world.host.fail(403, "Forbidden", method="PATCH", path="/api/v1/nodes/n1")
         with pytest.raises(ForbiddenError):
             await reconcile("n1")

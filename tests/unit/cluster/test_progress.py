@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.cluster.progress import Progress, vital_checks
-from karmada_vc_agent.runner.resync import resync
+from karmada_vc_agent.cluster.lease import Progress, vital_checks
+from karmada_vc_agent.runner.service import resync
 from tests.fakes import objects
 from tests.fakes.world import World
 

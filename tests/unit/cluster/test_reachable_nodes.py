@@ -4,10 +4,9 @@ import logging
 
 import pytest
 
-from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
-from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.cluster.rules.readiness import Thresholds
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.rules.conditions import Condition, Thresholds
+from karmada_vc_agent.cluster.status import ReachableNodes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock

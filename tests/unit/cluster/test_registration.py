@@ -4,14 +4,13 @@ import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, cluster_id, host_id
-from karmada_vc_agent.cluster.registration import REFUSED_RETRY
-from karmada_vc_agent.cluster.registrations import settings_digest
+from karmada_vc_agent.cluster.registration import REFUSED_RETRY, settings_digest
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, HOST_LABEL
 from karmada_vc_agent.model.objects import annotations_of
-from karmada_vc_agent.model.selectors import LabelSelector, Requirement
-from karmada_vc_agent.runner import cluster_controllers
+from karmada_vc_agent.model.setting import LabelSelector, Requirement
+from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, HOST_UID, World
 
@@ -35,7 +34,7 @@ async def controller(
     world.restart(reregister=reregister)
     state = world.parts.common.state
     await state.load()
-    made = world.spec(cluster_controllers.registration)
+    made = world.spec(controllers.registration)
     world.forget_requests()
     return made, state
 
@@ -174,7 +173,7 @@ async def test_id_that_another_name_has_is_not_registered_twice(world: World) ->
 
 async def test_nothing_is_registered_before_the_hub_has_told_of_the_name(world: World) -> None:
     made, _ = await controller(world)
-    world.parts.common.stores.clusters.has_told = lambda _: False
+    world.parts.common.stores.clusters.has_listed = lambda _: False
     with pytest.raises(NotReadyError, match=r"has not listed cluster\(branch-a\)"):
         await made.reconcile("branch-a")
     assert world.hub.requests == []

@@ -2,7 +2,7 @@
 
 from operator import itemgetter
 
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 
 
 def test_end_drops_all_that_is_kept_of_one() -> None:

@@ -6,12 +6,12 @@ import orjson
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import ClusterCodec
-from karmada_vc_agent.cluster.shapes import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.interpretation import webhook
-from karmada_vc_agent.interpretation.customizations import index_scripts
+from karmada_vc_agent.interpretation.user_hooks import index_scripts
 from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.model.karmada import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.rules.orphaned import namespaces_needed
+from karmada_vc_agent.work.rules.ownership import namespaces_needed
 from karmada_vc_agent.work.works import namespaces_used
 from tests.fakes import objects
 

@@ -6,24 +6,22 @@ import pytest
 from msgspec import structs
 
 from karmada_vc_agent.cluster import host_status
-from karmada_vc_agent.cluster.clock import Clock as TimeOfDay
 from karmada_vc_agent.cluster.host_status import HostStatus
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.judgements import HubContact
-from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
-from karmada_vc_agent.cluster.rules.readiness import Thresholds
-from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.cluster.status import ClusterStatusController
-from karmada_vc_agent.features.policies.placement_enforced import (
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, HubContact
+from karmada_vc_agent.cluster.hub_clusters import Clock as TimeOfDay
+from karmada_vc_agent.cluster.rules.conditions import Thresholds
+from karmada_vc_agent.cluster.status import ClusterStatusController, ReachableNodes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.features.policies.conditions import (
+    PlacementState,
     placement_enforced,
     rights_confined,
 )
-from karmada_vc_agent.features.policies.placement_state import PlacementState
+from karmada_vc_agent.kube.discovery import HealthProbe
 from karmada_vc_agent.kube.errors import ConflictError, UnauthorizedError
-from karmada_vc_agent.kube.health_probe import HealthProbe
 from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.runner.conditions import ClusterConditions
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.commands.command_errors import CommandError, one_line_errors
+from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.kube.client import ApiClient
 from tests.fakes.api_server import FakeApiServer
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.commands.explain_facts import (
+from karmada_vc_agent.commands.explain import (
     ExplainTarget,
     Explanation,
     status_written,
     target_of,
+    written,
 )
-from karmada_vc_agent.commands.explain_options import written
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects, served

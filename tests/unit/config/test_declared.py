@@ -7,7 +7,7 @@ import pytest
 
 from karmada_vc_agent.config.declared import Setting, part_of, settings_of, struct_of
 from karmada_vc_agent.config.settings import FLAGS, SETTINGS, AgentConfig
-from karmada_vc_agent.model.durations import Duration
+from karmada_vc_agent.model.quantity import Duration
 
 
 def everything(struct: type[msgspec.Struct] = AgentConfig) -> Iterator[Setting]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 
 HEAD = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentConfig\n"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.config.checks import check
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
 from tests.fakes import objects

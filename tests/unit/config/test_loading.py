@@ -7,15 +7,13 @@ import pytest
 import yaml
 
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import FLAGS, AgentConfig, KindPaths
-from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.model.bounds import Bounds
-from karmada_vc_agent.model.durations import Duration
-from karmada_vc_agent.model.quantity import Size
-from karmada_vc_agent.model.selectors import Requirement
-from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.kube.transport import Credentials
+from karmada_vc_agent.model.quantity import Duration, Size
+from karmada_vc_agent.model.setting import Requirement
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, Bounds
 
 HEAD: dict[str, Any] = {
     "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 
 ADOPTED_BY_ALL_TOLD = (

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.config.presets import OF_LINK, WARNINGS
+from karmada_vc_agent.config.loading import OF_LINK, WARNINGS, load_config
 from karmada_vc_agent.config.settings import AgentConfig
 
 FILE = """\

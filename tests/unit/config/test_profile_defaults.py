@@ -2,10 +2,9 @@
 
 from msgspec.structs import replace
 
-from karmada_vc_agent.config.profile_defaults import with_profile_defaults
+from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.model.tenancy import SHARED, STRICT, Tenancy
-from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount
+from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, ApplyAs, DefaultAccount, Tenancy
 from tests.fakes.objects import virtual_cluster
 
 OWN = ApplyAs("tenants", "a", "edit")

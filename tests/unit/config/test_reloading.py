@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from karmada_vc_agent.cli import read_settings, reload_settings
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.model.domain import HOST_LABEL
 
 HEAD = """

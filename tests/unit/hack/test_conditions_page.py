@@ -5,8 +5,8 @@ from pathlib import Path
 
 from generate.conditions_page import page
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.features.objects.virtual_cluster_status import OF_OBJECT_STATUS
-from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared
+from karmada_vc_agent.features.objects.status import OF_OBJECT_STATUS
+from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared_conditions
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "conditions.md"
 
@@ -22,7 +22,7 @@ def test_each_type_is_declared_once() -> None:
             for kind in (
                 *OF_CLUSTER_STATUS,
                 *OF_OBJECT_STATUS,
-                *(spec.type for spec in declared(FEATURES)),
+                *(spec.type for spec in declared_conditions(FEATURES)),
             )
         ]
     )

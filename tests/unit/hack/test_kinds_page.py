@@ -19,12 +19,12 @@ from kinds_page.tables import TABLES, Rows
 RULES = ("model", "translation", "interpretation", "cluster.rules", "work")
 NOT_TOLD = {
     "model.kinds.WITH_PODS": "which Works are counted for a quota, a row of POD_COUNTS",
-    "work.kept_objects._OWN_KINDS": "what is kept in memory",
-    "work.kept_objects._READ_KINDS": "what is kept in memory",
-    "work.namespaces.default_objects.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
-    "work.rules.apply_order._FIRST": "a row of ROWS",
-    "work.rules.server_defaults.RULES": "saves writes that would change nothing",
-    "work.rules.written_mark.WITHOUT_GENERATION": "where no mark saves such writes",
+    "work.memory_bounds._OWN_KINDS": "what is kept in memory",
+    "work.memory_bounds._READ_KINDS": "what is kept in memory",
+    "work.namespace_content.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
+    "work.rules.apply_plan._FIRST": "a row of ROWS",
+    "work.rules.server_changes.DEFAULT_RULES": "saves writes that would change nothing",
+    "work.rules.apply_plan.WITHOUT_GENERATION": "where no mark saves such writes",
     "translation.kind_policy.ONLY_READ": "no Work may have them; what a Cluster lists for search",
 }
 """Tables by kind that say nothing more of what is done with an object."""

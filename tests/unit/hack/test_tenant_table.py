@@ -7,12 +7,12 @@ import pytest
 from msgspec import Struct
 
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
-from karmada_vc_agent.access.installed_policies import wanted_policies
+from karmada_vc_agent.access.admission import desired_policies
 from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import STRICT, Guard
-from karmada_vc_agent.translation.shared_keys import NETWORK_SOURCES, OWN_SOURCES
+from karmada_vc_agent.model.virtual_cluster import STRICT, Guard
+from karmada_vc_agent.translation.shared_names import NETWORK_SOURCES, OWN_SOURCES
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tenant_table import fields, recording
 from tenant_table.__main__ import PAGE
@@ -159,7 +159,7 @@ def test_policies_match_each_subresource_that_writes_what_they_match() -> None:
     owner = PolicyOwner("agent", "agents", "user", clusters=("a",), gateway="gateway")
     judged = [
         (policy["metadata"]["name"], policy["spec"]["matchConstraints"]["resourceRules"])
-        for policy in wanted_policies(owner, {"ValidatingAdmissionPolicy": "v1"})
+        for policy in desired_policies(owner, {"ValidatingAdmissionPolicy": "v1"})
         if policy["kind"] == "ValidatingAdmissionPolicy"
     ]
     assert judged

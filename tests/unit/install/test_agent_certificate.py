@@ -7,17 +7,17 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.install.agent_certificate import (
+from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.install.hub_credentials import (
     SIGNING_S,
     ClientCertificate,
     request_certificate,
 )
-from karmada_vc_agent.kube.certificates import REQUESTS_PATH
+from karmada_vc_agent.kube.certificates import SIGNING_REQUESTS_PATH
 from karmada_vc_agent.kube.errors import ConflictError
 from tests.fakes.api_server import FakeApiServer
 
-PATH = f"{REQUESTS_PATH}/agent-00000"
+PATH = f"{SIGNING_REQUESTS_PATH}/agent-00000"
 APPROVAL = f"{PATH}/approval"
 USER = "system:karmada:agent:branches"
 

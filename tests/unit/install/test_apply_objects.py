@@ -3,8 +3,7 @@
 import pytest
 
 from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
-from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, MANAGER, apply_all
-from karmada_vc_agent.install.changes import Changes
+from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, MANAGER, Changes, apply_all
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import AlreadyExistsError
 from karmada_vc_agent.model.objects import Object

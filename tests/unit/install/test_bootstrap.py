@@ -13,17 +13,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.install.bootstrap import (
+from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.install.hub_credentials import (
     BootstrapToken,
     _cluster_info,
     check_hash,
     parse_token,
     public_key_hash,
     trusted_server,
-    verify,
+    verified_kubeconfig,
 )
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -84,31 +84,31 @@ def test_what_is_no_hash_is_refused(text: str) -> None:
 
 
 def test_a_signature_of_the_token_is_accepted() -> None:
-    assert verify(signed(kubeconfig()), TOKEN) == kubeconfig()
+    assert verified_kubeconfig(signed(kubeconfig()), TOKEN) == kubeconfig()
 
 
 def test_a_changed_content_is_refused() -> None:
     info = signed(kubeconfig())
     info["data"]["kubeconfig"] += " "
     with pytest.raises(CommandError, match="not signed with this token"):
-        verify(info, TOKEN)
+        verified_kubeconfig(info, TOKEN)
 
 
 def test_a_signature_with_another_secret_is_refused() -> None:
     other = BootstrapToken(TOKEN.token_id, "f" * 16)
     with pytest.raises(CommandError, match="not signed with this token"):
-        verify(signed(kubeconfig(), other), TOKEN)
+        verified_kubeconfig(signed(kubeconfig(), other), TOKEN)
 
 
 def test_a_signature_without_algorithm_is_refused() -> None:
     info = signed(kubeconfig(), header='{"alg":"none","kid":"abcdef"}')
     with pytest.raises(CommandError, match="not signed with this token"):
-        verify(info, TOKEN)
+        verified_kubeconfig(info, TOKEN)
 
 
 def test_a_token_that_the_hub_does_not_know_is_named_by_its_id_only() -> None:
     with pytest.raises(CommandError, match='does not know token "abcdef"') as caught:
-        verify({"data": {"kubeconfig": ""}}, TOKEN)
+        verified_kubeconfig({"data": {"kubeconfig": ""}}, TOKEN)
     assert TOKEN.secret not in str(caught.value)
 
 
@@ -146,7 +146,7 @@ async def test_wait_for_a_signature_is_told_before_it_ends_with_the_token_s_id(
     with pytest.raises(
         CommandError, match='does not know token "abcdef": it is wrong or has expired'
     ):
-        verify(await asking, TOKEN)
+        verified_kubeconfig(await asking, TOKEN)
 
 
 async def test_nothing_is_told_where_the_signature_is_there(
@@ -155,5 +155,5 @@ async def test_nothing_is_told_where_the_signature_is_there(
     hub.seed(published(signed(kubeconfig())))
     found = await _cluster_info(Credentials(hub.url, None, "a test"), TOKEN)
     await asyncio.sleep(5)
-    assert verify(found, TOKEN) == kubeconfig()
+    assert verified_kubeconfig(found, TOKEN) == kubeconfig()
     assert capsys.readouterr().err == ""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.install.changes import Changes, differences, fields_of, without_fields
+from karmada_vc_agent.install.apply_objects import Changes, differences, fields_of, without_fields
 from karmada_vc_agent.model.objects import Object
 
 

@@ -7,24 +7,23 @@ import pytest
 
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.host_roles import host_roles
-from karmada_vc_agent.access.policy_owner import PolicyOwner
-from karmada_vc_agent.access.tenant_guards import about, holds
-from karmada_vc_agent.config.profile_defaults import with_profile_defaults
+from karmada_vc_agent.access.policy_owner import PolicyOwner, entries_of, held_by
+from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import (
     AgentConfig,
     DiscoverSettings,
     NodeGroupSettings,
     ObjectSettings,
 )
-from karmada_vc_agent.install.described import described_on_host
-from karmada_vc_agent.install.host_rights import HostRights, host_rights
-from karmada_vc_agent.model.tenancy import SHARED, STRICT
+from karmada_vc_agent.install.host_rights import HostRights, described_on_host, host_rights
 from karmada_vc_agent.model.virtual_cluster import (
+    SHARED,
+    STRICT,
     ApplyAs,
     VirtualCluster,
     VirtualClusterSettings,
 )
-from karmada_vc_agent.runner.feature import Described
+from karmada_vc_agent.runner.parts import Described
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import virtual_cluster
@@ -77,11 +76,11 @@ def test_what_policies_protected_stays_protected() -> None:
     assert owner.schedulers == known.schedulers
 
 
-ALL = {each.partition("/")[0] for each in holds(virtual_cluster("a"), STRICT)}
+ALL = {each.partition("/")[0] for each in held_by(virtual_cluster("a"), STRICT)}
 
 
 def held(cluster: str, owner: PolicyOwner) -> set[str]:
-    return {each.partition("/")[0] for each in about(owner.held, cluster)}
+    return {each.partition("/")[0] for each in entries_of(owner.held, cluster)}
 
 
 def test_tenants_are_held_by_policy_to_what_the_settings_do_not_allow() -> None:
@@ -97,7 +96,7 @@ def test_settings_decide_what_tenants_are_held_to_and_others_stay_held() -> None
     allowing = (virtual_cluster("b", allow=("ExternalDNS", "WildcardHosts")),)
     config = AgentConfig(agent_name="agent", virtual_clusters=allowing, tenancy=STRICT)
     owner = host_rights(INSTALL, config, ("b",), None, known).owner
-    assert about(owner.held, "a") == about(known.held, "a")
+    assert entries_of(owner.held, "a") == entries_of(known.held, "a")
     assert held("b", owner) == ALL - {"ExternalDNS", "WildcardHosts"}
     by_name = AgentConfig(agent_name="agent")
     owner = host_rights(INSTALL, by_name, ("a", "b"), None, known).owner
@@ -157,7 +156,7 @@ def test_what_finds_groups_protects_their_labels_and_may_tell_of_them() -> None:
     assert [(rule["resources"], rule["verbs"]) for rule in events] == [
         (["events"], ["create", "patch"])
     ]
-    assert "features/found/roles.yaml" not in rights("a").access.of_features
+    assert "features/discovered/roles.yaml" not in rights("a").access.of_features
 
 
 async def test_labels_of_objects_and_groups_are_asked_for(host: FakeApiServer) -> None:
@@ -222,15 +221,15 @@ def test_tenants_that_are_found_are_held_to_what_their_settings_do_not_allow() -
     found = Described(virtual_clusters=(allowing, VirtualCluster("d", allow=ALLOWING.allow)))
     owner = host_rights(INSTALL, config, ("b",), None, known, found).owner
     assert held("a", owner) == ALL - {"ExternalDNS"}
-    assert about(owner.allowed, "a") == {"ProxySnippets/ingresses/a"}
+    assert entries_of(owner.allowed, "a") == {"ProxySnippets/ingresses/a"}
     for name in "bc":
-        assert about(owner.held, name) == about(known.held, name)
-        assert not about(owner.allowed, name)
-    assert not about({*owner.held, *owner.allowed}, "d"), "it was given no rights"
+        assert entries_of(owner.held, name) == entries_of(known.held, name)
+        assert not entries_of(owner.allowed, name)
+    assert not entries_of({*owner.held, *owner.allowed}, "d"), "it was given no rights"
     # What describes it is gone: it is held to all again.
     owner = host_rights(INSTALL, config, (), None, owner).owner
-    assert about(owner.held, "a") == about(known.held, "a")
-    assert not about(owner.allowed, "a")
+    assert entries_of(owner.held, "a") == entries_of(known.held, "a")
+    assert not entries_of(owner.allowed, "a")
 
 
 def test_former_names_of_what_is_found_are_known_to_the_policies() -> None:
@@ -268,5 +267,5 @@ def test_tenants_of_which_only_the_name_is_known_have_accounts_and_are_held() ->
     assert found.access.acts_as == tuple(("home", f"{name}.agent") for name in "abc")
     assert set(found.install.accounts) >= {("home", f"{name}.agent") for name in "bc"}
     assert found.owner.held == tuple(
-        sorted({one for name in "abc" for one in holds(VirtualCluster(name), STRICT)})
+        sorted({one for name in "abc" for one in held_by(VirtualCluster(name), STRICT)})
     )

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.policy_owner import GROUP
-from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
-from karmada_vc_agent.install.agent_certificate import ClientCertificate, kubeconfig_text
-from karmada_vc_agent.install.join_plan import HubOptions, JoinPlan
+from karmada_vc_agent.install.hub_credentials import ClientCertificate, kubeconfig_text
+from karmada_vc_agent.install.join_hub import HubOptions, JoinPlan
 from karmada_vc_agent.install.join_run import run_join
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object

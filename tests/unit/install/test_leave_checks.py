@@ -5,8 +5,8 @@ import pytest
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
-from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.install.leave_checks import check_exists, check_ours
+from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.install.leave_host import check_exists, check_ours
 from karmada_vc_agent.install.leave_steps import Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from karmada_vc_agent.install.leave_cleaning import RELEASED_WITHIN_S, HostCleaner
+from karmada_vc_agent.install.leave_host import RELEASED_WITHIN_S, HostCleaner
 from karmada_vc_agent.install.leave_steps import Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
@@ -21,8 +21,8 @@ from karmada_vc_agent.model.domain import (
     WORK_ANNOTATION,
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
-from karmada_vc_agent.work.namespaces.namespace_release import end_release
-from karmada_vc_agent.work.rules.share_plan import owners_of
+from karmada_vc_agent.work.namespace_content import end_release
+from karmada_vc_agent.work.rules.apply_plan import owners_of
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.policies import confine_to_claims

@@ -7,8 +7,8 @@ import pytest
 
 from karmada_vc_agent.access.admission import policies
 from karmada_vc_agent.access.policy_owner import GROUP, PolicyOwner, is_about_placement
-from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.install.leave_checks import claims_user
+from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.install.leave_host import claims_user
 from karmada_vc_agent.install.leave_purge import give_up_policies
 from karmada_vc_agent.install.leave_steps import Leaving
 from karmada_vc_agent.kube.client import ApiClient

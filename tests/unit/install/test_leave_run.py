@@ -7,21 +7,16 @@ from dataclasses import replace
 import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.install.join_preflight import CLUSTER_ROLES_PATH
-from karmada_vc_agent.install.leave_run import (
-    run_leave,
-    run_prune,
-    run_purge,
-    warn,
-)
+from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.install.join_hub import CLUSTER_ROLES_PATH
+from karmada_vc_agent.install.leave_options import run_leave, run_prune, run_purge, warn
 from karmada_vc_agent.install.leave_steps import (
     Leaving,
     is_served,
     wait_deleted,
 )
-from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import NotServedError
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.domain import AGENT_LABEL
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer

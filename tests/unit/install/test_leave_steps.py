@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.commands.command_errors import CommandError
-from karmada_vc_agent.install.leave_cleaning import clean_host
+from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.install.leave_host import clean_host
 from karmada_vc_agent.install.leave_steps import Leaving, leading
 from karmada_vc_agent.install.leave_steps import _without as without
 from karmada_vc_agent.kube.client import ApiClient

@@ -5,20 +5,21 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.interpretation import customizations
-from karmada_vc_agent.interpretation.customizations import DeclarativeLevel, index_scripts
-from karmada_vc_agent.interpretation.hook_errors import (
-    HookError,
-    InterpretationError,
-    UnavailableError,
-)
-from karmada_vc_agent.interpretation.hooks import REMEMBERED, Breakers, Hook
+from karmada_vc_agent.interpretation import user_hooks
 from karmada_vc_agent.interpretation.interpreter import Interpreter
-from karmada_vc_agent.interpretation.operations import (
+from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
+    REMEMBERED,
     RETAIN,
+    Breakers,
+    DeclarativeLevel,
+    Hook,
+    HookError,
+    InterpretationError,
     Operation,
+    UnavailableError,
+    index_scripts,
 )
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from tests.fakes.planned import at_once
@@ -215,9 +216,9 @@ def test_only_kinds_with_another_script_are_changed() -> None:
     after = index_scripts(
         [customization("z", retention="1"), customization("b", kind="Gadget", retention="3")]
     )
-    changed = customizations.changed_kinds(before, after)
+    changed = user_hooks.changed_kinds(before, after)
     assert changed == {GroupVersionKind("example.io", "v1", "Gadget")}
-    assert customizations.changed_kinds(after, {}) == {WIDGET, *changed}
+    assert user_hooks.changed_kinds(after, {}) == {WIDGET, *changed}
 
 
 @pytest.mark.parametrize("kind", [HookError, UnavailableError])

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.interpretation import lua
-from karmada_vc_agent.interpretation.hook_errors import HookError
-from karmada_vc_agent.interpretation.operations import (
+from karmada_vc_agent.interpretation import script_helper
+from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
     RETAIN,
+    HookError,
 )
 from karmada_vc_agent.model.objects import Object
 
@@ -31,7 +31,7 @@ def now() -> datetime:
 def reflect(body: str) -> Any:
     """Run the body of ReflectStatus(o)."""
     script = f"function ReflectStatus(o) {body} end"
-    return lua.run_script(script, INTERPRET_STATUS, [LIVE], now)
+    return script_helper.run_script(script, INTERPRET_STATUS, [LIVE], now)
 
 
 def value(expression: str) -> Any:
@@ -107,7 +107,7 @@ def test_a_module_that_the_script_preloads_is_found() -> None:
 
 def test_compiled_code_is_refused() -> None:
     with pytest.raises(HookError, match="compiled code"):
-        lua.run_script("\x1bLuaQ", INTERPRET_STATUS, [LIVE], now)
+        script_helper.run_script("\x1bLuaQ", INTERPRET_STATUS, [LIVE], now)
 
 
 def test_no_value_of_a_script_is_an_object_of_python() -> None:
@@ -139,7 +139,7 @@ def test_no_value_of_a_script_is_an_object_of_python() -> None:
 
 
 def test_a_run_leaves_nothing_to_the_next() -> None:
-    lua.run_script(
+    script_helper.run_script(
         "left = 1 string.left = 2 package.loaded.kube = 3 function string.find() return 9 end "
         "function ReflectStatus() return {} end",
         INTERPRET_STATUS,
@@ -152,13 +152,13 @@ def test_a_run_leaves_nothing_to_the_next() -> None:
 
 def test_a_script_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
-    compile_ = lua._compile
+    compile_ = script_helper._compile
 
     def note(program: bytes, name: bytes) -> bytes:
         compiled.append(program)
         return compile_(program, name)
 
-    monkeypatch.setattr(lua, "_compile", note)
+    monkeypatch.setattr(script_helper, "_compile", note)
     body = "return {v = 'test_a_script_is_compiled_once'}"
     assert reflect(body) == reflect(body)
     assert [program for program in compiled if body.encode() in program] == [
@@ -167,14 +167,14 @@ def test_a_script_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_of_compiled_scripts_only_so_much_is_kept() -> None:
-    kept: Any = lua._compiled.cache
+    kept: Any = script_helper._compiled.cache
     for number in range(8):
-        body = f"local s = '{'x' * (lua.COMPILED_BYTES // 4)}' return {{v = {number}}}"
+        body = f"local s = '{'x' * (script_helper.COMPILED_BYTES // 4)}' return {{v = {number}}}"
         assert reflect(body) == {"v": number}
-    assert 0 < kept.currsize <= lua.COMPILED_BYTES
-    huge = f"local s = '{'x' * lua.COMPILED_BYTES}' return {{v = 1}}"
+    assert 0 < kept.currsize <= script_helper.COMPILED_BYTES
+    huge = f"local s = '{'x' * script_helper.COMPILED_BYTES}' return {{v = 1}}"
     assert [reflect(huge), reflect(huge)] == [{"v": 1}, {"v": 1}]
-    assert kept.currsize <= lua.COMPILED_BYTES
+    assert kept.currsize <= script_helper.COMPILED_BYTES
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_the_objects_handed_in_are_not_changed() -> None:
 
 
 def test_a_memory_bomb_is_an_error() -> None:
-    with pytest.raises(lua.OutOfMemoryError, match="memory"):
+    with pytest.raises(script_helper.OutOfMemoryError, match="memory"):
         reflect("local t = {} while true do t[#t + 1] = {} end")
 
 
@@ -261,7 +261,7 @@ def test_a_retained_object_gets_its_empty_values_back_as_they_were() -> None:
           return desired
         end
     """
-    assert lua.run_script(script, RETAIN, [desired, live], now) == {
+    assert script_helper.run_script(script, RETAIN, [desired, live], now) == {
         "kind": "Widget",
         "spec": {
             "map": {},
@@ -318,19 +318,19 @@ def test_a_wrong_result_or_an_error_is_said(body: str, reason: str) -> None:
 )
 def test_a_script_without_a_health_is_an_error(script: str, reason: str) -> None:
     with pytest.raises(HookError, match=reason):
-        lua.run_script(script, INTERPRET_HEALTH, [LIVE], now)
+        script_helper.run_script(script, INTERPRET_HEALTH, [LIVE], now)
 
 
 @pytest.mark.parametrize("ready", [1, 2])
 def test_health_is_what_the_script_says(ready: int) -> None:
     script = f"function InterpretHealth(o) return o.status.ready >= {ready + 1} end"
-    assert lua.run_script(script, INTERPRET_HEALTH, [LIVE], now) is (ready == 1)
+    assert script_helper.run_script(script, INTERPRET_HEALTH, [LIVE], now) is (ready == 1)
 
 
 def test_a_retained_object_without_a_kind_is_an_error() -> None:
     script = "function Retain(desired, live) return {} end"
     with pytest.raises(HookError, match="no kind"):
-        lua.run_script(script, RETAIN, [LIVE, LIVE], now)
+        script_helper.run_script(script, RETAIN, [LIVE, LIVE], now)
 
 
 # --- libraries -------------------------------------------------------------------------------
@@ -492,6 +492,6 @@ def test_pod_dependencies_are_those_of_karmada() -> None:
 def test_utc_is_the_zone_of_a_date_with_an_exclamation_mark() -> None:
     moment = datetime(2026, 5, 4, 23, 30, tzinfo=UTC)
     script = "function ReflectStatus() return {v = os.date('!%d %H:%M')} end"
-    assert lua.run_script(script, INTERPRET_STATUS, [LIVE], lambda: moment.astimezone(ZONE)) == {
-        "v": "04 23:30"
-    }
+    assert script_helper.run_script(
+        script, INTERPRET_STATUS, [LIVE], lambda: moment.astimezone(ZONE)
+    ) == {"v": "04 23:30"}

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from karmada_vc_agent.interpretation import interpreter
-from karmada_vc_agent.interpretation.hook_errors import InterpretationError
+from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.model.objects import Object
 
 ROLLED_OUT = {

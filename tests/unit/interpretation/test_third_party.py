@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.interpretation import interpreter, third_party
-from karmada_vc_agent.interpretation.hook_errors import InterpretationError
+from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 KRUISE, FLUX = "apps.kruise.io/v1alpha1", "source.toolkit.fluxcd.io/v1beta2"

@@ -7,11 +7,11 @@ import orjson
 import pytest
 
 from karmada_vc_agent.interpretation import webhook
-from karmada_vc_agent.interpretation.hook_errors import HookError
-from karmada_vc_agent.interpretation.operations import (
+from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
     RETAIN,
+    HookError,
     Operation,
 )
 from karmada_vc_agent.interpretation.webhook import ServiceReference, Webhook, WebhookLevel
@@ -103,7 +103,7 @@ def test_only_what_differs_is_changed() -> None:
     after = webhook.webhooks_of(
         [configuration("c", hook("a"), hook("b", timeoutSeconds=3), hook("d"))]
     )
-    names = sorted(found.uid for found in webhook.changed(before, after))
+    names = sorted(found.uid for found in webhook.changed_webhooks(before, after))
     assert names == ["c/b", "c/b", "c/c", "c/d"]
 
 

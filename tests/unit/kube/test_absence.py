@@ -5,13 +5,11 @@ from functools import partial
 
 import pytest
 
-from karmada_vc_agent.kube.absence import is_absent, items_unless_absent
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.discovery import Discovery, is_absent, items_unless_absent
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.kube.listing import check_listed
-from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.reflector import Reflector, check_listed
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer

@@ -6,11 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from karmada_vc_agent.kube.aggregated import DEFINITIONS_PATH
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.informers import InformerSet
-from karmada_vc_agent.kube.namespaced_watches import WatchScope
+from karmada_vc_agent.kube.discovery import DEFINITIONS_PATH, Resource
+from karmada_vc_agent.kube.informers import InformerSet, WatchScope
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from tests.fakes.api_server import FakeApiServer
@@ -83,7 +81,7 @@ async def test_server_of_its_own_that_went_back_is_listed_again_and_nothing_else
         host.seed(obj(WIDGETS, "new"))
         await until(lambda: sizes(store) == {"changed": 1, "new": 1})
     assert not client.history.is_in_doubt
-    assert (client.history.went_back, client.history.epoch) == (0, 0)
+    assert (client.history.time_resets, client.history.epoch) == (0, 0)
 
 
 async def test_server_of_its_own_whose_versions_start_over_is_believed(
@@ -95,7 +93,7 @@ async def test_server_of_its_own_whose_versions_start_over_is_believed(
         host.storage.compact()
         host.end_watches()
         await until(lambda: sizes(store) == {"changed": 1})
-    assert (client.history.went_back, client.history.epoch) == (0, 0)
+    assert (client.history.time_resets, client.history.epoch) == (0, 0)
 
 
 @pytest.mark.parametrize("versions_grew", [False, True])
@@ -110,7 +108,7 @@ async def test_server_of_its_own_that_was_away_is_believed(
         host.fail(503, "ServiceUnavailable", path=WIDGETS.path(), times=3)
         host.end_watches()
         await until(lambda: sizes(store) == {"changed": 1})
-    assert (client.history.went_back, client.history.epoch) == (0, 0)
+    assert (client.history.time_resets, client.history.epoch) == (0, 0)
 
 
 @pytest.mark.parametrize("resource", [WIDGETS, CONFIG_MAPS])
@@ -121,7 +119,7 @@ async def test_built_in_kinds_and_those_of_definitions_tell_the_time(
     async with watching(client, resource) as store:
         await go_back(host, store, resource)
         await until(lambda: sizes(store) == {"changed": 1})
-    assert client.history.went_back == 1
+    assert client.history.time_resets == 1
     assert len(host.asked("GET", f"{DEFINITIONS_PATH}/widgets.example.com")) == (
         1 if resource is WIDGETS else 0
     )
@@ -136,7 +134,7 @@ async def test_what_cannot_be_told_now_is_asked_again(
     async with watching(client, WIDGETS) as store:
         await go_back(host, store, WIDGETS)
         await until(lambda: sizes(store) == {"changed": 1})
-    assert client.history.went_back == 1
+    assert client.history.time_resets == 1
 
 
 async def test_without_the_right_to_read_definitions_only_built_in_kinds_tell(
@@ -147,7 +145,7 @@ async def test_without_the_right_to_read_definitions_only_built_in_kinds_tell(
     async with watching(client, WIDGETS) as store:
         await go_back(host, store, WIDGETS)
         await until(lambda: sizes(store) == {"changed": 1})
-    assert client.history.went_back == 0
+    assert client.history.time_resets == 0
 
 
 @pytest.mark.parametrize("is_aggregated", [True, False])

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.kube.bearer_review import (
+from karmada_vc_agent.kube.access_reviews import (
     ACCESS_REVIEWS_PATH,
     ALLOWED_FOR_S,
-    AT_ONCE,
-    KEPT,
     OUTAGE_S,
     REFUSED_FOR_S,
+    REVIEWS_AT_ONCE,
+    REVIEWS_KEPT,
     TOKEN_REVIEWS_PATH,
     BearerReview,
 )
@@ -181,15 +181,15 @@ async def test_page_in_place_of_a_review_is_an_outage(
 async def test_guesses_are_bounded(readers: BearerReview, host: Host) -> None:
     await readers.refusal(GOOD)
     host.goes_on.clear()
-    guesses = [asyncio.create_task(status(readers, f"Bearer {n}")) for n in range(AT_ONCE)]
+    guesses = [asyncio.create_task(status(readers, f"Bearer {n}")) for n in range(REVIEWS_AT_ONCE)]
     await asyncio.sleep(0)
     assert await status(readers, "Bearer more") == 503
     assert await status(readers, GOOD) == 200
     host.goes_on.set()
-    assert await asyncio.gather(*guesses) == [401] * AT_ONCE
-    for number in range(KEPT + 10):
+    assert await asyncio.gather(*guesses) == [401] * REVIEWS_AT_ONCE
+    for number in range(REVIEWS_KEPT + 10):
         await readers.refusal(f"Bearer more-{number}")
     asked = len(host.asked)
     assert await status(readers, GOOD) == 200
     assert len(host.asked) == asked
-    assert len(readers._refused) == KEPT
+    assert len(readers._refused) == REVIEWS_KEPT

@@ -10,13 +10,13 @@ import pytest
 
 from karmada_vc_agent.kube import client as client_module
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.connections import ClientInstrument, Timeouts
-from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import (
+    DENIED_FOR_S,
     AlreadyExistsError,
     ApiError,
     ConflictError,
     CutOffError,
+    Denials,
     ExpiredError,
     ForbiddenError,
     InvalidError,
@@ -30,8 +30,8 @@ from karmada_vc_agent.kube.errors import (
     error_from_answer,
     reason_of,
 )
-from karmada_vc_agent.kube.outage import Outage
-from karmada_vc_agent.kube.permissions import LASTS_S, Denials
+from karmada_vc_agent.kube.history import Outage
+from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.pages import PAGES as ANY_PAGE
@@ -622,7 +622,7 @@ async def test_what_somebody_else_named_is_no_right_that_we_lack(
     now_s = [0.0]
     for asks, lacking in ((client.look_up, 0), (client.get, 1)):
         client.denials = Denials(lambda: now_s[0])
-        for now_s[0] in (0.0, LASTS_S):
+        for now_s[0] in (0.0, DENIED_FOR_S):
             host.fail(403, "Forbidden", message=text)
             with suppress(ForbiddenError):
                 assert await asks(path) is None

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.connections import Timeouts
-from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.transport import Credentials, Timeouts
 from tests.fakes.hostile_server import DOORS, EVILS, HostileServer
 
 pytestmark = pytest.mark.filterwarnings(

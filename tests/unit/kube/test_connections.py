@@ -7,8 +7,8 @@ from asyncio.sslproto import SSLProtocol
 
 import pytest
 
-from karmada_vc_agent.kube.connections import TLS_BUFFER_BYTES, limit_tls_buffers
-from karmada_vc_agent.kube.serving_certificate import serving_context
+from karmada_vc_agent.kube.certificates import serving_context
+from karmada_vc_agent.kube.transport import TLS_BUFFER_BYTES, limit_tls_buffers
 
 CONNECTIONS = 20
 

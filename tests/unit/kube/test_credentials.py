@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.kube.credentials import TOKEN_REREAD_S, TOKEN_RETRY_S, TokenFile
+from karmada_vc_agent.kube.transport import TOKEN_REREAD_S, TOKEN_RETRY_S, TokenFile
 from tests.fakes.virtual_time import Clock
 
 

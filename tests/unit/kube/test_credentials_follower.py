@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
-from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
+from karmada_vc_agent.kube.kubeconfig import CredentialsFollower, read_kubeconfig
+from karmada_vc_agent.kube.transport import Credentials
 from tests.fakes.authority import Authority, kubeconfig
 
 AUTHORITY = Authority()

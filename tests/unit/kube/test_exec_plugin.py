@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from karmada_vc_agent.kube import exec_plugin
-from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.credentials_follower import CredentialsFollower
-from karmada_vc_agent.kube.exec_plugin import ExecCredential, PluginError, run_plugin
-from karmada_vc_agent.kube.exec_user import ExecUser
-from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
+from karmada_vc_agent.kube import exec_credentials
+from karmada_vc_agent.kube.exec_credentials import (
+    ExecUser,
+    PluginError,
+    _ExecCredential,
+    run_plugin,
+)
+from karmada_vc_agent.kube.kubeconfig import CredentialsFollower, read_kubeconfig
+from karmada_vc_agent.kube.transport import Credentials
 from tests.fakes.authority import Authority, kubeconfig
 
 AUTHORITY = Authority()
@@ -50,7 +53,7 @@ class Program:
         self.gives(**pair, **status)
         return chain
 
-    def run(self, **spec: Any) -> ExecCredential:
+    def run(self, **spec: Any) -> _ExecCredential:
         return run_plugin(
             {"apiVersion": VERSION, "command": "./plugin", "interactiveMode": "Never"} | spec,
             {"server": "https://hub.example:6443", "certificate-authority-data": "Q0E="},
@@ -100,7 +103,7 @@ def test_plugin_is_told_of_its_cluster_and_gets_its_environment(program: Program
 def test_plugin_that_hangs_is_ended_with_what_it_started(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exec_plugin, "PLUGIN_S", 0.5)
+    monkeypatch.setattr(exec_credentials, "PLUGIN_S", 0.5)
     program.write('sleep 600 &\necho $! > "$(dirname "$0")/child"\nwait')
     started = time.monotonic()
     told = "its plugin plugin did not answer within 0.5 s and was ended; install it anew"

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.hand_over import HandOver
-from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
+from karmada_vc_agent.kube.leader_election import ElectionTimes, HandOver, LeaderElection
 from tests.fakes.api_server import FakeApiServer
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/agents/leases/agent"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.health_probe import HealthProbe
+from karmada_vc_agent.kube.discovery import HealthProbe
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.virtual_time import Clock
 

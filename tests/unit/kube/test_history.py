@@ -25,7 +25,7 @@ async def test_version_known_from_before_is_no_second_evidence() -> None:
     await asyncio.sleep(SECOND_LIST_S + 1)
     assert not history.check("7", "6", "another list", 0)
     assert not history.is_in_doubt
-    assert history.went_back == 1
+    assert history.time_resets == 1
 
 
 async def test_server_that_nobody_watches_is_settled_after_the_pause() -> None:
@@ -66,7 +66,7 @@ async def test_time_that_goes_back_during_the_second_look_starts_all_over() -> N
     await asyncio.sleep(SECOND_LIST_S + 1)
     history.listed("a", history.epoch)
     assert not history.is_in_doubt
-    assert history.went_back == 2
+    assert history.time_resets == 2
 
 
 async def test_who_waits_is_woken_at_each_look() -> None:

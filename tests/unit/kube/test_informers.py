@@ -6,12 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from karmada_vc_agent.kube.access_review import REVIEWS_PATH
+from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.informers import IDLE_S, InformerSet
-from karmada_vc_agent.kube.namespaced_watches import WatchScope
-from karmada_vc_agent.kube.permissions import FORBIDDEN_S
+from karmada_vc_agent.kube.errors import FORBIDDEN_S
+from karmada_vc_agent.kube.informers import IDLE_S, InformerSet, WatchScope
 from karmada_vc_agent.kube.reflector import WATCH_S
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
@@ -164,7 +163,7 @@ async def test_kind_that_is_forbidden_is_asked_for_seldom_and_found_when_it_is_a
 ) -> None:
     path = PATH if is_whole else WIDGETS.path("edge")
     scope = None if is_whole else WatchScope(client, lambda: ["edge"])
-    host.answer(b'{"status": {"allowed": false}}', 201, path=REVIEWS_PATH)
+    host.answer(b'{"status": {"allowed": false}}', 201, path=SELF_ACCESS_REVIEWS_PATH)
     host.seed(widget())
     host.fail(500, path=path, times=30, message="ill")
     host.fail(403, "Forbidden", path=path, times=1_000_000)
@@ -197,7 +196,7 @@ async def test_watches_in_namespaces_are_returned_too(
     namespaces = ["edge", "other"]
     scope = WatchScope(client, lambda: namespaces)
     for _ in range(2):
-        host.answer(b'{"status": {"allowed": false}}', 201, path=REVIEWS_PATH)
+        host.answer(b'{"status": {"allowed": false}}', 201, path=SELF_ACCESS_REVIEWS_PATH)
     async with returning(client, scope) as (informers, told):
         informers.store(WIDGETS)
         assert await is_watched(host)

@@ -15,9 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from karmada_vc_agent.kube import exec_credentials
 from karmada_vc_agent.kube import kubeconfig as module
-from karmada_vc_agent.kube import plugin_token
-from karmada_vc_agent.kube.credentials import Credentials, TokenFile
 from karmada_vc_agent.kube.kubeconfig import (
     KubeconfigError,
     files_of,
@@ -25,6 +24,7 @@ from karmada_vc_agent.kube.kubeconfig import (
     parse_kubeconfig,
     read_kubeconfig,
 )
+from karmada_vc_agent.kube.transport import Credentials, TokenFile
 
 
 @pytest.fixture(scope="module")
@@ -488,7 +488,7 @@ answer second 2999-01-01T00:00:00Z
 def test_plugin_that_is_slow_has_nobody_wait(
     config: Kubeconfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugin_token, "CHECK_S", 0.0)
+    monkeypatch.setattr(exec_credentials, "CHECK_S", 0.0)
     config.user.update(plugin(str(slow_plugin(tmp_path))))
     token = config.read().token
     started = time.monotonic()

@@ -328,7 +328,7 @@ async def test_lease_older_than_we_wrote_it_says_that_the_server_went_back(
     host.storage.restore(backup)
     host.storage.version += 1000
     await asyncio.sleep(5.0)
-    assert client.history.went_back == 1
+    assert client.history.time_resets == 1
     assert me.is_leading()
     leading.cancel()
 
@@ -439,13 +439,13 @@ async def lead_once(made: LeaderElection) -> None:
 async def test_who_follows_one_of_the_line_is_of_it(me: LeaderElection, client: ApiClient) -> None:
     first, second, third = (of_line(client, name) for name in ("a", "b", "c"))
     await first.acquire()
-    assert not first.is_in_line
-    first.begin_line()
+    assert not first.continues_lineage
+    first.begin_lineage()
     await lead_once(first)
     await lead_once(second)
-    assert second.is_in_line
+    assert second.continues_lineage
     await third.acquire()
-    assert third.is_in_line
+    assert third.continues_lineage
 
 
 async def test_who_led_without_knowing_of_the_line_ends_it(
@@ -458,19 +458,19 @@ async def test_who_led_without_knowing_of_the_line_ends_it(
         of_line(client, "b"),
         of_line(client, "c"),
     )
-    first.begin_line()
+    first.begin_lineage()
     await lead_once(first)
     await lead_once(stranger)
     await lead_once(second)
-    assert not second.is_in_line
+    assert not second.continues_lineage
     await lead_once(third)
-    assert not third.is_in_line, "nobody began it again"
+    assert not third.continues_lineage, "nobody began it again"
     await third.acquire()
-    third.begin_line()
+    third.begin_lineage()
     await lead_once(third)
     last = of_line(client, "d")
     await last.acquire()
-    assert last.is_in_line
+    assert last.continues_lineage
 
 
 async def test_a_lease_that_was_deleted_meanwhile_stays_in_line(
@@ -478,7 +478,7 @@ async def test_a_lease_that_was_deleted_meanwhile_stays_in_line(
 ) -> None:
     first, second = of_line(client, "a"), of_line(client, "b")
     await first.acquire()
-    first.begin_line()
+    first.begin_lineage()
     task = asyncio.ensure_future(first.lead())
     await asyncio.sleep(5.0)
     host.remove(LEASE)
@@ -486,4 +486,4 @@ async def test_a_lease_that_was_deleted_meanwhile_stays_in_line(
     await stop(task)
     await first.release()
     await second.acquire()
-    assert second.is_in_line
+    assert second.continues_lineage

@@ -2,8 +2,8 @@
 
 import orjson
 
-from karmada_vc_agent.kube.listing import (
-    FEW,
+from karmada_vc_agent.kube.reflector import (
+    FEW_OBJECTS,
     FIRST_PAGE,
     LARGEST_PAGE_BYTES,
     PAGE_BYTES,
@@ -58,8 +58,11 @@ async def test_page_that_is_too_large_is_read_again_with_few_objects(host: FakeA
         host.seed(objects.config_map(f"large-{number}", "edge", pad))
     size = PageSize()
     content = await read_page(host.client(), "/api/v1/configmaps", {}, size)
-    assert len(orjson.loads(content)["items"]) == FEW
-    assert [request.query["limit"] for request in host.requests] == [str(FIRST_PAGE), str(FEW)]
+    assert len(orjson.loads(content)["items"]) == FEW_OBJECTS
+    assert [request.query["limit"] for request in host.requests] == [
+        str(FIRST_PAGE),
+        str(FEW_OBJECTS),
+    ]
 
 
 async def test_single_object_is_read_whatever_its_size(host: FakeApiServer) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.named_reflector import NamedReflector
+from karmada_vc_agent.kube.flows import WatchSlots
+from karmada_vc_agent.kube.informers import NamedReflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.watch_slots import WatchSlots
 from karmada_vc_agent.model.objects import Object, copy_object, dig
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer, Request
@@ -83,8 +83,8 @@ async def test_only_these_names_are_listed_and_watched(
     async with following(client, "a", "b", "later") as followed:
         assert followed.store.is_synced
         assert sorted(each["metadata"]["name"] for each in followed.store) == ["a", "b"]
-        assert all(followed.reflector.has_told(name) for name in ("a", "b", "later"))
-        assert not followed.reflector.has_told("c")
+        assert all(followed.reflector.has_listed(name) for name in ("a", "b", "later"))
+        assert not followed.reflector.has_listed("c")
         await until(lambda: sorted(watches(host)) == ["a", "b", "later"])
         host.seed(node("c", "2"), node("a", "2"), node("later"))
         await until(lambda: followed.branch("a") == "2" and followed.branch("later") == "1")
@@ -100,10 +100,10 @@ async def test_name_that_comes_is_read_and_the_others_go_on(
     host.seed(node("a"), node("b"))
     async with following(client, "a") as followed:
         await until(lambda: watches(host) == ["a"])
-        assert not followed.reflector.has_told("b")
+        assert not followed.reflector.has_listed("b")
         followed.follow("a", "b")
         await until(lambda: followed.branch("b") == "1")
-        assert followed.reflector.has_told("b")
+        assert followed.reflector.has_listed("b")
         host.seed(node("b", "2"))
         await until(lambda: followed.branch("b") == "2")
         assert watches(host) == ["a", "b"]
@@ -121,7 +121,7 @@ async def test_name_that_goes_is_followed_until_its_object_is_gone(
         host.remove(f"{PATH}/b")
         await until(lambda: followed.branch("b") is None)
         followed.follow("a")
-        await until(lambda: not followed.reflector.has_told("b"))
+        await until(lambda: not followed.reflector.has_listed("b"))
         host.seed(node("b", "3"), node("a", "3"))
         await until(lambda: followed.branch("a") == "3")
         assert followed.store.get("", "b") is None
@@ -192,7 +192,7 @@ async def test_server_that_went_back_in_time_is_believed(
         assert followed.branch("changed") == "1"
         host.seed(node("changed", "3"))
         await until(lambda: followed.branch("changed") == "3")
-    assert client.history.went_back == 1
+    assert client.history.time_resets == 1
 
 
 async def test_list_replaces_what_was_seeded(host: FakeApiServer, client: ApiClient) -> None:
@@ -250,7 +250,7 @@ async def test_object_that_was_written_while_nobody_followed_it_goes_when_it_is_
 ) -> None:
     async with following(client, "a", "b") as followed:
         followed.follow("a")
-        await until(lambda: not followed.reflector.has_told("b"))
+        await until(lambda: not followed.reflector.has_listed("b"))
         written = copy_object(host.seed(node("b")))
         host.remove(f"{PATH}/b")
         followed.store.observe(written)
@@ -289,4 +289,4 @@ async def test_name_that_cannot_be_read_costs_no_other(
         assert watches(host) == ["a"]
         host.seed(node("a", "2"))
         await until(lambda: followed.branch("a") == "2")
-        assert not followed.reflector.has_told("b")
+        assert not followed.reflector.has_listed("b")

@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import pytest
 
-from karmada_vc_agent.kube.access_review import REVIEWS_PATH
+from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.namespaced_watches import NamespacedWatches, WatchScope
+from karmada_vc_agent.kube.informers import WatchScope, _NamespacedReflector
 from karmada_vc_agent.kube.reflector import WATCH_S
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
@@ -33,7 +33,9 @@ class Setting:
         self.namespaces = ["a", "b"]
         self.scope = WatchScope(client, lambda: self.namespaces)
         self.store: Store[Object] = Store(RawCodec())
-        watches = NamespacedWatches(client, SECRETS, self.store, {}, self.scope, are_ours=are_ours)
+        watches = _NamespacedReflector(
+            client, SECRETS, self.store, {}, self.scope, are_ours=are_ours
+        )
         self.task = asyncio.ensure_future(watches.run())
 
     def known(self) -> set[str]:
@@ -105,14 +107,14 @@ async def test_server_is_asked_where_a_resource_may_be_watched(
     assert await scope.is_whole(NODES), "what has no namespace is watched whole or not at all"
     assert host.requests == []
     for allowed in (b"true", b"false"):
-        host.answer(b'{"status": {"allowed": %s}}' % allowed, 201, path=REVIEWS_PATH)
+        host.answer(b'{"status": {"allowed": %s}}' % allowed, 201, path=SELF_ACCESS_REVIEWS_PATH)
     assert await scope.is_whole(SECRETS)
     assert not await scope.is_whole(SECRETS)
 
 
 async def test_no_answer_is_waited_for(host: FakeApiServer, client: ApiClient) -> None:
-    host.fail(500, "InternalError", path=REVIEWS_PATH, times=2)
-    host.answer(b'{"status": {"allowed": false}}', 201, path=REVIEWS_PATH)
+    host.fail(500, "InternalError", path=SELF_ACCESS_REVIEWS_PATH, times=2)
+    host.answer(b'{"status": {"allowed": false}}', 201, path=SELF_ACCESS_REVIEWS_PATH)
     assert not await WatchScope(client, list).is_whole(SECRETS)
 
 

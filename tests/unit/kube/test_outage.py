@@ -2,7 +2,7 @@
 
 import asyncio
 
-from karmada_vc_agent.kube.outage import Outage
+from karmada_vc_agent.kube.history import Outage
 
 
 def now() -> float:

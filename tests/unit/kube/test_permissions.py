@@ -3,12 +3,12 @@
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ForbiddenError
-from karmada_vc_agent.kube.permissions import (
-    LASTS_S,
-    REMEMBERED,
-    REMEMBERED_S,
+from karmada_vc_agent.kube.errors import (
+    DENIALS_KEPT,
+    DENIALS_KEPT_S,
+    DENIED_FOR_S,
     Denials,
+    ForbiddenError,
     Need,
     need_of,
 )
@@ -106,10 +106,10 @@ def test_a_right_is_missing_once_it_was_refused_for_a_while() -> None:
     denials = Denials(clock)
     denials.note(need)
     assert denials.lasting() == []
-    clock.now = LASTS_S
+    clock.now = DENIED_FOR_S
     denials.note(need)
     assert denials.lasting() == [need]
-    clock.now += REMEMBERED_S - 1
+    clock.now += DENIALS_KEPT_S - 1
     assert denials.lasting() == [need]
     clock.now += 1
     assert denials.lasting() == []
@@ -120,15 +120,15 @@ def test_a_right_is_missing_once_it_was_refused_for_a_while() -> None:
 def test_of_more_rights_than_anybody_reads_the_first_ones_are_kept() -> None:
     clock = Clock()
     denials = Denials(clock)
-    needs = [Need("get", "", "configmaps", "edge", f"map-{n}") for n in range(REMEMBERED + 10)]
-    for now in (0.0, LASTS_S):
+    needs = [Need("get", "", "configmaps", "edge", f"map-{n}") for n in range(DENIALS_KEPT + 10)]
+    for now in (0.0, DENIED_FOR_S):
         clock.now = now
         for need in needs:
             denials.note(need)
-    assert denials.lasting() == needs[:REMEMBERED]
-    clock.now += REMEMBERED_S
+    assert denials.lasting() == needs[:DENIALS_KEPT]
+    clock.now += DENIALS_KEPT_S
     denials.note(needs[-1])
-    clock.now += LASTS_S
+    clock.now += DENIED_FOR_S
     denials.note(needs[-1])
     assert denials.lasting() == needs[-1:], "there is room again"
 
@@ -144,7 +144,7 @@ async def test_a_right_is_missing_no_longer_once_it_is_used(
     for _ in range(2):
         with pytest.raises(ForbiddenError):
             await client.get(path)
-        clock.now += LASTS_S
+        clock.now += DENIED_FOR_S
     assert client.denials.lasting() == [Need("list", "", "configmaps", "edge")]
     await client.request("GET", path, as_user="another")
     assert client.denials.lasting(), "it is not our right"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from karmada_vc_agent.kube.plugin_token import CHECK_S, PluginToken
+from karmada_vc_agent.kube.exec_credentials import CHECK_S, _PluginToken
 from tests.fakes.virtual_time import Clock
 
 
@@ -42,7 +42,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def test_token_is_renewed_now_and_then(plugin: Plugin, clock: Clock) -> None:
-    token = PluginToken("first", plugin, clock)
+    token = _PluginToken("first", plugin, clock)
     assert token() == "first"
     assert plugin.asked == []
     clock.advance(CHECK_S)
@@ -52,7 +52,7 @@ def test_token_is_renewed_now_and_then(plugin: Plugin, clock: Clock) -> None:
 
 
 def test_rejected_token_is_made_anew_once(plugin: Plugin, clock: Clock) -> None:
-    token = PluginToken("first", plugin, clock)
+    token = _PluginToken("first", plugin, clock)
     token.suspect()
     for number in (1, 2):
         clock.advance(CHECK_S)
@@ -64,7 +64,7 @@ def test_rejected_token_is_made_anew_once(plugin: Plugin, clock: Clock) -> None:
 def test_plugin_that_fails_leaves_the_old_token(
     plugin: Plugin, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    token = PluginToken("first", plugin, clock)
+    token = _PluginToken("first", plugin, clock)
     plugin.fails = True
     clock.advance(CHECK_S)
     token()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from karmada_vc_agent.kube import flows
-from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.flows import TokenBucket
 from tests.fakes.virtual_time import Clock
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.kube.outage import NEVER, Outage
+from karmada_vc_agent.kube.history import NEVER, Outage
 from tests.fakes.api_server import FakeApiServer
 
 PATH = "/api/v1/namespaces"

@@ -7,12 +7,11 @@ from functools import partial
 
 import pytest
 
-from karmada_vc_agent.kube import first_lists
-from karmada_vc_agent.kube.absence import is_absent
+from karmada_vc_agent.kube import informers
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.listing import FIRST_PAGE, PAGE_SIZE
-from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.discovery import is_absent
+from karmada_vc_agent.kube.reflector import FIRST_PAGE, PAGE_SIZE, Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
@@ -312,16 +311,16 @@ async def test_missing_first_lists_are_named_and_waited_for(
     late = Reflector(client, "/api/v1/pods", RawCodec(), Store(RawCodec()))
     released = host.hold("GET", "/api/v1/pods")
     tasks = [asyncio.ensure_future(reflector.run()) for reflector in (there, late)]
-    waiting = asyncio.ensure_future(first_lists.wait_all_synced([there, late], 20.0))
+    waiting = asyncio.ensure_future(informers.wait_all_synced([there, late], 20.0))
     await asyncio.sleep(15.0)
-    assert first_lists.unlisted([there, late]) == ["/api/v1/pods"]
+    assert informers.unlisted_paths([there, late]) == ["/api/v1/pods"]
     assert "Waiting for the first lists" not in caplog.messages
     await asyncio.sleep(10.0)
     assert caplog.messages.count("Waiting for the first lists") == 1
     assert not waiting.done()
     released.set()
     await waiting
-    assert first_lists.unlisted([there, late]) == []
+    assert informers.unlisted_paths([there, late]) == []
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -381,7 +380,7 @@ async def test_objects_older_than_known_are_believed_although_versions_grew_past
             host.seed(*(config_map(f"m{n}") for n in range(5)))
             host.storage.compact()
         await until(lambda: value_of(store, "changed") == "1")
-    assert client.history.went_back == 1
+    assert client.history.time_resets == 1
 
 
 async def test_all_that_watch_a_server_look_again_when_one_of_them_sees_it(
@@ -424,7 +423,7 @@ async def test_quiet_server_that_is_well_costs_one_small_question_for_each_silen
         assert lists(host) == 1
         assert small_questions(host) <= len(watches(host)) <= 8
         assert value_of(store, "web") == "1"
-    assert client.history.went_back == 0
+    assert client.history.time_resets == 0
 
 
 async def test_watch_that_told_something_is_resumed_without_a_question(
@@ -454,7 +453,7 @@ async def test_resource_that_comes_back_later_than_the_others_is_no_new_evidence
             await asyncio.sleep(30.0)
         await until(lambda: value_of(store, "lost") is None)
         await until(lambda: not client.history.is_in_doubt)
-    assert client.history.went_back == 1
+    assert client.history.time_resets == 1
 
 
 async def test_event_with_a_lower_version_leads_to_a_new_list(
@@ -466,7 +465,7 @@ async def test_event_with_a_lower_version_leads_to_a_new_list(
         host.seed(config_map("new"))
         await until(lambda: lists(host) == 2)
         assert value_of(store, "new") == "1"
-    assert client.history.went_back == 1
+    assert client.history.time_resets == 1
 
 
 @pytest.mark.parametrize(("code", "is_stored", "counts"), [

@@ -9,9 +9,9 @@ import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
-from karmada_vc_agent.kube.connections import ClientInstrument
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.transport import ClientInstrument
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.kube.renew_time import renew_time, seconds_ahead
+from karmada_vc_agent.kube.leader_election import renew_time, seconds_ahead
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 AHEAD = "2026-01-01T12:02:30.500000Z"

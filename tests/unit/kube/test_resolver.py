@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.kube.resolver import NAMES_AT_ONCE, Resolver
+from karmada_vc_agent.kube.transport import NAMES_AT_ONCE, Resolver
 
 TIMEOUT_S = 5.0
 

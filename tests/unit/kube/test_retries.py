@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -14,7 +14,7 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
     UnreachableError,
 )
-from karmada_vc_agent.kube.retries import (
+from karmada_vc_agent.kube.tasks import (
     WRITE_ATTEMPTS,
     backoff,
     poll,

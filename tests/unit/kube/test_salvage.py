@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.kube import salvage
+from karmada_vc_agent.kube import codec
 from tests.fakes.any_json import JSON
 
 
@@ -35,27 +35,27 @@ def pruned(value: Any, levels: int) -> Any:
 def test_cut_leaves_null_for_what_is_deeper_and_nothing_else_changed(
     value: Any, levels: int
 ) -> None:
-    assert orjson.loads(salvage.cut(orjson.dumps(value), levels)) == pruned(value, levels)
+    assert orjson.loads(codec.cut_deep(orjson.dumps(value), levels)) == pruned(value, levels)
 
 
 @given(st.lists(st.dictionaries(st.text("ab"), JSON)), st.dictionaries(st.text("ab"), JSON))
 def test_list_comes_apart_into_its_items(items: list[Any], metadata: dict[str, Any]) -> None:
     page = {"note": "items", "metadata": {**metadata, "items": [[]]}, "items": items, "z": [[1]]}
-    frame, found = salvage.split_list(orjson.dumps(page, option=orjson.OPT_INDENT_2))
+    frame, found = codec.split_list(orjson.dumps(page, option=orjson.OPT_INDENT_2))
     assert [orjson.loads(item) for item in found] == items
     assert orjson.loads(frame) == {**page, "items": []}
 
 
 @pytest.mark.parametrize("levels", [255, 300, 1024, 1100, 3000, 100_000])
 def test_what_is_nested_too_deep_is_read_to_a_depth_that_cannot_be_sent(levels: int) -> None:
-    value, is_cut = salvage.loads(nested(levels))
+    value, is_cut = codec.decode_json(nested(levels))
     assert is_cut
-    assert depth(value) <= salvage.LEVELS
-    assert salvage.is_too_deep(value, nested(levels))
+    assert depth(value) <= codec.READ_LEVELS
+    assert codec.is_too_deep(value, nested(levels))
 
 
 def test_what_can_be_sent_is_read_whole() -> None:
-    value, is_cut = salvage.loads(nested(254))
+    value, is_cut = codec.decode_json(nested(254))
     assert not is_cut
     assert depth(value) == 254
 
@@ -63,13 +63,13 @@ def test_what_can_be_sent_is_read_whole() -> None:
 @given(st.binary())
 def test_garbage_is_refused_in_one_way(content: bytes) -> None:
     try:
-        value, is_cut = salvage.loads(content)
+        value, is_cut = codec.decode_json(content)
     except ValueError:
         with pytest.raises(orjson.JSONDecodeError):
             orjson.loads(content)
-        salvage.head_of(content)  # bears it, too
+        codec.decode_head(content)  # bears it, too
     else:
         assert is_cut or value == orjson.loads(content)
-    frame, items = salvage.split_list(content)
+    frame, items = codec.split_list(content)
     assert len(frame) <= len(content)
     assert all(item in content for item in items)

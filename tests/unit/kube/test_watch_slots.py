@@ -3,9 +3,9 @@
 import asyncio
 
 from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.flows import OPEN_AT_LEAST_S, WatchSlots
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.watch_slots import OPEN_AT_LEAST_S, WatchSlots
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import config_map, namespace

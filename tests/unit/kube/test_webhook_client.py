@@ -16,12 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from karmada_vc_agent.kube import flows, webhook_client
-from karmada_vc_agent.kube.webhook_client import (
-    Endpoint,
-    WebhookClient,
-    WebhookError,
-)
+from karmada_vc_agent.kube import flows, https
+from karmada_vc_agent.kube.https import Endpoint, WebhookClient, WebhookError
 
 SERVICE = "hook.ops.svc"
 
@@ -155,7 +151,7 @@ async def test_an_answer_that_is_late_is_an_error_of_its_own(
 async def test_an_answer_that_is_too_large_is_an_error(
     client: WebhookClient, webhook: Webhook
 ) -> None:
-    webhook.body = b"x" * (webhook_client.ANSWER_BYTES + 1)
+    webhook.body = b"x" * (https.WEBHOOK_ANSWER_BYTES + 1)
     with pytest.raises(WebhookError, match="larger than 16 MiB"):
         await client.post(Endpoint(webhook.url, webhook.ca_bundle), b"", 30.0)
 
@@ -200,7 +196,7 @@ async def test_calls_of_one_virtual_cluster_that_hang_hold_up_no_other(webhook: 
 async def test_trust_of_bundles_that_rotate_is_not_kept_for_ever(
     client: WebhookClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook_client, "BUNDLES_KEPT", 2)
+    monkeypatch.setattr(https, "BUNDLES_KEPT", 2)
     client = WebhookClient()
     for number in range(4):
         bundle = webhook.ca_bundle + b"#" * number

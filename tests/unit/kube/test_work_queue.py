@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.flows import TokenBucket
 from karmada_vc_agent.kube.work_queue import (
     ControllerInstrument,
     QueueClosedError,

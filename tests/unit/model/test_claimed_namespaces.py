@@ -2,8 +2,12 @@
 
 from typing import Any
 
-from karmada_vc_agent.model.claimed_namespaces import ClaimedNamespaces, by_host
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import (
+    ClaimedNamespaces,
+    HostNamespace,
+    VirtualNamespace,
+    by_host,
+)
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate
 
 EDGE, SHOP = VirtualNamespace("edge"), VirtualNamespace("shop")

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from karmada_vc_agent.model.core import OF_NODE, OF_POD, LabelledPod, Node, Pod
-from karmada_vc_agent.model.memory import bytes_of
+from karmada_vc_agent.model.objects import bytes_of
 
 MANY = {f"k{number}": f"v{number}" for number in range(30_000)}
 REQUESTS = {"resources": {"requests": MANY}}

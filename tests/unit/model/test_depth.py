@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.model.depth import WRITABLE_LEVELS, may_be_deeper_than, size_of
+from karmada_vc_agent.model.objects import WRITABLE_LEVELS, may_be_deeper_than, size_of
 from tests.fakes.any_json import JSON
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model.durations import LONGEST_S, Duration, format_duration, parse_duration_s
+from karmada_vc_agent.model.quantity import LONGEST_S, Duration, format_duration, parse_duration_s
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.model.memory import SPREAD, bytes_of
+from karmada_vc_agent.model.objects import MEMORY_SPREAD, bytes_of
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -65,4 +65,4 @@ def test_the_default_holds_thousands_of_deployments() -> None:
 @pytest.mark.parametrize("item", ["{}", "[]", '{"a":{}}', '{"a":1}', '{"a":[]}', "1.5", '"\u0100"'])
 def test_nothing_holds_more_than_so_many_times_its_json(item: str) -> None:
     text = f"[{','.join([item] * 10_000)}]"
-    assert bytes_of(orjson.loads(text)) < SPREAD * len(text)
+    assert bytes_of(orjson.loads(text)) < MEMORY_SPREAD * len(text)

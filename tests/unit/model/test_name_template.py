@@ -2,9 +2,9 @@
 
 import pytest
 
-from karmada_vc_agent.model.name_template import (
-    GROUP_NAME,
-    LABEL_VALUE,
+from karmada_vc_agent.model.virtual_cluster_problems import (
+    NAME_PLACEHOLDER,
+    VALUE_PLACEHOLDER,
     name_from,
     template_problem,
 )
@@ -25,9 +25,9 @@ from karmada_vc_agent.model.name_template import (
     ],
 )
 def test_template_is_checked(template: str, problem: str | None) -> None:
-    found = template_problem(template, GROUP_NAME)
+    found = template_problem(template, NAME_PLACEHOLDER)
     assert (problem in found) if problem and found else found is problem
 
 
 def test_name_is_the_template_with_the_text_as_it_is() -> None:
-    assert name_from("branch-{value}", LABEL_VALUE, "A.b") == "branch-A.b"
+    assert name_from("branch-{value}", VALUE_PLACEHOLDER, "A.b") == "branch-A.b"

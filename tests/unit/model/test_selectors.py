@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.model import selectors
-from karmada_vc_agent.model.selectors import LabelSelector, Operator, Requirement
+from karmada_vc_agent.model import setting
+from karmada_vc_agent.model.setting import LabelSelector, Operator, Requirement
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_empty_selector_requires_nothing() -> None:
 def test_implication_of_single_requirements(
     ours: Requirement, other: Requirement, expected: bool
 ) -> None:
-    assert selectors.implies((ours,), (other,)) is expected
+    assert setting.implies((ours,), (other,)) is expected
 
 
 keys = st.sampled_from(["k", "x"])
@@ -91,31 +91,31 @@ label_selectors = st.builds(
 def test_what_implies_never_selects_more(
     ours: LabelSelector, other: LabelSelector, labels: dict[str, str]
 ) -> None:
-    if selectors.implies(ours.requirements(), other.requirements()) and ours.matches(labels):
+    if setting.implies(ours.requirements(), other.requirements()) and ours.matches(labels):
         assert other.matches(labels)
 
 
 @pytest.mark.parametrize("key", ["a", "app.kubernetes.io/name", "example.com/A_b.c", "x" * 63])
 def test_good_label_keys_have_no_problem(key: str) -> None:
-    assert selectors.label_key_problem(key) is None
+    assert setting.label_key_problem(key) is None
 
 
 @pytest.mark.parametrize(
     "key", ["", "/a", "a/", "-a", "a-", "x" * 64, "Upper.com/a", "a/b/c", "x" * 254 + "/a", "a b"]
 )
 def test_bad_label_keys_are_named(key: str) -> None:
-    problem = selectors.label_key_problem(key)
+    problem = setting.label_key_problem(key)
     assert problem is not None
     assert f'"{key}"' in problem
 
 
 @pytest.mark.parametrize("value", ["", "north", "a.b_c-1", "x" * 63])
 def test_good_label_values_have_no_problem(value: str) -> None:
-    assert selectors.label_value_problem(value) is None
+    assert setting.label_value_problem(value) is None
 
 
 @pytest.mark.parametrize("value", ["-a", "a b", "x" * 64, "a/b"])
 def test_bad_label_values_are_named(value: str) -> None:
-    problem = selectors.label_value_problem(value)
+    problem = setting.label_value_problem(value)
     assert problem is not None
     assert f'"{value}"' in problem

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from karmada_vc_agent.model.durations import Duration
+from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.model.setting import Range
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.model.switches import (
+from karmada_vc_agent.model.setting import (
     CONTROLLERS,
     FEATURE_GATES,
     enabled_controllers,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from karmada_vc_agent.model.tenancy import (
-    IN_BOTH,
+from karmada_vc_agent.model.virtual_cluster import (
+    GUARDS_IN_BOTH,
     SHARED,
     STRICT,
     Guard,
@@ -15,7 +15,7 @@ from karmada_vc_agent.model.tenancy import (
 @pytest.mark.parametrize("guard", Guard)
 def test_strict_refuses_all_and_shared_what_acts_on_others(guard: Guard) -> None:
     assert refuses(STRICT, (), guard)
-    assert refuses(SHARED, (), guard) == (guard in IN_BOTH)
+    assert refuses(SHARED, (), guard) == (guard in GUARDS_IN_BOTH)
 
 
 @pytest.mark.parametrize("tenancy", [SHARED, STRICT])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.model.windows import Opening, opening, parse_windows
+from karmada_vc_agent.model.windows import WindowState, parse_windows, window_state
 
 BERLIN = "Mon-Fri 22:00-05:00 Europe/Berlin"
 
@@ -14,7 +14,7 @@ def at(text: str) -> datetime:
 
 
 def seen(windows: str, now: str) -> tuple[bool, str]:
-    found = opening(parse_windows(windows), at(now))
+    found = window_state(parse_windows(windows), at(now))
     return found.is_open, found.text
 
 
@@ -117,9 +117,9 @@ def test_state_holds_until_the_time_told_and_changes_then(
     text = f"{start // 60:02}:{start % 60:02}-{end // 60:02}:{end % 60:02} {zone}"
     windows = parse_windows(text)
     now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
-    found = opening(windows, now)
+    found = window_state(windows, now)
     assert found.until is not None
     assert found.until > now
-    just_before = opening(windows, found.until - timedelta(seconds=1))
-    assert just_before == Opening(found.is_open, found.until)
-    assert opening(windows, found.until).is_open != found.is_open
+    just_before = window_state(windows, found.until - timedelta(seconds=1))
+    assert just_before == WindowState(found.is_open, found.until)
+    assert window_state(windows, found.until).is_open != found.is_open

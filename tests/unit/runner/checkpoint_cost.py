@@ -13,7 +13,7 @@ import tracemalloc
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from karmada_vc_agent.features.checkpoint.saved import Expected, read
+from karmada_vc_agent.features.checkpoint.reader import Expected, read
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.objects import Object

@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.runner.api_servers import KUBE_SYSTEM_PATH, check_apart, check_karmada
+from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, check_apart, check_karmada
 from tests.fakes import objects, served
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from karmada_vc_agent.features.checkpoint.refused import Reason
+from karmada_vc_agent.features.checkpoint.entries import Reason
 
 PAGE = Path(__file__).parents[3] / "docs" / "autonomy.md"
 NOT_WRITTEN = {"Kept", "NoRights", "NotWritten", "TooLarge"}

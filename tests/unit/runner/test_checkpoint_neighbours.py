@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from karmada_vc_agent.features.checkpoint import shards
-from karmada_vc_agent.features.checkpoint.refused import Reason
-from karmada_vc_agent.features.checkpoint.saved import usable_times
+from karmada_vc_agent.features.checkpoint import entries
+from karmada_vc_agent.features.checkpoint.entries import Reason
+from karmada_vc_agent.features.checkpoint.reader import usable_times
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, InvalidError
 from tests.fakes.api_server import FakeApiServer
@@ -22,7 +22,7 @@ async def scene(host: FakeApiServer, client: ApiClient) -> Scene:
 
 
 def _path_of(cluster: str) -> str:
-    return f"{SECRETS}/agent-checkpoint-{shards.place_of(cluster, 0)}"
+    return f"{SECRETS}/agent-checkpoint-{entries.place_of(cluster, 0)}"
 
 
 async def test_a_secret_that_cannot_be_written_costs_no_other_virtual_cluster(scene: Scene) -> None:
@@ -63,11 +63,11 @@ async def test_what_found_no_room_is_told_until_it_does(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change to another part of the same virtual cluster does not make the first one fit."""
-    monkeypatch.setattr(shards, "WORKS_A_PART", 10)
-    monkeypatch.setattr(shards, "LARGEST_SECRET", 3000)
+    monkeypatch.setattr(entries, "WORKS_A_PART", 10)
+    monkeypatch.setattr(entries, "LARGEST_SECRET", 3000)
     scene = Scene(host, client, "branch-a")
-    large = next(f"large-{n}" for n in range(99) if shards.part_of(f"large-{n}", 2) == 0)
-    small = [f"small-{n}" for n in range(40) if shards.part_of(f"small-{n}", 2) == 1][:12]
+    large = next(f"large-{n}" for n in range(99) if entries.part_of(f"large-{n}", 2) == 0)
+    small = [f"small-{n}" for n in range(40) if entries.part_of(f"small-{n}", 2) == 1][:12]
     scene.work(large, text="".join(str(uuid.uuid4()) for _ in range(200)))
     for name in small:
         scene.work(name)
@@ -82,8 +82,8 @@ async def test_what_found_no_room_is_written_once_there_is_room(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both lie in one Secret; once the neighbour's Works are gone, nothing of ours changes."""
-    monkeypatch.setattr(shards, "CHECKPOINT_SECRETS", 1)
-    monkeypatch.setattr(shards, "LARGEST_SECRET", 8000)
+    monkeypatch.setattr(entries, "CHECKPOINT_SECRETS", 1)
+    monkeypatch.setattr(entries, "LARGEST_SECRET", 8000)
     scene = Scene(host, client, *NAMES)
     for name, count in (("branch-a", 60), ("branch-b", 40)):
         for number in range(count):

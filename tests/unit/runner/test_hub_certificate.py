@@ -11,11 +11,10 @@ from cryptography.x509.oid import NameOID
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.kubeconfig import parse_kubeconfig
-from karmada_vc_agent.runner.clients import connect
+from karmada_vc_agent.kube.transport import Credentials
+from karmada_vc_agent.runner.clients import HubCertificate, connect, is_agents_own
 from karmada_vc_agent.runner.common import _also_enabled
-from karmada_vc_agent.runner.hub_certificate import HubCertificate, is_agents_own
 from tests.fakes.authority import START, Authority, kubeconfig
 
 AGENT = "branches"

@@ -6,10 +6,16 @@ from unittest.mock import MagicMock
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.kube.absence import never
-from karmada_vc_agent.runner.hub_identity import HubIdentity
-from karmada_vc_agent.runner.hub_presence import CHECK_S, HubPresence
-from karmada_vc_agent.runner.hub_relief import AWAY_S, LED_S, STEADY_S, hub_relief
+from karmada_vc_agent.kube.discovery import never
+from karmada_vc_agent.runner.hub_presence import (
+    AWAY_S,
+    CHECK_S,
+    LED_S,
+    STEADY_S,
+    HubIdentity,
+    HubPresence,
+    hub_relief,
+)
 from tests.fakes.world import World
 
 

@@ -9,8 +9,8 @@ from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.rate_limit import TokenBucket
+from karmada_vc_agent.kube.flows import TokenBucket
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, connect
 from tests.fakes.api_server import FakeApiServer

@@ -8,14 +8,14 @@ import pytest
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
-from karmada_vc_agent.features.checkpoint import hub_start
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.features.checkpoint import feature
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
-from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.runner import hub_presence
 from karmada_vc_agent.runner.process_checks import STANDING_BY
-from karmada_vc_agent.telemetry.health import Remark
+from karmada_vc_agent.telemetry.endpoints import Note
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.pages import PAGES
@@ -106,7 +106,7 @@ async def test_readiness_says_that_the_hub_is_a_page_and_stays_with_a_checkpoint
         with running.hub.in_front(PAGES["404 plain"]):
             await running.until(lambda: hub_check(running.agent) is not None, "nothing is said")
             said = hub_check(running.agent)
-            assert isinstance(said, Remark)
+            assert isinstance(said, Note)
             assert "no API server lists /apis/cluster.karmada.io/v1alpha1/clusters" in said
         await running.until(lambda: hub_check(running.agent) is None, "it is still said")
 
@@ -175,7 +175,7 @@ async def left_behind(*, checkpoint: bool = True) -> AsyncIterator[Field]:
 async def test_start_serves_from_the_checkpoint_while_the_hub_is_a_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hub_start, "CHECK_PATIENCE_S", 0.1)
+    monkeypatch.setattr(feature, "CHECK_PATIENCE_S", 0.1)
     async with left_behind() as before:
         for name, page in PAGES.items():
             free_lease(before.host)
@@ -195,7 +195,7 @@ async def test_start_serves_from_the_checkpoint_while_the_hub_is_a_page(
 async def test_start_without_a_checkpoint_waits_and_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(hub_start, "CHECK_PATIENCE_S", 0.1)
+    monkeypatch.setattr(feature, "CHECK_PATIENCE_S", 0.1)
     async with left_behind(checkpoint=False) as before:
         free_lease(before.host)
         there = content(before.host)

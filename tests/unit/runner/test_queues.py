@@ -8,7 +8,7 @@ from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.controller import RELIEVED_AFTER_S, Controller, ControllerSpec
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.queues import FEW_WORKERS, Queues
+from karmada_vc_agent.runner.common import FEW_WORKERS, Queues
 
 BASE_S = 7.0
 QUEUES = Queues(VirtualClusters(), BASE_S)

@@ -7,13 +7,11 @@ import pytest
 from generate.conditions_page import page
 from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.kube.keys import itself
+from karmada_vc_agent.kube.controller import itself
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.condition_spec import ConditionSpec
-from karmada_vc_agent.runner.conditions import ClusterConditions, of_objects
-from karmada_vc_agent.runner.feature import Feature
-from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.conditions import ClusterConditions, conditions_of_objects
+from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
 from tests.fakes.world import World, new_world
 
 SERIES = (
@@ -89,7 +87,7 @@ async def test_declared_condition_is_in_both_statuses_the_metric_the_sources_and
     parts.common.signals.status_due.emit("branch-a")
     assert await queue.take() == "branch-a"
     broken = [toy.false("Broken", "branch-a")]
-    for each in (conditions, of_objects(parts)):
+    for each in (conditions, conditions_of_objects(parts)):
         assert [c for c in each.of(world.vc(), {}) if c["type"] == "Toy"] == broken
     text = parts.common.metrics.text().decode()
     assert SERIES.replace("CredentialRenewed", "Toy") in text

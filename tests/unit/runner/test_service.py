@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.history import SECOND_LIST_S
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION
-from karmada_vc_agent.telemetry.health import Remark
+from karmada_vc_agent.telemetry.endpoints import Note
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.world import World
@@ -149,12 +149,12 @@ async def test_agent_is_ready_while_it_has_others_to_serve(world: World) -> None
     world.look()
     text = service.checks()["agents"]
     assert text == "Cluster branch-a is served by agent agents/another"
-    assert isinstance(text, Remark)
+    assert isinstance(text, Note)
     world.register("branch-b", annotations=taken)
     world.look()
     text = service.checks()["agents"]
     assert text is not None
-    assert not isinstance(text, Remark)
+    assert not isinstance(text, Note)
 
 
 async def test_what_is_discovered_and_not_served_is_a_remark(world: World) -> None:
@@ -163,7 +163,7 @@ async def test_what_is_discovered_and_not_served_is_a_remark(world: World) -> No
     for name in "abcdefg":
         origins.refuse("nodeGroups", name, f"cannot serve {name}")
     text = service.checks()["found"]
-    assert isinstance(text, Remark)
+    assert isinstance(text, Note)
     assert text == "; ".join([*(f"cannot serve {name}" for name in "abcde"), "and 2 more"])
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.reloading import Reloaded
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.loading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster

@@ -9,8 +9,7 @@ import pytest
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery
-from karmada_vc_agent.kube.health_probe import HealthProbe
+from karmada_vc_agent.kube.discovery import Discovery, HealthProbe
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.hanging import HELD_S, hanging
 from tests.unit.features.checkpoint.checkpoint_scene import Scene

@@ -7,33 +7,33 @@ from typing import Any, NamedTuple
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.origins import Origin
+from karmada_vc_agent.cluster.virtual_cluster_sources import Origin
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.deletion_brake import controller as deletion_brake
 from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake
 from karmada_vc_agent.features.escapes import escape_detector, evictions
-from karmada_vc_agent.features.gateway import admin_role
+from karmada_vc_agent.features.gateway import gateway_controllers
 from karmada_vc_agent.features.host_events import controller as host_events
 from karmada_vc_agent.features.policies import policy_status
-from karmada_vc_agent.features.policies.placement_state import PlacementState
+from karmada_vc_agent.features.policies.conditions import PlacementState
 from karmada_vc_agent.features.policies.policy_status import EVERYTHING
 from karmada_vc_agent.features.quota import controller as quotas
 from karmada_vc_agent.features.quota.controller import WORKLOADS
 from karmada_vc_agent.features.service_export import endpoint_slices
-from karmada_vc_agent.features.service_names import controller as service_names
-from karmada_vc_agent.features.service_names.controller import SERVICE_NAMES
-from karmada_vc_agent.features.windows.openings import Openings
+from karmada_vc_agent.features.service_names import feature
+from karmada_vc_agent.features.service_names.feature import SERVICE_NAMES
+from karmada_vc_agent.features.windows.window_state import WindowStates
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL
 from karmada_vc_agent.model.karmada import work_name
+from karmada_vc_agent.model.kinds import BUILT_INS
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.model.rbac_rule import BUILT_INS
-from karmada_vc_agent.runner import cluster_controllers, work_controllers
+from karmada_vc_agent.runner import controllers
 from karmada_vc_agent.runner.controllers import OF_CORE, all_controllers
-from karmada_vc_agent.work.dependencies import Dependency, Named, kind_of
-from karmada_vc_agent.work.namespaces.default_objects import QUOTAS
-from karmada_vc_agent.work.orphans_controller import ALL
+from karmada_vc_agent.work.namespace_content import QUOTAS
+from karmada_vc_agent.work.targets import Dependency, Named, kind_dependency
+from karmada_vc_agent.work.work_finalizer import ALL_CLUSTERS
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import AGENT, Setup, World, new_world
@@ -222,63 +222,63 @@ SERVICES, WORKS = backing_off(SERVICE, (B, "edge", "web")), backing_off(WEB, (B,
 
 CASES = [
     Case(
-        cluster_controllers.cluster_status,
+        controllers.cluster_status,
         5,
         lambda world: world.parts.credential.fail("R", "r"),
         BOTH,
     ),
     Case(
-        cluster_controllers.cluster_status,
+        controllers.cluster_status,
         6,
         lambda world: world.parts.lease_namespace.fail("R", "r"),
         BOTH,
     ),
-    Case(cluster_controllers.cluster_lease, 0, lambda world: world.parts.leases.start(A), {A}),
-    Case(cluster_controllers.cluster_lease, 1, emitted("lead_regained"), BOTH),
-    Case(cluster_controllers.registration, 0, cluster_changed, {A}),
-    Case(cluster_controllers.cluster_status, 0, cluster_changed, {A}),
-    Case(cluster_controllers.cluster_status, 1, NODE, {A}),
-    Case(cluster_controllers.cluster_status, 2, emitted("status_due", A), {A}),
+    Case(controllers.cluster_lease, 0, lambda world: world.parts.leases.start(A), {A}),
+    Case(controllers.cluster_lease, 1, emitted("lead_regained"), BOTH),
+    Case(controllers.registration, 0, cluster_changed, {A}),
+    Case(controllers.cluster_status, 0, cluster_changed, {A}),
+    Case(controllers.cluster_status, 1, NODE, {A}),
+    Case(controllers.cluster_status, 2, emitted("status_due", A), {A}),
     Case(
-        cluster_controllers.cluster_status,
+        controllers.cluster_status,
         8,
         lambda world: world.parts.common.part(PlacementState).changed.emit(),
         BOTH,
     ),
     Case(
-        cluster_controllers.cluster_status,
+        controllers.cluster_status,
         9,
         lambda world: world.parts.works.kept.changed.emit(A),
         {A},
     ),
-    Case(cluster_controllers.cluster_status, 3, emitted("lead_regained"), BOTH),
-    Case(cluster_controllers.cluster_status, 4, found_by_a_group, {A}),
+    Case(controllers.cluster_status, 3, emitted("lead_regained"), BOTH),
+    Case(controllers.cluster_status, 4, found_by_a_group, {A}),
     Case(
-        cluster_controllers.cluster_status,
+        controllers.cluster_status,
         12,
         lambda world: world.parts.works.owned.changed.emit(A),
         {A},
     ),
     Case(
-        cluster_controllers.cluster_status,
+        controllers.cluster_status,
         10,
-        lambda world: world.parts.common.part(Openings).changed.emit(A),
+        lambda world: world.parts.common.part(WindowStates).changed.emit(A),
         {A},
     ),
     Case(
-        cluster_controllers.cluster_status,
+        controllers.cluster_status,
         11,
         lambda world: world.parts.common.held.changed.emit(A, "edge", None),
         {A},
     ),
     Case(
-        cluster_controllers.cluster_status,
+        controllers.cluster_status,
         7,
         lambda world: world.parts.orphaned.note(A, ["x"]),
         {A},
     ),
     Case(
-        cluster_controllers.cluster_status,
+        controllers.cluster_status,
         13,
         lambda world: world.parts.common.part(DeletionBrake).reported.emit(A),
         {A},
@@ -290,16 +290,16 @@ CASES = [
         {A},
     ),
     Case(deletion_brake.setup, 1, lambda world: world.parts.common.scopes.end(A), {A}),
-    Case(work_controllers.orphans, 0, seen(lambda world: world.hub.remove(WORK)), {ALL}),
-    Case(work_controllers.orphans, 1, host_restored, {ALL}),
-    Case(service_names.setup, 0, CLAIM, {SERVICE_NAMES}),
+    Case(controllers.orphans, 0, seen(lambda world: world.hub.remove(WORK)), {ALL_CLUSTERS}),
+    Case(controllers.orphans, 1, host_restored, {ALL_CLUSTERS}),
+    Case(feature.setup, 0, CLAIM, {SERVICE_NAMES}),
     Case(quotas.setup, 0, seeded(own(objects.deployment())), {A}),
     Case(quotas.setup, 1, CLAIM, {A}),
-    Case(cluster_controllers.node_labels, 0, NODE, {"n3"}),
-    Case(cluster_controllers.node_labels, 1, cluster_of_another_agent, {"n1", "n2"}),
-    Case(cluster_controllers.node_labels, 2, disputed("n1"), {"n1"}),
-    Case(work_controllers.node_taints, 0, NODE, {A}),
-    Case(admin_role.setup, 0, emitted("admin_rules"), set(BUILT_INS)),
+    Case(controllers.node_labels, 0, NODE, {"n3"}),
+    Case(controllers.node_labels, 1, cluster_of_another_agent, {"n1", "n2"}),
+    Case(controllers.node_labels, 2, disputed("n1"), {"n1"}),
+    Case(controllers.node_taints, 0, NODE, {A}),
+    Case(gateway_controllers.setup_admin_role, 0, emitted("admin_rules"), set(BUILT_INS)),
     Case(policy_status.setup, 1, CLUSTER_GONE, {EVERYTHING}),
     Case(policy_status.setup, 2, CLAIM_GONE, {EVERYTHING}),
     Case(escape_detector.setup, 0, seeded(objects.pod("new", AWAY[0], "n2")), {(AWAY[0], "new")}),
@@ -323,55 +323,51 @@ CASES = [
     Case(endpoint_slices.setup, 2, unready, {SERVICE}, SERVICES),
     Case(endpoint_slices.setup, 2, judged, {SERVICE}, SERVICES),
     Case(endpoint_slices.setup, 2, CLAIM_GONE, {SERVICE}, SERVICES),
-    Case(work_controllers.namespaces, 0, cluster_changed, {(A, "default")}),
-    Case(work_controllers.namespaces, 1, CLAIM, {(A, "shop")}),
-    Case(work_controllers.namespaces, 2, seeded(own(QUOTA)), {(A, "edge")}),
-    Case(work_controllers.execution, 0, emitted("work_due", WEB), {WEB}),
+    Case(controllers.namespaces, 0, cluster_changed, {(A, "default")}),
+    Case(controllers.namespaces, 1, CLAIM, {(A, "shop")}),
+    Case(controllers.namespaces, 2, seeded(own(QUOTA)), {(A, "edge")}),
+    Case(controllers.execution, 0, emitted("work_due", WEB), {WEB}),
+    Case(controllers.execution, 1, emitted("work_affected", "karmada-es-branch-a/web-1"), {WEB}),
     Case(
-        work_controllers.execution, 1, emitted("work_affected", "karmada-es-branch-a/web-1"), {WEB}
-    ),
-    Case(
-        work_controllers.execution,
+        controllers.execution,
         2,
         seen(lambda world: world.hub.mark_deleted(CLUSTER)),
         {WEB, SHOP},
     ),
     Case(
-        work_controllers.execution,
+        controllers.execution,
         3,
         seen(lambda world: world.hub.remove(WORK)),
         {(A, work_name("Namespace", "edge", ""))},
     ),
     Case(
-        work_controllers.execution,
+        controllers.execution,
         4,
         emitted("meaning", lambda gvk: gvk.kind == "ConfigMap"),
         {WEB},
     ),
-    Case(work_controllers.execution, 5, CLAIM, {(A, work_name("Namespace", "shop", ""))}),
-    Case(work_controllers.execution, 6, NODE, {WEB}, refused(A)),
+    Case(controllers.execution, 5, CLAIM, {(A, work_name("Namespace", "shop", ""))}),
+    Case(controllers.execution, 6, NODE, {WEB}, refused(A)),
     Case(
-        work_controllers.execution,
+        controllers.execution,
         6,
-        lambda world: world.parts.common.part(Openings).changed.emit(A),
+        lambda world: world.parts.common.part(WindowStates).changed.emit(A),
         {WEB},
         refused(A),
     ),
     Case(
-        work_controllers.execution,
+        controllers.execution,
         6,
         emitted("node_group", None, {"metadata": {"name": "east"}, "spec": {"nodes": ["n1"]}}),
         {WEB},
         refused(Named("east")),
     ),
-    Case(work_controllers.execution, 6, KIND_SERVED, {WEB}, refused(kind_of(GADGET))),
-    Case(work_controllers.execution, 6, KIND_SERVED, {WEB, SHOP}, failed(kind_of(GADGET))),
-    Case(
-        work_controllers.execution, 6, GADGET_GONE, {WEB, SHOP}, failed(Named("example.com/Gadget"))
-    ),
-    Case(work_controllers.execution, 6, unready, {WEB}, WORKS),
-    Case(work_controllers.execution, 6, judged, {WEB}, WORKS),
-    Case(work_controllers.execution, 6, CLAIM_GONE, {WEB}, WORKS),
+    Case(controllers.execution, 6, KIND_SERVED, {WEB}, refused(kind_dependency(GADGET))),
+    Case(controllers.execution, 6, KIND_SERVED, {WEB, SHOP}, failed(kind_dependency(GADGET))),
+    Case(controllers.execution, 6, GADGET_GONE, {WEB, SHOP}, failed(Named("example.com/Gadget"))),
+    Case(controllers.execution, 6, unready, {WEB}, WORKS),
+    Case(controllers.execution, 6, judged, {WEB}, WORKS),
+    Case(controllers.execution, 6, CLAIM_GONE, {WEB}, WORKS),
 ]
 RUN = {(policy_status.setup, 0), (host_events.setup, 0), (host_events.setup, 1)}
 """Have tests of their own: what they follow is known to their controllers only."""
@@ -434,7 +430,7 @@ INITIAL: dict[str, set[Any]] = {
     "departures": {"was-here"},
     "registration": BOTH,
     "cluster-access": BOTH,
-    "orphans": {ALL},
+    "orphans": {ALL_CLUSTERS},
     "service-names": {SERVICE_NAMES},
     "admin-role": set(BUILT_INS),
     "policy-status": {EVERYTHING},

@@ -6,8 +6,8 @@ import pytest
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint import hub_start
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.features.checkpoint import feature
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.runner.process_checks import NEITHER
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
@@ -18,7 +18,7 @@ NOWHERE = Credentials("http://127.0.0.1:9", None, "no uplink")
 
 
 async def test_who_has_neither_leaves_the_lead_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_start, "CHECK_PATIENCE_S", 0.1)
+    monkeypatch.setattr(feature, "CHECK_PATIENCE_S", 0.1)
     async with FakeApiServer(_HUB) as hub, FakeApiServer(served.HOST) as host:
         _furnish(hub, host)
         config = AgentConfig(

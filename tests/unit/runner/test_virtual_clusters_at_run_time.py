@@ -13,9 +13,9 @@ from msgspec import structs
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.durations import Duration
 from karmada_vc_agent.model.objects import Object, dig
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from tests.fakes import objects
 from tests.fakes.api_server import KUBE_SYSTEM_UID

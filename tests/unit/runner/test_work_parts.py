@@ -3,11 +3,11 @@
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.node_groups import NODE_GROUP
+from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object, copy_object
-from karmada_vc_agent.runner import cluster_controllers
+from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import World
@@ -122,7 +122,7 @@ async def test_lease_is_begun_again_after_a_status_that_outlived_its_cluster(
     applied: World,
 ) -> None:
     """A Cluster may be lost while its status is computed, and registered again at once."""
-    lease = applied.spec(cluster_controllers.cluster_lease)
+    lease = applied.spec(controllers.cluster_lease)
     due: list[str] = []
     applied.parts.leases.due.subscribe(due.append)
     applied.hub.remove(f"{CLUSTERS_PATH}/branch-a")

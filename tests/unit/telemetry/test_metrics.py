@@ -9,8 +9,13 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.telemetry.meters import ClientMeter, ControllerMeter
-from karmada_vc_agent.telemetry.metrics import RESOURCES, Metrics, Sample
+from karmada_vc_agent.telemetry.metrics import (
+    RESOURCES,
+    ClientMeter,
+    ControllerMeter,
+    Metrics,
+    Sample,
+)
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 ROW = re.compile(r"\| `(\w+)` \| (\w+) \|([^|]*)\|")

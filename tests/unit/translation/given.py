@@ -5,15 +5,13 @@ from typing import Any
 
 from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.kind_policy import Policy
+from karmada_vc_agent.translation.kind_paths import NamespaceReferences, PodTemplates
+from karmada_vc_agent.translation.kind_policy import Policy, Refusal
 from karmada_vc_agent.translation.names import NamespaceTemplate
-from karmada_vc_agent.translation.pod_templates import PodTemplates
-from karmada_vc_agent.translation.reference_table import NamespaceReferences
-from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.translate import (
     HostObject,
     translate,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import SHARED, STRICT
-from karmada_vc_agent.translation.refusal import Code, Refusal
+from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
 from karmada_vc_agent.translation.translate import translate
 from tests.unit.translation import given
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from karmada_vc_agent.model.objects import Object, copy_object, namespaced_name
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.refusal import Refusal
+from karmada_vc_agent.translation.kind_policy import Refusal
 from karmada_vc_agent.translation.restore import restore
 from karmada_vc_agent.translation.translate import (
     Converted,

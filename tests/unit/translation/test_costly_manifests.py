@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.translation.edge_application import MANIFESTS_MAX
-from karmada_vc_agent.translation.refusal import Code, Refusal
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
+from karmada_vc_agent.translation.own_steps import MANIFESTS_MAX
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.fakes.gateway_view import two_branches
 

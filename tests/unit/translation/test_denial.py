@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount
-from karmada_vc_agent.translation.denial import explain_denial
+from karmada_vc_agent.translation.rbac_rules import explain_denial
 
 ACCOUNT = ApplyAs("tenants", "branch-a")
 

@@ -4,7 +4,7 @@ import json
 
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.rules.metadata import merge_metadata
+from karmada_vc_agent.work.rules.ownership import merge_metadata
 from tests.unit.translation import given
 
 LAST = "apps.kubeedge.io/last-contained-resources"

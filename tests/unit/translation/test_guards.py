@@ -5,12 +5,12 @@ from typing import Any, get_args
 
 import pytest
 
+from karmada_vc_agent.model.kinds import GATEWAY_GROUP
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import IN_BOTH, SHARED, STRICT, Guard, Tenancy
-from karmada_vc_agent.model.well_known import GATEWAY_GROUP
+from karmada_vc_agent.model.virtual_cluster import GUARDS_IN_BOTH, SHARED, STRICT, Guard, Tenancy
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.refusal import Code, Refusal
-from karmada_vc_agent.translation.shared_keys import (
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
+from karmada_vc_agent.translation.shared_names import (
     NETWORK_SOURCES,
     OWN_SOURCES,
     POD_ADDRESSES,
@@ -286,7 +286,7 @@ def test_what_reaches_beyond_is_refused_unless_it_is_allowed(
     guard: Guard, obj: Object, tenancy: str
 ) -> None:
     found = outcome(obj, tenancy)
-    if tenancy == SHARED and guard not in IN_BOTH:
+    if tenancy == SHARED and guard not in GUARDS_IN_BOTH:
         assert isinstance(found, HostObject), found
     else:
         assert isinstance(found, Refusal)

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.translation.host_wide_names import (
+from karmada_vc_agent.translation.draft import NoticeCode, shared_name
+from karmada_vc_agent.translation.shared_names import (
     SharedName,
     Space,
     index_key,
     index_keys,
     shared_names,
 )
-from karmada_vc_agent.translation.notices import NoticeCode, shared_name
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from karmada_vc_agent.model.objects import Object, gvk_of
-from karmada_vc_agent.translation.immutable import explain_immutable
-from karmada_vc_agent.translation.refusal import Code
+from karmada_vc_agent.translation.kind_policy import Code
+from karmada_vc_agent.translation.placement import explain_immutable
 from tests.fakes import objects
 
 REQUIRED = {"branch": "a", "disk": "ssd"}

@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.translation.refusal import Code
+from karmada_vc_agent.translation.kind_policy import Code
 from tests.unit.translation import given
 
 

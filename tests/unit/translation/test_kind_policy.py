@@ -4,8 +4,7 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object, parse_api_version
 from karmada_vc_agent.translation import kind_policy
-from karmada_vc_agent.translation.kind_policy import Policy
-from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.translation.kind_policy import Code, Policy, RefusedError
 from tests.unit.translation import given
 
 REFUSED_NAMESPACED = [

@@ -6,7 +6,7 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation import placement
-from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 from tests.unit.translation import given
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.translation.refusal import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
 
 CONFLICT = Refusal(Code.KIND_FORBIDDEN, "kind", "cluster-scoped kind Node is not allowed")
 

@@ -4,8 +4,8 @@ import pytest
 
 from karmada_vc_agent.model.core import Meta, Node, NodeSpec, Taint
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.translation.retained import assert_placement
-from karmada_vc_agent.translation.taint_tolerations import common_taints, missing_tolerations
+from karmada_vc_agent.translation.placement import common_taints, missing_tolerations
+from karmada_vc_agent.translation.restore import assert_placement
 from tests.unit.translation.given import context, host_object, translated
 
 BRANCH = Taint("branch", "a", "NoSchedule")

@@ -3,8 +3,8 @@
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import SHARED, STRICT
-from karmada_vc_agent.translation.notices import NoticeCode
+from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT
+from karmada_vc_agent.translation.draft import NoticeCode
 from tests.unit.translation import given
 
 OPT_OUTS = (

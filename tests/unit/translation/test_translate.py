@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from karmada_vc_agent.model.objects import Object, ObjectKey, copy_object, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.translation.context import TranslationSettings
-from karmada_vc_agent.translation.refusal import Code, Refusal
-from karmada_vc_agent.translation.restore import restore
-from karmada_vc_agent.translation.retained import assert_placement
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
+from karmada_vc_agent.translation.restore import assert_placement, restore
 from karmada_vc_agent.translation.translate import (
     HostObject,
     claimed_namespace,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import RetryError
@@ -16,8 +16,7 @@ from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.work.bound_roles import is_stand_in
 from karmada_vc_agent.work.host_objects import Applied, HostObjects
-from karmada_vc_agent.work.reflection import WorkStatus
-from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.reporting import WorkEvents, WorkStatus
 from karmada_vc_agent.work.works import WorkKey
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer, Request

@@ -6,8 +6,8 @@ import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.work import bugs as bugs_module
-from karmada_vc_agent.work.bugs import Bugs
+from karmada_vc_agent.work import targets
+from karmada_vc_agent.work.targets import Bugs
 from tests.fakes import objects
 
 MANIFEST = objects.config_map()
@@ -47,7 +47,7 @@ def test_without_a_fault_there_is_no_problem() -> None:
 def test_fault_that_comes_again_and_again_is_not_logged_anew_for_others_that_come(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bugs_module, "_REMEMBERED", 2)
+    monkeypatch.setattr(targets, "_REMEMBERED", 2)
     bugs = Bugs()
     for where in ("a", "b", "a", "c", "a", "b"):
         bugs.note(where, TypeError())

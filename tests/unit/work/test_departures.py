@@ -10,7 +10,7 @@ from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ApiError, UnauthorizedError
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL, OWNERS_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
-from karmada_vc_agent.runner import work_controllers
+from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.world import AGENT_NAMESPACE, World
 
@@ -31,7 +31,7 @@ class Setting:
 
     def __init__(self, world: World) -> None:
         self.world, self.state = world, world.parts.common.state
-        self.controller = world.spec(work_controllers.departures)
+        self.controller = world.spec(controllers.departures)
 
     def unset(self, name: str) -> None:
         """Take a virtual cluster out of the settings."""

@@ -2,11 +2,10 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.translation.refusal import Code, Refusal
-from karmada_vc_agent.work.dependencies import Dependency, Named
-from karmada_vc_agent.work.failure import refused
-from karmada_vc_agent.work.work_memory import WorkMemory
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
+from karmada_vc_agent.work.targets import Dependency, Named, refused
+from karmada_vc_agent.work.works import WorkMemory
 from tests.fakes import objects
 
 A = "branch-a"

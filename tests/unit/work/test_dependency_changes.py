@@ -5,13 +5,12 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from karmada_vc_agent.cluster.node_groups import NODE_GROUP
+from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.translation.refusal import Code, Refusal
-from karmada_vc_agent.work.dependencies import Dependency, Named, kind_of
-from karmada_vc_agent.work.dependency_changes import DependencyChanges
-from karmada_vc_agent.work.failure import refused
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
+from karmada_vc_agent.work.affected_works import DependencyChanges
+from karmada_vc_agent.work.targets import Dependency, Named, kind_dependency, refused
 from tests.fakes import objects
 
 GADGET = GroupVersionKind("example.com", "v1", "Gadget")
@@ -107,7 +106,7 @@ def test_kind_that_is_served_later_brings_up_what_names_it() -> None:
     given.changed.clear()
     given.changes.served(served(NODE_GROUP, GADGET))
     assert given.found == {Code.KIND_FORBIDDEN}
-    assert given.changed == {kind_of(GADGET)}
+    assert given.changed == {kind_dependency(GADGET)}
 
 
 def test_object_that_goes_brings_up_what_waits_for_the_objects_of_its_kind() -> None:

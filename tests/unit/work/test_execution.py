@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.node_groups import NODE_GROUP
-from karmada_vc_agent.features.checkpoint.kept import encoded
+from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
+from karmada_vc_agent.features.checkpoint.entries import encoded
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
@@ -18,7 +18,7 @@ from karmada_vc_agent.model.objects import (
     annotations_of,
     labels_of,
 )
-from karmada_vc_agent.work.dependencies import kind_of
+from karmada_vc_agent.work.targets import kind_dependency
 from tests.fakes import objects
 from tests.fakes.misled import mislead
 from tests.fakes.served import Served
@@ -394,7 +394,7 @@ async def test_kind_that_is_served_elsewhere_is_looked_for_again(world: World) -
         await reconcile(world)
     assert applied(world)["message"].endswith("the server could not find the requested resource")
     gvk = GroupVersionKind("", "v1", "ConfigMap")
-    assert raised.value.dependencies == (kind_of(gvk),)
+    assert raised.value.dependencies == (kind_dependency(gvk),)
     await reconcile(world)
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
     assert world.host.find(SETTINGS)

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from karmada_vc_agent.kube.errors import ConflictError, KubeError
-from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import Bounds
 from karmada_vc_agent.work.works import is_trimmed
 from tests.fakes import objects
 from tests.fakes.world import World, new_world

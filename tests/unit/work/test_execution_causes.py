@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.policies.placement_state import PlacementState
-from karmada_vc_agent.interpretation.hook_errors import UnavailableError
-from karmada_vc_agent.interpretation.hooks import Hook
-from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, Operation
+from karmada_vc_agent.features.policies.conditions import PlacementState
+from karmada_vc_agent.interpretation.user_hooks import (
+    INTERPRET_HEALTH,
+    Hook,
+    Operation,
+    UnavailableError,
+)
 from karmada_vc_agent.kube.controller import Controller, ControllerSpec, RetryError
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.translation.refusal import Code, Refusal
-from karmada_vc_agent.work import dependencies
-from karmada_vc_agent.work.dependencies import Named, Right, kind_of
-from karmada_vc_agent.work.failure import refused
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
+from karmada_vc_agent.work import targets
+from karmada_vc_agent.work.targets import Named, Right, kind_dependency, refused
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import World
@@ -60,7 +62,7 @@ async def blamed(world: World) -> RetryError:
 async def test_kind_that_is_not_served_is_a_cause(world: World) -> None:
     given(world, gadget(), gadget("h"))
     error = await blamed(world)
-    assert error.dependencies == (kind_of(GADGET),)
+    assert error.dependencies == (kind_dependency(GADGET),)
     assert not error.is_own
 
 
@@ -68,7 +70,7 @@ async def test_what_is_about_one_work_is_no_cause(world: World) -> None:
     given(world, gadget(), config_map("c"))
     world.host.fail(422, method="POST", path=CONFIG_MAPS)
     error = await blamed(world)
-    assert error.dependencies == (kind_of(GADGET),)
+    assert error.dependencies == (kind_dependency(GADGET),)
     assert error.is_own
 
 
@@ -190,7 +192,7 @@ async def test_hook_that_does_not_answer_is_a_cause(world: World) -> None:
     world.levels.append(silent)
     given(world, config_map("c"))
     error = await blamed(world)
-    assert error.dependencies == (dependencies.HookDependency("branch-a", "silent"),)
+    assert error.dependencies == (targets.HookDependency("branch-a", "silent"),)
     assert not error.is_own
 
 

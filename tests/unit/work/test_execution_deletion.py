@@ -9,14 +9,19 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.codec import Unreadable
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
-from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, PageError
-from karmada_vc_agent.kube.permissions import LASTS_S, Denials
-from karmada_vc_agent.kube.retries import WRITE_ATTEMPTS
+from karmada_vc_agent.kube.errors import (
+    DENIED_FOR_S,
+    ConflictError,
+    Denials,
+    ForbiddenError,
+    PageError,
+)
+from karmada_vc_agent.kube.tasks import WRITE_ATTEMPTS
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN, PRESERVE_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
-from karmada_vc_agent.runner import cluster_controllers
-from karmada_vc_agent.work.target import WorkManifest
+from karmada_vc_agent.runner import controllers
+from karmada_vc_agent.work.targets import WorkManifest
 from tests.fakes import objects
 from tests.fakes.misled import mislead
 from tests.fakes.pages import PAGES
@@ -374,7 +379,7 @@ async def test_works_whose_rights_ended_before_the_agent_started_are_left_to_the
             await world.hub_client.get(WORKS)
 
     await denied()
-    clock.advance(LASTS_S)
+    clock.advance(DENIED_FOR_S)
     await denied()
     assert not world.finalizer.why_terminating("branch-a"), "the Cluster is not deleted"
     world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
@@ -418,7 +423,7 @@ async def test_object_stays_that_is_preserved_since_before_the_hub_listed_its_cl
     world.restart()
     world.clusters.store.is_synced = False
     world.finalizer.preserve("branch-a", is_on=True)
-    assert await world.spec(cluster_controllers.cluster_status).reconcile("branch-a") is None
+    assert await world.spec(controllers.cluster_status).reconcile("branch-a") is None
     world.hub.seed(cluster)
     world.look()
     await world.execution.reconcile(KEY)

@@ -7,9 +7,9 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import ControllerSpec, RetryError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.translation.shape import MAX_LEVELS
+from karmada_vc_agent.translation.translate import MAX_LEVELS
 from karmada_vc_agent.work.manifests import Manifests
-from karmada_vc_agent.work.target import WorkManifest
+from karmada_vc_agent.work.targets import WorkManifest
 from tests.fakes import objects
 from tests.fakes.world import World
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.interpretation.hook_errors import HookError
-from karmada_vc_agent.interpretation.hooks import Hook
-from karmada_vc_agent.interpretation.operations import (
+from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
     RETAIN,
+    Hook,
+    HookError,
     Operation,
 )
 from karmada_vc_agent.kube.controller import RetryError

@@ -4,8 +4,7 @@ import asyncio
 from typing import Any
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.memory import OBJECT_BYTES, SMALL_BYTES, STORED_BYTES, bytes_of
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import OBJECT_BYTES, SMALL_BYTES, STORED_BYTES, Object, bytes_of
 from tests.fakes import objects
 from tests.fakes.world import World
 

@@ -7,7 +7,7 @@ import pytest
 
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.side_by_side import AT_ONCE
+from karmada_vc_agent.work.execution import CONCURRENT_MANIFESTS
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -111,4 +111,4 @@ async def test_outage_costs_no_condition_and_stops_the_rest(world: World) -> Non
     with world.host.down("POST", MAPS), pytest.raises(UnreachableError):
         await world.execution.reconcile(KEY)
     assert world.hub.writes() == []
-    assert len(posted(world)) <= 1 + AT_ONCE
+    assert len(posted(world)) <= 1 + CONCURRENT_MANIFESTS

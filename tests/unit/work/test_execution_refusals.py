@@ -8,7 +8,7 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount
 from tests.fakes import objects
 from tests.fakes.world import World, new_world

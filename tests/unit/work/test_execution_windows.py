@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.features.checkpoint.kept import encoded
-from karmada_vc_agent.features.windows.openings import Openings
+from karmada_vc_agent.features.checkpoint.entries import encoded
+from karmada_vc_agent.features.windows.window_state import WindowStates
 from karmada_vc_agent.kube.controller import Rest
 from karmada_vc_agent.model.domain import APPLIED_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
@@ -100,10 +100,10 @@ async def test_all_that_wait_are_enqueued_when_the_window_opens(world: World) ->
     queue = world.execution.queue
     for source in world.execution.sources:
         source.connect(queue)
-    world.parts.common.part(Openings).check()
+    world.parts.common.part(WindowStates).check()
     assert len(queue) == 0
     world.now = NEXT
-    world.parts.common.part(Openings).check()
+    world.parts.common.part(WindowStates).check()
     assert await queue.take() == KEY
     await sync(world, NEXT)
     assert value(world) == "2"

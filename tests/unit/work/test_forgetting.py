@@ -7,7 +7,7 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.errors import ForbiddenError
-from karmada_vc_agent.translation.host_wide_names import SharedName, Space
+from karmada_vc_agent.translation.shared_names import SharedName, Space
 from tests.fakes import objects
 from tests.fakes.world import World
 

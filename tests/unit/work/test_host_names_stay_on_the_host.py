@@ -15,9 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.features.windows.openings import Openings
-from karmada_vc_agent.features.windows.windows import Windows
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.features.windows.window_state import Windows, WindowStates
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.kube.events import EventRecorder
@@ -29,16 +28,13 @@ from karmada_vc_agent.model.virtual_cluster import HostNamespace
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION, is_path
 from karmada_vc_agent.translation.translate import HostObject, translate
-from karmada_vc_agent.work.failure import Failure
 from karmada_vc_agent.work.host_objects import Applied, HostObjects
-from karmada_vc_agent.work.manifests import Manifests
-from karmada_vc_agent.work.namespaces.namespace_writer import NamespaceWriter
-from karmada_vc_agent.work.noted_objects import NotedObjects
-from karmada_vc_agent.work.reflection import WorkStatus
-from karmada_vc_agent.work.shared_names import SharedNames
+from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
+from karmada_vc_agent.work.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.reporting import WorkEvents, WorkStatus
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.target import WorkManifest
-from karmada_vc_agent.work.work_events import WorkEvents
+from karmada_vc_agent.work.strategies import SharedNames
+from karmada_vc_agent.work.targets import Failure, WorkManifest
 from tests.unit.translation import given as facts
 from tests.unit.translation.cases import CASES
 
@@ -227,8 +223,8 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             lambda *_: context,
             lambda _: None,
             SharedNames(_NoInformers(), kinds, lambda _: None, scopes=Scopes()),
-            Windows(Openings({}, lambda: datetime.now(UTC)), _Refusing(text), _holds, Scopes()),
-            NotedObjects(Scopes()),
+            Windows(WindowStates({}, lambda: datetime.now(UTC)), _Refusing(text), _holds, Scopes()),
+            ReportedObjects(Scopes()),
             Scopes(),
         )
         failure = await manifests.apply(WorkManifest(context.vc, manifest, context.work))

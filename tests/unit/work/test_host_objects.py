@@ -2,13 +2,13 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
-from karmada_vc_agent.kube.retries import WRITE_ATTEMPTS
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.tasks import WRITE_ATTEMPTS
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.interpretation.operations import INTERPRET_HEALTH, RETAIN, Operation
+from karmada_vc_agent.interpretation.user_hooks import INTERPRET_HEALTH, RETAIN, Operation
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.work.interpreter_rules import Concerns, InterpreterRules
 from tests.fakes.api_server import FakeApiServer

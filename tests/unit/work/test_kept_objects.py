@@ -9,7 +9,6 @@ import pytest
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.bounds import HOST_BYTES, Bounds
 from karmada_vc_agent.model.domain import (
     CLUSTER_LABEL,
     HOLD_ANNOTATION,
@@ -18,9 +17,10 @@ from karmada_vc_agent.model.domain import (
 )
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.quantity import Size
+from karmada_vc_agent.model.virtual_cluster import HOST_BYTES_BOUND, Bounds
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
-from karmada_vc_agent.work.kept_objects import KeptObjects, ObjectIdentity, _Whole
-from karmada_vc_agent.work.live_objects import LiveObjects
+from karmada_vc_agent.work.host_objects import LiveObjects
+from karmada_vc_agent.work.memory_bounds import KeptObjects, ObjectIdentity, _Whole
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 
@@ -107,7 +107,7 @@ def test_what_is_kept_of_a_virtual_cluster_is_bounded(
     assert len(keeping.store) == 20
     assert 4 * MIB < grown < 9 * MIB
     assert keeping.over == ["branch-a"]
-    assert list(keeping.kept.met()) == [("branch-a", HOST_BYTES)]
+    assert list(keeping.kept.met()) == [("branch-a", HOST_BYTES_BOUND)]
 
 
 def test_an_object_of_no_work_is_kept_by_its_identity(keeping: Keeping) -> None:
@@ -259,7 +259,7 @@ def test_an_account_lasts_while_anything_counts_on_it(keeping: Keeping) -> None:
     vc = keeping.vcs.pop("branch-a")
     assert list(keeping.kept.met()) == []
     keeping.vcs["branch-a"] = vc
-    assert list(keeping.kept.met()) == [("branch-a", HOST_BYTES)]
+    assert list(keeping.kept.met()) == [("branch-a", HOST_BYTES_BOUND)]
     keeping.store.remove(large(8))
     assert list(keeping.kept.met()) == []
     assert isinstance(keeping.codec.trim(large(9)), ObjectIdentity)

@@ -1,15 +1,13 @@
 """Works are looked at again when the taints of the nodes of their virtual cluster change."""
 
-from karmada_vc_agent.cluster.membership import Membership
-from karmada_vc_agent.cluster.tolerated_taints import NodeTaints
-from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.cluster.virtual_clusters import Membership, NodeTaints, VirtualClusters
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Meta, Node, NodeSpec, Taint
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.work.node_taints import follow_taints
+from karmada_vc_agent.work.affected_works import follow_taints
 from karmada_vc_agent.work.works import Works
 
 EDGE = Taint("edge", "", "NoSchedule")

@@ -8,9 +8,9 @@ import pytest
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner import work_controllers
-from karmada_vc_agent.work import orphans_controller as orphans
-from karmada_vc_agent.work.orphans_controller import EVERY, WHILE_ANY, OrphansController
+from karmada_vc_agent.runner import controllers
+from karmada_vc_agent.work import work_finalizer
+from karmada_vc_agent.work.work_finalizer import COUNT_EVERY, COUNT_WHILE_ANY, OrphansController
 from tests.fakes import objects
 from tests.fakes.reported import Reported
 from tests.fakes.storage import CREATED_AT
@@ -57,7 +57,7 @@ async def test_objects_without_a_work_are_counted(world: World) -> None:
     world.look()
     made, counts = controller(world)
     for _ in range(2):
-        assert await made.reconcile("") == WHILE_ANY
+        assert await made.reconcile("") == COUNT_WHILE_ANY
     assert counts == {"branch-a": 1, "branch-b": 0}
     assert world.host.writes() == []
 
@@ -69,7 +69,7 @@ async def test_the_host_is_listed_seldom_beside_a_virtual_cluster_that_is_not_re
     made, counts = controller(world)
     world.hub.remove("/apis/cluster.karmada.io/v1alpha1/clusters/branch-b")
     world.look()
-    assert await made.reconcile("") == EVERY
+    assert await made.reconcile("") == COUNT_EVERY
     assert counts == {"branch-a": 0}
 
 
@@ -78,7 +78,7 @@ async def test_the_host_is_listed_again_soon_while_works_are_not_all_listed(worl
     store = world.works.store("branch-b")
     assert store is not None
     store.is_synced = False
-    assert await made.reconcile("") == WHILE_ANY
+    assert await made.reconcile("") == COUNT_WHILE_ANY
     assert counts == {"branch-a": 0}
 
 
@@ -94,15 +94,15 @@ async def test_works_of_the_checkpoint_that_the_hub_does_not_list_are_reported(
     assert store is not None
     store.is_synced = False
     store.seed([objects.work(objects.config_map("lost"), name="gone")])
-    spec = world.spec(work_controllers.orphans)
+    spec = world.spec(controllers.orphans)
     for source in spec.sources:
         source.connect(spec.queue)
-    await asyncio.sleep(orphans.SETTLES_S)
+    await asyncio.sleep(work_finalizer.WORKS_SETTLE_S)
     store.replace_all([], "100")
-    await asyncio.sleep(orphans.SETTLES_S)
-    assert await spec.queue.take() == orphans.ALL
+    await asyncio.sleep(work_finalizer.WORKS_SETTLE_S)
+    assert await spec.queue.take() == work_finalizer.ALL_CLUSTERS
     world.look()
-    await spec.reconcile(orphans.ALL)
+    await spec.reconcile(work_finalizer.ALL_CLUSTERS)
     orphaned = Reported(world, "ObjectsOrphaned")
     for _ in range(2):
         (found,) = orphaned.condition(world.virtual_clusters["branch-a"], {})

@@ -6,12 +6,11 @@ from unittest.mock import MagicMock, call
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import ClusterCodec
-from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.cluster.virtual_clusters import Scopes, VirtualClusters
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.registered_clusters import RegisteredClusters
+from karmada_vc_agent.model.virtual_cluster import Bounds
+from karmada_vc_agent.work.work_watches import RegisteredClusters
 from tests.fakes import objects
 
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from karmada_vc_agent.kube.aggregated import DEFINITIONS_PATH as PATH
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import DEFINITIONS_PATH as PATH
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind
 from karmada_vc_agent.work.served_kinds import ServedKinds

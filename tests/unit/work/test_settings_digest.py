@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.cluster.registrations import settings_digest
-from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.config.profile_defaults import with_profile_defaults
+from karmada_vc_agent.cluster.registration import settings_digest
+from karmada_vc_agent.config.loading import load_config, with_profile_defaults
 from tests.fakes import objects
 
 SETTINGS = """\

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
@@ -10,8 +10,8 @@ from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
-from karmada_vc_agent.translation.host_wide_names import SharedName, Space, index_keys
-from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
+from karmada_vc_agent.translation.shared_names import SharedName, Space, index_keys
+from karmada_vc_agent.work.strategies import NAME_INDEX, SharedNames
 from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
 

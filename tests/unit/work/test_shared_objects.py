@@ -5,9 +5,9 @@ import pytest
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, put
-from karmada_vc_agent.translation.refusal import Code, RefusedError
-from karmada_vc_agent.translation.sharing import stamp
-from karmada_vc_agent.work.rules.share_plan import owners_of
+from karmada_vc_agent.translation.kind_policy import Code, RefusedError
+from karmada_vc_agent.translation.translate import mark_as_shared
+from karmada_vc_agent.work.rules.apply_plan import owners_of
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -28,14 +28,14 @@ def crd(scope: str = "Namespaced") -> Object:
             "versions": [{"name": "v1", "served": True}],
         },
     }
-    stamp(obj)
+    mark_as_shared(obj)
     return obj
 
 
 def crd_with(*versions: str) -> Object:
     obj = crd()
     obj["spec"]["versions"] = [{"name": name, "served": True} for name in versions]
-    stamp(obj)
+    mark_as_shared(obj)
     return obj
 
 

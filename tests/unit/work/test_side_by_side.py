@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from karmada_vc_agent.work.side_by_side import AT_ONCE, run_side_by_side
+from karmada_vc_agent.work.execution import CONCURRENT_MANIFESTS, run_concurrently
 from tests.fakes.virtual_time import let_others_run
 
 
@@ -44,11 +44,11 @@ def calls() -> Calls:
 
 
 async def test_nothing_is_done_at_once() -> None:
-    assert await run_side_by_side([]) == []
+    assert await run_concurrently([]) == []
 
 
 async def test_answers_come_in_the_order_of_the_calls(calls: Calls) -> None:
-    running = asyncio.ensure_future(run_side_by_side([calls.call(n) for n in range(3)]))
+    running = asyncio.ensure_future(run_concurrently([calls.call(n) for n in range(3)]))
     for number in (2, 0, 1):
         await let_others_run()
         calls.finish(number)
@@ -58,17 +58,17 @@ async def test_answers_come_in_the_order_of_the_calls(calls: Calls) -> None:
 
 async def test_a_work_has_so_many_at_once(calls: Calls) -> None:
     numbers = range(20)
-    running = asyncio.ensure_future(run_side_by_side([calls.call(n) for n in numbers]))
+    running = asyncio.ensure_future(run_concurrently([calls.call(n) for n in numbers]))
     await let_others_run()
-    assert len(calls.under_way) == AT_ONCE
+    assert len(calls.under_way) == CONCURRENT_MANIFESTS
     calls.finish()
     assert await running == list(numbers)
 
 
 async def test_first_error_is_raised_and_who_waits_is_left(calls: Calls) -> None:
-    numbers = range(AT_ONCE, 10)
+    numbers = range(CONCURRENT_MANIFESTS, 10)
     running = asyncio.ensure_future(
-        run_side_by_side(
+        run_concurrently(
             [
                 calls.call(0),
                 calls.call(1, ValueError("second")),
@@ -84,12 +84,12 @@ async def test_first_error_is_raised_and_who_waits_is_left(calls: Calls) -> None
     calls.finish()
     with pytest.raises(ValueError, match="second"):
         await running
-    assert sorted(calls.done) == list(range(AT_ONCE))
+    assert sorted(calls.done) == list(range(CONCURRENT_MANIFESTS))
     assert not set(numbers) & set(calls.done)
 
 
 async def test_who_is_cancelled_leaves_nothing_behind(calls: Calls) -> None:
-    running = asyncio.ensure_future(run_side_by_side([calls.call(n) for n in range(8)]))
+    running = asyncio.ensure_future(run_concurrently([calls.call(n) for n in range(8)]))
     await let_others_run()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

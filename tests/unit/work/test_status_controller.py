@@ -6,7 +6,7 @@ import pytest
 
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner import work_controllers
+from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -28,11 +28,11 @@ def given(world: World) -> World:
 
 
 async def sync(world: World) -> None:
-    await world.spec(work_controllers.execution).reconcile(KEY)
+    await world.spec(controllers.execution).reconcile(KEY)
 
 
 async def write(world: World) -> None:
-    await world.spec(work_controllers.work_status).reconcile(KEY)
+    await world.spec(controllers.work_status).reconcile(KEY)
 
 
 def recreated(world: World) -> None:

@@ -10,12 +10,11 @@ import orjson
 import pytest
 
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
-from karmada_vc_agent.kube.listing import FIRST_PAGE
-from karmada_vc_agent.model.bounds import Bounds
-from karmada_vc_agent.model.memory import bytes_of
-from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.kube.reflector import FIRST_PAGE
+from karmada_vc_agent.model.objects import Object, bytes_of, copy_object
 from karmada_vc_agent.model.quantity import Size
-from karmada_vc_agent.work.work_bounds import NAMESPACES_KEPT, WorkBounds, WorkCodec
+from karmada_vc_agent.model.virtual_cluster import Bounds
+from karmada_vc_agent.work.memory_bounds import NAMESPACES_KEPT, WorkBounds, WorkCodec
 from karmada_vc_agent.work.work_watches import ALL_WORKS_PATH, WorkWatches
 from karmada_vc_agent.work.works import WorkKey, is_trimmed, work_path
 from tests.fakes import objects

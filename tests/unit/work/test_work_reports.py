@@ -1,11 +1,11 @@
 """WorkReports: what is not written yet is not lost when the next report has less."""
 
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.memory_bounds import WorkBounds
 from karmada_vc_agent.work.rules import work_conditions
-from karmada_vc_agent.work.rules.manifest_status import manifest_status
-from karmada_vc_agent.work.work_bounds import WorkBounds
-from karmada_vc_agent.work.work_reports import Report, WorkReports
+from karmada_vc_agent.work.rules.work_conditions import manifest_status
+from karmada_vc_agent.work.work_status import Report, WorkReports
 from karmada_vc_agent.work.works import key_of_work
 from tests.fakes import objects
 

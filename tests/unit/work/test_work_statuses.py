@@ -6,7 +6,7 @@ import pytest
 
 from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.work_statuses import put_status
+from karmada_vc_agent.work.works import put_status
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.work_bounds import WorkBounds
+from karmada_vc_agent.work.memory_bounds import WorkBounds
 from karmada_vc_agent.work.work_watches import WorkWatches
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer

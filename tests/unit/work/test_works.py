@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.service_export.endpoint_slice_work import (
+from karmada_vc_agent.features.service_export.endpoint_slices import (
     exported_services,
     multi_cluster_services,
 )
 from karmada_vc_agent.kube.codec import RawCodec, Unreadable
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, annotations_of, gvk_of, key_of, labels_of
-from karmada_vc_agent.work.rules.orphaned import namespaces_needed
-from karmada_vc_agent.work.rules.work_status import applied_of, compose_work_status
+from karmada_vc_agent.work.rules.ownership import namespaces_needed
+from karmada_vc_agent.work.rules.work_conditions import applied_of, compose_work_status
 from karmada_vc_agent.work.works import (
     Works,
     binding_namespace,

@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 import yaml
 
-from karmada_vc_agent.features.gateway.mapping import media_types, protobuf, refusals
-from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, View
+from karmada_vc_agent.features.gateway.mapping import protobuf, refusals, request_syntax
+from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, View
 from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model.kinds import SELECTED_NODE_ANNOTATION, SERVICE_ACCOUNT_TOKEN
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -22,13 +23,11 @@ from karmada_vc_agent.model.objects import (
     dig,
     gvk_of,
 )
-from karmada_vc_agent.model.well_known import SELECTED_NODE_ANNOTATION, SERVICE_ACCOUNT_TOKEN
 from karmada_vc_agent.model.yaml_text import YamlError, load
-from karmada_vc_agent.translation import reference_table
+from karmada_vc_agent.translation import kind_paths
+from karmada_vc_agent.translation.kind_paths import Reference, Treatment, pod_specs
+from karmada_vc_agent.translation.kind_policy import Refusal
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION
-from karmada_vc_agent.translation.pod_templates import pod_specs
-from karmada_vc_agent.translation.reference_table import Reference, Treatment
-from karmada_vc_agent.translation.refusal import Refusal
 from karmada_vc_agent.translation.translate import HostObject, translate
 
 YAML_BYTES = 256 * 1024
@@ -65,7 +64,7 @@ class BodyTarget:
     def reference_rows(self) -> tuple[Reference, ...]:
         """Return the rows for the kind of the table of references to namespaces."""
         references = self.view.context().settings.namespace_references
-        return reference_table.rows_for(self.gvk.group_kind, references)
+        return kind_paths.references_of(self.gvk.group_kind, references)
 
 
 # --- reading and writing ----------------------------------------------------------------
@@ -73,12 +72,12 @@ class BodyTarget:
 
 def decode(body: bytes, content_type: str) -> Any:
     """Return the value of a body in JSON, YAML or protobuf. Raises PlanError: 400, 415."""
-    name = media_types.name_of(content_type)
-    if name in media_types.YAMLS:
+    name = request_syntax.media_type_of(content_type)
+    if name in request_syntax.YAMLS:
         return _decode_yaml(body)
-    if name == media_types.PROTOBUF:
+    if name == request_syntax.PROTOBUF:
         return _decode_protobuf(body)
-    if name not in (media_types.JSON, ""):
+    if name not in (request_syntax.JSON, ""):
         raise refusals.unsupported_body()
     return decode_json(body)
 

@@ -5,34 +5,40 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from karmada_vc_agent.features.gateway.mapping import asked as asking
 from karmada_vc_agent.features.gateway.mapping import (
     bodies,
-    media_types,
-    membership,
     namespace_writes,
+    object_membership,
+    parsed_request,
+    patches,
     refusals,
-    writes,
+    request_syntax,
 )
-from karmada_vc_agent.features.gateway.mapping import namespaces as spaces
-from karmada_vc_agent.features.gateway.mapping.asked import Forward, ParsedRequest, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.exchange import Attributes
-from karmada_vc_agent.features.gateway.mapping.paths import ResourcePath
-from karmada_vc_agent.features.gateway.mapping.queries import (
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    Attributes,
+    KindScope,
+    scope_allows,
+)
+from karmada_vc_agent.features.gateway.mapping.parsed_request import (
+    Forward,
+    ParsedRequest,
+    PlanAnswer,
+)
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.request_syntax import (
     NAME_FIELD,
     FieldTerm,
     Query,
     QueryError,
+    ResourcePath,
     field_terms,
 )
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.features.gateway.mapping.responses import (
     OfNamespaceWrite,
     OfShared,
 )
-from karmada_vc_agent.features.gateway.mapping.review_plans import plan_review, plan_self_review
-from karmada_vc_agent.features.gateway.mapping.scopes import KindScope, allows
+from karmada_vc_agent.features.gateway.mapping.reviews import plan_review, plan_self_review
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
@@ -50,14 +56,16 @@ def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward | Pl
     """Return what becomes of a request for a cluster-scoped resource. Raises PlanError."""
     if scope is KindScope.DENIED:
         raise parsed.refuse("it is not available in this cluster")
-    if not allows(scope, parsed.verb):
+    if not scope_allows(scope, parsed.verb):
         if scope is KindScope.NAMESPACES and parsed.verb == "deletecollection":
             raise refusals.method_not_allowed()
         raise parsed.refuse(_READ_ONLY)
     if parsed.path.subresource:
         raise parsed.refuse(f"{parsed.path.subresource} is not available in this cluster")
     parsed = (
-        asking.with_host_token(parsed) if parsed.verb == "list" and not _joins(scope) else parsed
+        parsed_request.with_host_token(parsed)
+        if parsed.verb == "list" and not _joins(scope)
+        else parsed
     )
     return _PLANS[scope](parsed)
 
@@ -67,40 +75,48 @@ def _joins(scope: KindScope) -> bool:
     return scope is KindScope.VOLUMES
 
 
-def _read(parsed: ParsedRequest, members: membership.Membership, name: str = "") -> Forward:
+def _read(parsed: ParsedRequest, members: object_membership.Membership, name: str = "") -> Forward:
     """Return a request with the client's own rights; name: of the object on the host."""
     path = structs.replace(parsed.path, name=name) if name else parsed.path
-    return asking.forward(parsed, path, asking.response_to(parsed, members))
+    return parsed_request.forward(parsed, path, parsed_request.response_to(parsed, members))
 
 
 def _shared(parsed: ParsedRequest) -> Forward:
-    response = asking.response_to(parsed, membership.SHARED, OfShared, hides_count=True)
-    return asking.forward(parsed, parsed.path, response)
+    response = parsed_request.response_to(
+        parsed, object_membership.SHARED_OBJECTS, OfShared, hides_count=True
+    )
+    return parsed_request.forward(parsed, parsed.path, response)
 
 
 def _nodes(parsed: ParsedRequest) -> Forward:
     is_node = not parsed.path.group
     if not parsed.is_list:
-        return _read(parsed, membership.NODE if is_node else membership.BY_NODE_NAME)
+        return _read(parsed, object_membership.NODES if is_node else object_membership.BY_NODE_NAME)
     selector = parsed.view.node_selector() or _NO_NODE
-    selected = parsed.with_query(asking.with_label(parsed.query, selector))
-    return _read(selected, membership.ALL if is_node else membership.BY_NODE_NAME)
+    selected = parsed.with_query(parsed_request.with_label(parsed.query, selector))
+    return _read(
+        selected, object_membership.SELECTED if is_node else object_membership.BY_NODE_NAME
+    )
 
 
 def _renamed(parsed: ParsedRequest) -> Forward:
     names = parsed.view.context().names()
-    query = asking.map_selectors(parsed.query, parsed.view, {NAME_FIELD: names.host_name})
+    query = parsed_request.map_selectors(parsed.query, parsed.view, {NAME_FIELD: names.host_name})
     if parsed.is_list:
         own = f"{domain.CLUSTER_LABEL}={parsed.view.name},!{domain.GATEWAY_LABEL}"
-        return _read(parsed.with_query(asking.with_label(query, own)), membership.LABELLED)
-    return _read(parsed.with_query(query), membership.LABELLED, names.host_name(parsed.path.name))
+        return _read(
+            parsed.with_query(parsed_request.with_label(query, own)), object_membership.LABELLED
+        )
+    return _read(
+        parsed.with_query(query), object_membership.LABELLED, names.host_name(parsed.path.name)
+    )
 
 
 def _bindings(parsed: ParsedRequest) -> Forward:
     def host(name: str) -> str:
         return CONVERTED_PREFIX + name
 
-    query = asking.map_selectors(parsed.query, parsed.view, {NAME_FIELD: host})
+    query = parsed_request.map_selectors(parsed.query, parsed.view, {NAME_FIELD: host})
     path = structs.replace(
         parsed.path,
         resource="rolebindings",
@@ -108,8 +124,10 @@ def _bindings(parsed: ParsedRequest) -> Forward:
         name=host(parsed.path.name) if parsed.path.name else "",
     )
     parsed = parsed.with_query(query)
-    response = asking.response_to(parsed, membership.BINDINGS, renamed_lists=_BINDING_LISTS)
-    return asking.forward(parsed, path, response)
+    response = parsed_request.response_to(
+        parsed, object_membership.BINDINGS, renamed_lists=_BINDING_LISTS
+    )
+    return parsed_request.forward(parsed, path, response)
 
 
 # --- volumes ----------------------------------------------------------------------------
@@ -118,21 +136,21 @@ def _bindings(parsed: ParsedRequest) -> Forward:
 def _volumes(parsed: ParsedRequest) -> Forward:
     """Read whole volumes as the gateway: their claim decides, and whose their name is."""
     include = parsed.query.first(_INCLUDE) or "Metadata"
-    is_metadata = media_types.is_for_metadata(parsed.accept)
-    is_table = media_types.is_for_table(parsed.accept)
-    members = membership.volumes(
+    is_metadata = request_syntax.is_for_metadata(parsed.accept)
+    is_table = request_syntax.is_for_table(parsed.accept)
+    members = object_membership.volume_membership(
         _terms_of_names(parsed) if parsed.is_list else (),
         metadata_only=is_metadata or (is_table and include == "Metadata"),
     )
     renamed = _METADATA_LISTS if is_metadata else None
-    response = asking.response_to(parsed, members, hides_count=True, renamed_lists=renamed)
+    response = parsed_request.response_to(parsed, members, hides_count=True, renamed_lists=renamed)
     query = _without_names(parsed) if parsed.is_list else parsed.query
     if is_table:
         query = query.with_values(**{_INCLUDE: _WHOLE})
-    parsed = replace(parsed, query=query, accept=media_types.without_views(parsed.accept))
+    parsed = replace(parsed, query=query, accept=request_syntax.without_views(parsed.accept))
     if parsed.is_list:
-        return asking.filtered(parsed, parsed.path, response, members)
-    own = asking.forward(
+        return parsed_request.filtered(parsed, parsed.path, response, members)
+    own = parsed_request.forward(
         parsed, parsed.path, response, as_gateway=True, authorize=parsed.attributes
     )
     path = structs.replace(
@@ -163,17 +181,21 @@ def _without_names(parsed: ParsedRequest) -> Query:
 def _namespaces(parsed: ParsedRequest) -> Forward:
     view, name = parsed.view, parsed.path.name
     if parsed.is_list:
-        query = asking.map_selectors(
-            parsed.query, view, {NAME_FIELD: lambda each: spaces.host_name(view, each)}
+        query = parsed_request.map_selectors(
+            parsed.query,
+            view,
+            {NAME_FIELD: lambda each: object_membership.host_namespace(view, each)},
         )
         own = f"{domain.CLUSTER_LABEL}={view.name}"
-        return _read(parsed.with_query(asking.with_label(query, own)), membership.NAMESPACES)
+        return _read(
+            parsed.with_query(parsed_request.with_label(query, own)), object_membership.NAMESPACES
+        )
     if parsed.is_write:
         return _write_namespace(parsed)
-    host = spaces.claimed(view, name)
+    host = object_membership.claimed_namespace(view, name)
     if host is None:
         raise refusals.namespace_not_found(name)
-    return _read(parsed, membership.NAMESPACES, host)
+    return _read(parsed, object_membership.NAMESPACES, host)
 
 
 def _write_namespace(parsed: ParsedRequest) -> Forward:
@@ -188,14 +210,18 @@ def _write_namespace(parsed: ParsedRequest) -> Forward:
 
 
 def _write_or_refuse(parsed: ParsedRequest) -> Forward:
-    if parsed.path.name == spaces.KUBE_SYSTEM:
+    if parsed.path.name == object_membership.KUBE_SYSTEM:
         raise parsed.refuse(_READ_ONLY)
-    kind = media_types.name_of(parsed.request.content_type)
-    host = spaces.claimed(parsed.view, parsed.path.name) if parsed.path.name else None
+    kind = request_syntax.media_type_of(parsed.request.content_type)
+    host = (
+        object_membership.claimed_namespace(parsed.view, parsed.path.name)
+        if parsed.path.name
+        else None
+    )
     live = parsed.view.namespace_object(host) if host is not None else None
     if live is not None and host is not None:
         return _change_namespace(parsed, live, host, kind)
-    if parsed.verb == "create" or (parsed.verb == "patch" and kind == writes.APPLY):
+    if parsed.verb == "create" or (parsed.verb == "patch" and kind == patches.APPLY):
         return _create_namespace(parsed)
     raise refusals.namespace_not_found(parsed.path.name)
 
@@ -211,7 +237,10 @@ def _create_namespace(parsed: ParsedRequest) -> Forward:
     body = bodies.as_object(decoded)
     name = namespace_writes.name_of(body, BodyTarget(parsed.info, "", "", path.name, view))
     target = BodyTarget(parsed.info, "", "", name, view)
-    if spaces.claimed(view, name) is not None and name != spaces.KUBE_SYSTEM:
+    if (
+        object_membership.claimed_namespace(view, name) is not None
+        and name != object_membership.KUBE_SYSTEM
+    ):
         raise refusals.already_exists(parsed.info, name)
     written = namespace_writes.created(body, target)
     host = str(written.value["metadata"]["name"])
@@ -222,7 +251,7 @@ def _create_namespace(parsed: ParsedRequest) -> Forward:
         parsed,
         written,
         structs.replace(path, name=host if is_applied else ""),
-        writes.APPLY if is_applied else media_types.JSON,
+        patches.APPLY if is_applied else request_syntax.JSON,
         namespace_writes.right("create", name if is_applied else ""),
         (host, name),
     )
@@ -236,9 +265,9 @@ def _change_namespace(parsed: ParsedRequest, live: Object, host: str, kind: str)
     right = namespace_writes.right(parsed.verb, name)
     if parsed.verb == "delete":
         namespace_writes.refuse_deletion(live, target)
-        body, content_type = writes.options(request.body, request.content_type)
-        response = asking.response_to(parsed, membership.NAMESPACES)
-        return asking.forward(
+        body, content_type = patches.delete_options(request.body, request.content_type)
+        response = parsed_request.response_to(parsed, object_membership.NAMESPACES)
+        return parsed_request.forward(
             parsed,
             path,
             response,
@@ -251,7 +280,7 @@ def _change_namespace(parsed: ParsedRequest, live: Object, host: str, kind: str)
         written, content_type = _patched(parsed, live, target, kind), kind
     else:
         sent = bodies.as_object(bodies.decode(request.body, request.content_type))
-        written, content_type = namespace_writes.replaced(sent, live, target), media_types.JSON
+        written, content_type = namespace_writes.replaced(sent, live, target), request_syntax.JSON
     return _written(parsed, written, path, content_type, right, (host, name))
 
 
@@ -259,12 +288,12 @@ def _patched(
     parsed: ParsedRequest, live: Object, target: BodyTarget, kind: str
 ) -> namespace_writes.NamespaceBody:
     body = parsed.request.body
-    if kind == writes.JSON_PATCH:
+    if kind == patches.JSON_PATCH:
         return namespace_writes.json_patched(bodies.decode_json(body), target)
-    if kind == writes.APPLY:
+    if kind == patches.APPLY:
         sent = bodies.as_object(bodies.decode_either(body))
         return namespace_writes.applied(sent, live, target)
-    if kind not in writes.MERGE:
+    if kind not in patches.MERGE:
         raise refusals.unsupported_body()
     return namespace_writes.merged(bodies.as_object(bodies.decode_json(body)), live, target)
 
@@ -278,10 +307,12 @@ def _written(
     names: tuple[str, str],
 ) -> Forward:
     """Return the request that writes a Namespace. names: on the host, and the virtual one."""
-    response = asking.response_to(parsed, membership.written_namespace(*names), OfNamespaceWrite)
+    response = parsed_request.response_to(
+        parsed, object_membership.written_namespace(*names), OfNamespaceWrite
+    )
     if isinstance(response, OfNamespaceWrite):
         response.host, response.virtual = names
-    forwarded = asking.forward(
+    forwarded = parsed_request.forward(
         parsed,
         path,
         response,

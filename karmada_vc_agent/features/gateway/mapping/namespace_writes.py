@@ -3,7 +3,7 @@
 The host lets tenants write no Namespace, since for RBAC a Namespace is in itself: who may patch
 it *in* a namespace may move its claim. So the gateway writes, and asks for a right on a resource
 that only it knows: `namespaces` of our own API group, in the anchor. What tenants may change of a
-Namespace is in translation/tenant_metadata.py; all else stays as it is. The policy
+Namespace is in translation/own_steps.py; all else stays as it is. The policy
 `gateway-confines` judges each write a second time.
 """
 
@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from karmada_vc_agent.features.gateway.mapping import bodies, json_patches, refusals
+from karmada_vc_agent.features.gateway.mapping import bodies, patches, refusals
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.exchange import Attributes
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes
 from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
 from karmada_vc_agent.model import domain
-from karmada_vc_agent.model.dns_label import DNS_LABEL
+from karmada_vc_agent.model.kinds import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
-from karmada_vc_agent.model.well_known import NAMESPACE_NAME_LABEL
-from karmada_vc_agent.translation import tenant_metadata
+from karmada_vc_agent.model.virtual_cluster_problems import DNS_LABEL
+from karmada_vc_agent.translation import own_steps
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.translation.translate import claimed_namespace
 
@@ -164,7 +164,7 @@ def applied(body: Object, live: Object, target: BodyTarget) -> NamespaceBody:
 
 def json_patched(operations: Any, target: BodyTarget) -> NamespaceBody:
     """Return a JSON patch of what is the tenant's. Raises PlanError."""
-    patch = json_patches.json_patch(operations, target)
+    patch = patches.json_patch(operations, target)
     for operation in patch:
         path = str(operation["path"])
         steps = [each.replace("~1", "/").replace("~0", "~") for each in path.split("/")[1:]]
@@ -206,8 +206,8 @@ def _marks(target: BodyTarget) -> Object:
 
 def _is_tenants(key: str, target: BodyTarget) -> bool:
     settings = target.view.context().settings
-    patterns = tenant_metadata.tenants_patterns(settings.tenancy, settings.namespace_keys)
-    return tenant_metadata.is_tenants(key, patterns)
+    patterns = own_steps.tenants_patterns(settings.tenancy, settings.namespace_keys)
+    return own_steps.is_tenants(key, patterns)
 
 
 def _tenants(

@@ -1,37 +1,250 @@
-"""What to do with one request of a client: forward, answer or refuse it.
+"""Plans a request of a client: forward, answer or refuse it.
 
-The path is parsed, the scope of its kind decides the rule: namespaced_plans.py (5.2, 5.4),
-cluster_plans.py (5.3), and here what leads to no resource (5.1).
+The path is parsed, the scope of its kind decides the rule: here for what is in namespaces (5.2,
+5.4) and for discovery (5.1, 5.5), cluster_plans.py for what is cluster-scoped (5.3).
 """
 
+from msgspec import structs
+
 from karmada_vc_agent.features.gateway.identity import Caller
-from karmada_vc_agent.features.gateway.mapping import asked as asking
-from karmada_vc_agent.features.gateway.mapping import discovery, refusals
-from karmada_vc_agent.features.gateway.mapping.asked import Forward, ParsedRequest, Plan, PlanAnswer
+from karmada_vc_agent.features.gateway.mapping import (
+    cluster_view,
+    object_membership,
+    parsed_request,
+    refusals,
+)
+from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped
-from karmada_vc_agent.features.gateway.mapping.discovery import DiscoveryPlan
-from karmada_vc_agent.features.gateway.mapping.exchange import (
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     KindInfo,
+    KindScope,
     Refused,
+    ResponseKind,
     View,
     VirtualRequest,
+    scope_of,
 )
-from karmada_vc_agent.features.gateway.mapping.namespaced_plans import (
-    is_connection,
-    is_proxy,
-    plan_namespaced,
+from karmada_vc_agent.features.gateway.mapping.object_membership import (
+    KUBE_SYSTEM,
+    NOWHERE,
+    in_namespaces,
 )
-from karmada_vc_agent.features.gateway.mapping.paths import (
+from karmada_vc_agent.features.gateway.mapping.parsed_request import (
+    Forward,
+    ParsedRequest,
+    Plan,
+    PlanAnswer,
+)
+from karmada_vc_agent.features.gateway.mapping.patches import body_for
+from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.request_syntax import (
     OtherPath,
     PathError,
+    Query,
+    QueryError,
     ResourcePath,
-    parse,
+    parse_path,
 )
-from karmada_vc_agent.features.gateway.mapping.queries import Query, QueryError
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.features.gateway.mapping.responses import Response
-from karmada_vc_agent.features.gateway.mapping.review_plans import plan_review
-from karmada_vc_agent.features.gateway.mapping.scopes import KindScope, scope_of
+from karmada_vc_agent.features.gateway.mapping.responses import Response, is_status
+from karmada_vc_agent.features.gateway.mapping.reviews import plan_review
+from karmada_vc_agent.model.objects import Object, dig, maps_at, parse_api_version, text_at
+
+_STREAMS = frozenset({("pods", each) for each in ("exec", "attach", "portforward", "log")})
+_PROXIES = frozenset({("pods", "proxy"), ("services", "proxy")})
+
+
+def plan_namespaced(parsed: ParsedRequest) -> Forward:
+    """Return what becomes of a request for a namespaced resource. Raises PlanError."""
+    path = parsed.path
+    if (path.group, path.resource, path.subresource) in cluster_view.DENIED_SUBRESOURCES:
+        raise parsed.refuse(refusals.HOSTS_CREDENTIALS)
+    if path.rest and not is_proxy(path):
+        raise refusals.unknown_resource()
+    if not path.namespace:
+        return _all_namespaces(parsed)
+    if path.namespace == KUBE_SYSTEM and (parsed.is_write or is_connection(path)):
+        raise parsed.refuse(f"namespace {KUBE_SYSTEM} is read only")
+    host = object_membership.claimed_namespace(parsed.view, path.namespace)
+    if host is None:
+        return _unclaimed(parsed)
+    if is_connection(path):
+        return _connection(parsed, host)
+    return _in_one(parsed, host, as_gateway=False)
+
+
+def is_proxy(path: ResourcePath) -> bool:
+    """Whether a path leads through the API server to a pod or Service."""
+    return not path.group and (path.resource, path.subresource) in _PROXIES
+
+
+def is_connection(path: ResourcePath) -> bool:
+    """Whether bytes pass untouched: streams, logs, proxied requests (G-35)."""
+    is_stream = not path.group and (path.resource, path.subresource) in _STREAMS
+    return is_stream or is_proxy(path)
+
+
+def _connection(parsed: ParsedRequest, host: str) -> Forward:
+    request, path = parsed.request, structs.replace(parsed.path, namespace=host)
+    return Forward(
+        request.method,
+        path.encoded(),
+        Response(),
+        query=request.query,
+        accept=request.accept,
+        content_type=request.content_type,
+        body=request.body,
+        is_long=path.subresource == "log" and parsed.query.is_true("follow"),
+    )
+
+
+def _unclaimed(parsed: ParsedRequest) -> Forward:
+    """Read a namespace that does not exist yet as one that is empty (G-30)."""
+    path, view = parsed.path, parsed.view
+    creates = parsed.verb == "create" and not path.name
+    if creates or parsed.verb == "deletecollection":
+        raise refusals.namespace_not_found(path.namespace)
+    if parsed.is_write or is_connection(path):
+        raise refusals.not_found(parsed.info, path.name)
+    host = object_membership.host_namespace(view, path.namespace)
+    if host == NOWHERE:
+        raise refusals.namespace_not_found(path.namespace)
+    if view.is_foreign(host):
+        raise parsed.refuse(f'namespace "{path.namespace}" is not available in this cluster')
+    return _in_one(parsed, host, as_gateway=True)
+
+
+def _in_one(parsed: ParsedRequest, host: str, *, as_gateway: bool) -> Forward:
+    virtual = parsed.path.namespace
+    path = structs.replace(parsed.path, namespace=host)
+    body, content_type = b"", ""
+    if parsed.is_write:
+        target = BodyTarget(parsed.info, virtual, host, parsed.path.name, parsed.view)
+        body, content_type = body_for(parsed, target)
+    parsed = parsed_request.with_host_token(parsed, virtual) if parsed.verb == "list" else parsed
+    parsed = parsed.with_query(parsed_request.map_selectors(parsed.query, parsed.view))
+    return parsed_request.forward(
+        parsed,
+        path,
+        parsed_request.response_to(parsed, in_namespaces(virtual), namespace=virtual),
+        body=body,
+        content_type=content_type,
+        as_gateway=as_gateway,
+        authorize=parsed.attributes if as_gateway else None,
+    )
+
+
+def _all_namespaces(parsed: ParsedRequest) -> Forward:
+    """List or watch the whole host, and drop what is of others (G-40)."""
+    if parsed.path.name or not parsed.is_list:
+        raise refusals.method_not_allowed()
+    membership = in_namespaces()
+    parsed = parsed.with_query(parsed_request.map_selectors(parsed.query, parsed.view))
+    response = parsed_request.response_to(parsed, membership, hides_count=True)
+    return parsed_request.filtered(parsed, parsed.path, response, membership)
+
+
+class _DiscoveryResponse(Response):
+    """The answer to a request for discovery, in any of its forms."""
+
+    kind = ResponseKind.DISCOVERY
+
+    def map_object(self, decoded: Object, view: View) -> Object | None:
+        """Remove, in place, what is not shown."""
+        if is_status(decoded):
+            return self.map_status(decoded, view)
+        if "serverAddressByClientCIDRs" in decoded:
+            decoded["serverAddressByClientCIDRs"] = []
+        match decoded.get("kind"):
+            case "APIGroupList":
+                groups = maps_at(decoded, "groups")
+                decoded["groups"] = [g for g in groups if is_group_shown(text_at(g, "name"), view)]
+            case "APIGroup":
+                return decoded if is_group_shown(text_at(decoded, "name"), view) else None
+            case "APIResourceList":
+                _filter_resources(decoded, view)
+            case "APIGroupDiscoveryList":
+                groups = [_aggregated(group, view) for group in maps_at(decoded, "items")]
+                decoded["items"] = [group for group in groups if group["versions"]]
+        return decoded
+
+    def not_found(self) -> Refused:
+        """Return the 404 for a group that is not shown."""
+        return refusals.unknown_resource().refused
+
+
+def is_group_shown(group: str, view: View) -> bool:
+    """Whether any resource of a group is shown, or none is served."""
+    served = list(view.resources(group))
+    return not served or any(cluster_view.is_kind_shown(info, view) for info in served)
+
+
+def _filter_resources(decoded: Object, view: View) -> None:
+    """Filter an APIResourceList; subresources go with their resource."""
+    group, version, _ = parse_api_version(text_at(decoded, "groupVersion"), "")
+    infos: dict[str, tuple[KindInfo, cluster_view.KindScope]] = {}
+    entries = maps_at(decoded, "resources")
+    for entry in entries:
+        name = text_at(entry, "name")
+        if "/" not in name:
+            kind, namespaced = text_at(entry, "kind"), bool(entry.get("namespaced"))
+            info = KindInfo(group, version, name, kind, namespaced)
+            infos[name] = info, cluster_view.scope_of(info, view)
+    decoded["resources"] = [entry for entry in entries if _is_entry_shown(entry, infos)]
+
+
+def _is_entry_shown(
+    entry: Object, infos: dict[str, tuple[KindInfo, cluster_view.KindScope]]
+) -> bool:
+    plural, slash, subresource = text_at(entry, "name").partition("/")
+    info, scope = infos.get(plural, (None, cluster_view.KindScope.DENIED))
+    if info is None or scope is cluster_view.KindScope.DENIED:
+        return False
+    if slash:
+        return cluster_view.is_subresource_shown(scope, info, subresource)
+    _limit_verbs(entry, scope)
+    return True
+
+
+def _limit_verbs(entry: Object, scope: cluster_view.KindScope) -> None:
+    verbs = entry.get("verbs")
+    if isinstance(verbs, list):
+        entry["verbs"] = [verb for verb in verbs if cluster_view.scope_allows(scope, str(verb))]
+
+
+def _aggregated(group: Object, view: View) -> Object:
+    name = text_at(group, "metadata", "name")
+    for version in maps_at(group, "versions"):
+        shown = []
+        for resource in maps_at(version, "resources"):
+            info = KindInfo(
+                name,
+                text_at(version, "version"),
+                text_at(resource, "resource"),
+                text_at(resource, "responseKind", "kind"),
+                dig(resource, "scope") == "Namespaced",
+            )
+            scope = cluster_view.scope_of(info, view)
+            if scope is cluster_view.KindScope.DENIED:
+                continue
+            _limit_verbs(resource, scope)
+            subresources = [
+                sub
+                for sub in maps_at(resource, "subresources")
+                if cluster_view.is_subresource_shown(scope, info, text_at(sub, "subresource"))
+            ]
+            resource.pop("subresources", None)
+            if subresources:
+                resource["subresources"] = subresources
+            shown.append(resource)
+        version["resources"] = shown
+    # A version that could not be read has no resources, and is reported as stale.
+    group["versions"] = [
+        version
+        for version in maps_at(group, "versions")
+        if version["resources"] or version.get("freshness") == "Stale"
+    ]
+    return group
+
 
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _DISCOVERY_DEPTH = {"api": 2, "apis": 3}
@@ -42,7 +255,7 @@ _PROXY_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "
 def plan(request: VirtualRequest, identity: Caller, view: View) -> Plan:
     """Return what becomes of a request of an authenticated client."""
     try:
-        path, query = parse(request.path), Query.parse(request.query)
+        path, query = parse_path(request.path), Query.parse(request.query)
         if request.is_upgrade and not (isinstance(path, ResourcePath) and is_connection(path)):
             # An API server serves watches over WebSockets, which would be copied unmapped.
             raise refusals.not_upgraded()
@@ -85,8 +298,8 @@ def _parsed(
     if is_proxy(path):  # any method, and any form of answer
         verb = _PROXY_VERBS.get(request.method, "get")
         return ParsedRequest(request, identity, view, path, info, query, verb, "")
-    verb = asking.verb_of(request, path, query)
-    accept = "" if is_connection(path) else asking.accept_of(request)
+    verb = parsed_request.verb_of(request, path, query)
+    accept = "" if is_connection(path) else parsed_request.accept_of(request)
     return ParsedRequest(request, identity, view, path, info, query, verb, accept)
 
 
@@ -120,8 +333,8 @@ def _health(view: View) -> PlanAnswer | Refused:
 
 
 def _discovery(request: VirtualRequest, path: OtherPath, view: View) -> Forward:
-    accept = asking.accept_of(request)
+    accept = parsed_request.accept_of(request)
     group = path.segments[1] if path.segments[0] == "apis" and len(path.segments) > 1 else ""
-    if group and not discovery.is_group_shown(group, view):
+    if group and not is_group_shown(group, view):
         raise refusals.unknown_resource()
-    return Forward("GET", path.encoded(), DiscoveryPlan(), query=request.query, accept=accept)
+    return Forward("GET", path.encoded(), _DiscoveryResponse(), query=request.query, accept=accept)

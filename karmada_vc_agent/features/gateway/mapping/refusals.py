@@ -1,9 +1,9 @@
 """The failures that the gateway itself answers, in the words of an API server."""
 
-from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, Refused
-from karmada_vc_agent.features.gateway.mapping.media_types import JSON, PROTOBUF, YAML
+from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, Refused
+from karmada_vc_agent.features.gateway.mapping.request_syntax import JSON, PROTOBUF, YAML
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.translation.refusal import Code, Refusal
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
 
 HOSTS_CREDENTIALS = "its credentials would be those of the host"
 

@@ -15,46 +15,62 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.features.gateway.cluster_view import ClusterView, ServedResources
-from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.host_state import ClusterView, HostState, ServedResources
 from karmada_vc_agent.features.gateway.identity import Caller
-from karmada_vc_agent.features.gateway.mapping.asked import Forward, Plan, PlanAnswer
-from karmada_vc_agent.features.gateway.mapping.continue_tokens import Sealer
-from karmada_vc_agent.features.gateway.mapping.exchange import Refused, ResponseKind, VirtualRequest
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    Refused,
+    ResponseKind,
+    Sealer,
+    VirtualRequest,
+)
+from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
-from karmada_vc_agent.features.gateway.server.access_reviews import AccessReviews
-from karmada_vc_agent.features.gateway.server.audit import Record, line_of
-from karmada_vc_agent.features.gateway.server.authentication import (
+from karmada_vc_agent.features.gateway.request_metrics import (
+    RequestMeter,
+    RequestRecord,
+    audit_line,
+)
+from karmada_vc_agent.features.gateway.server.access import (
+    AccessReviews,
     Ask,
     Authentication,
+    refuse_offline,
     until_refused,
+    wait_until_set_up,
 )
-from karmada_vc_agent.features.gateway.server.connection import ClientGoneError, Exchange
-from karmada_vc_agent.features.gateway.server.heads import Head
-from karmada_vc_agent.features.gateway.server.host_headers import to_host
+from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange
+from karmada_vc_agent.features.gateway.server.fairness import (
+    SHORT_REQUESTS,
+    FairScheduler,
+    Limits,
+    MemoryBudget,
+    Reservation,
+    TimeSlice,
+    held_bytes,
+)
 from karmada_vc_agent.features.gateway.server.host_requests import (
     HostAnswer,
     HostRequest,
     HostRequests,
+    to_host,
+    tunnel,
+)
+from karmada_vc_agent.features.gateway.server.http_messages import (
+    JSON,
+    Head,
+    RefusalError,
+    unauthorized,
 )
 from karmada_vc_agent.features.gateway.server.joined_answers import JoinedAnswer
-from karmada_vc_agent.features.gateway.server.limits import SHORT, Limits
 from karmada_vc_agent.features.gateway.server.mapped_answers import (
     EXPIRED,
     MappedAnswer,
     first_of,
     refusal_of,
 )
-from karmada_vc_agent.features.gateway.server.meter import GatewayMeter
-from karmada_vc_agent.features.gateway.server.new_namespaces import wait_until_set_up
-from karmada_vc_agent.features.gateway.server.offline_nodes import refuse_offline
-from karmada_vc_agent.features.gateway.server.room import MemoryBudget, Reservation, held_bytes
-from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError, unauthorized
-from karmada_vc_agent.features.gateway.server.turns import FairScheduler, TimeSlice
-from karmada_vc_agent.features.gateway.server.upgrade import tunnel
 from karmada_vc_agent.kube import flows
-from karmada_vc_agent.kube.answers import decoded
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer
+from karmada_vc_agent.kube.transport import decode_object
 from karmada_vc_agent.model.objects import Object
 
 _log = logging.getLogger(__name__)
@@ -87,7 +103,7 @@ class Gateway:
         sealer: Callable[[], Sealer],
         limits: Limits,
         audit: Callable[[bytes], object] | None,
-        meter: GatewayMeter,
+        meter: RequestMeter,
         planner: Planner = plan,
     ) -> None:
         self._state = state
@@ -118,7 +134,7 @@ class Gateway:
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request; nothing that happens to it reaches another one."""
         head = exchange.head
-        record = Record(head.method, head.cluster, head.path)
+        record = RequestRecord(head.method, head.cluster, head.path)
         try:
             with flows.of(head.cluster):
                 await self._answer(exchange, record)
@@ -138,26 +154,28 @@ class Gateway:
             record.code = record.code or exchange.code
             record.bytes_out = record.bytes_out or exchange.bytes_out
             if self._audit is not None:
-                self._audit(line_of(record))
+                self._audit(audit_line(record))
             is_served = head.cluster in self._state.virtual_clusters
             self._meter.answered(record, head.cluster if is_served else "")
             if not self._state.sums_of(head.cluster):  # a watch ends after its virtual cluster
                 self._scheduler.forget(head.cluster)
 
-    async def _refuse(self, exchange: Exchange, record: Record, refusal: RefusalError) -> None:
+    async def _refuse(
+        self, exchange: Exchange, record: RequestRecord, refusal: RefusalError
+    ) -> None:
         record.code, record.rejected = refusal.code, refusal.counted
         try:
             await exchange.refuse(refusal)
         except ClientGoneError:
             exchange.stream.abort()
 
-    async def _answer(self, exchange: Exchange, record: Record) -> None:
+    async def _answer(self, exchange: Exchange, record: RequestRecord) -> None:
         cluster = exchange.head.cluster
         if not cluster or not self._state.sums_of(cluster):
             raise unauthorized()
         await self._scheduler.measured(cluster, self._answer_known(exchange, record))
 
-    async def _answer_known(self, exchange: Exchange, record: Record) -> None:
+    async def _answer_known(self, exchange: Exchange, record: RequestRecord) -> None:
         head = exchange.head
         who = record.who = await self._authentication.identify(head)
         async with AsyncExitStack() as held:
@@ -287,7 +305,7 @@ class Gateway:
     async def _forward_long(
         self,
         exchange: Exchange,
-        record: Record,
+        record: RequestRecord,
         forward: Forward,
         who: Caller,
         view: ClusterView,
@@ -324,7 +342,7 @@ class Gateway:
     async def _forward_upgrade(
         self,
         exchange: Exchange,
-        record: Record,
+        record: RequestRecord,
         forward: Forward,
         who: Caller,
         view: ClusterView,
@@ -375,7 +393,7 @@ class Gateway:
             raise UnreachableError(str(refusal)) from refusal
         if answer.status >= 300:
             raise error_from_answer(answer.status, content, path=path)
-        return decoded(content)
+        return decode_object(content)
 
     def _reviews_of(self, cluster: str) -> AccessReviews:
         if cluster not in self._reviews:
@@ -402,7 +420,7 @@ class Gateway:
 def _is_near_bound(view: ClusterView) -> bool:
     """Whether as many creations as there may be at once could be more than a cluster may have."""
     context = view.context()
-    return 0 < context.vc.bounds.works <= len(context.claims) + SHORT
+    return 0 < context.vc.bounds.works <= len(context.claims) + SHORT_REQUESTS
 
 
 async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:
@@ -429,7 +447,7 @@ async def _take(stack: AsyncExitStack, budget: MemoryBudget, cluster: str) -> Re
     return await stack.enter_async_context(budget.reserved(cluster))
 
 
-def _note(record: Record, forward: Forward, *, is_upgrade: bool) -> None:
+def _note(record: RequestRecord, forward: Forward, *, is_upgrade: bool) -> None:
     """Note what the audit has of a request to the host."""
     kind = forward.response.kind
     record.host_path = forward.path

@@ -1,4 +1,4 @@
-"""Requests to the API server of the host, each exactly as it was planned.
+"""Requests to the API server of the host: connections, headers, tunnels.
 
 Plain ones use connections that are kept open, a few for each virtual cluster: what one does to a
 connection cannot reach a neighbour. A watch or an upgrade has a connection of its own.
@@ -15,12 +15,23 @@ from urllib.parse import urlsplit
 import h11
 import msgspec
 
-from karmada_vc_agent.features.gateway.server.heads import Headers
-from karmada_vc_agent.features.gateway.server.http_messages import STREAM_BYTES, MessageStream
-from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES
-from karmada_vc_agent.features.gateway.server.statuses import RefusalError
-from karmada_vc_agent.kube.connections import keep_alive
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.features.gateway.identity import Caller
+from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind
+from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward
+from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange
+from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES
+from karmada_vc_agent.features.gateway.server.http_messages import (
+    JSON,
+    PASSED_ON,
+    READ_BYTES,
+    STREAM_BYTES,
+    UPGRADE_HEADERS,
+    Head,
+    Headers,
+    MessageStream,
+    RefusalError,
+)
+from karmada_vc_agent.kube.transport import Credentials, keep_alive
 
 _log = logging.getLogger(__name__)
 
@@ -289,3 +300,126 @@ def _too_late() -> RefusalError:
     return RefusalError(
         504, "the API server of the cluster did not answer in time", counted="host-late"
     )
+
+
+_CONDITIONAL = frozenset({b"if-none-match", b"if-modified-since", b"range"})
+"""What depends on the bytes of the host: passed on where those are untouched."""
+_OF_THE_CONNECTION = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"content-length",
+        b"date",
+    }
+)
+_OF_THE_HOST = frozenset({b"audit-id", b"set-cookie", b"server", b"alt-svc"})
+_FLOW_CONTROL = b"x-kubernetes-pf-"
+_OF_MAPPED = frozenset({b"content-type", b"cache-control", b"retry-after"})
+"""What still holds once a body was mapped."""
+_WARNING, _LOCATION = b"warning", b"location"
+
+MapText = Callable[[str], str]
+
+
+def to_host(head: Head, forward: Forward, who: Caller) -> Headers:
+    """Return the headers of a request to the host, all but Host, length and our own token."""
+    is_opaque = forward.response.kind is ResponseKind.OPAQUE
+    accept = forward.accept or ("*/*" if is_opaque else JSON)
+    headers: Headers = [(b"accept", accept.encode("latin-1")), (b"accept-encoding", b"identity")]
+    if forward.content_type:
+        headers.append((b"content-type", forward.content_type.encode("latin-1")))
+    passed = PASSED_ON if is_opaque else PASSED_ON - _CONDITIONAL
+    if head.is_upgrade:
+        passed |= UPGRADE_HEADERS
+        headers.append((b"connection", b"Upgrade"))
+    headers += [(name, value) for name, value in head.headers if name in passed]
+    if not forward.as_gateway:
+        headers += impersonating(who)
+    return headers
+
+
+def impersonating(who: Caller) -> Headers:
+    """Return the headers by which the host takes a request for the client's."""
+    groups = [(b"impersonate-group", group.encode()) for group in who.host_groups]
+    return [(b"impersonate-user", who.host_user.encode()), *groups]
+
+
+def to_client(headers: Headers, map_text: MapText, *, is_mapped: bool) -> list[tuple[str, str]]:
+    """Return the headers of an answer. map_text: maps names of the host in texts (G-48)."""
+    passed = []
+    for name, raw in headers:
+        if name in _OF_THE_CONNECTION or name in _OF_THE_HOST or name.startswith(_FLOW_CONTROL):
+            continue
+        value = raw.decode("latin-1")
+        if name in (_WARNING, _LOCATION):
+            value = map_text(value)
+        elif is_mapped and name not in _OF_MAPPED:
+            continue
+        passed.append((name.decode().title(), value))
+    return passed
+
+
+TUNNEL_LINGER_S = 5.0
+"""How long one direction may go on after the other one ended (G-61)."""
+_HOP = frozenset({b"content-length", b"transfer-encoding"})
+_BROKEN_TUNNEL = (OSError, EOFError)
+
+
+async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], object]) -> None:
+    """Send the head of a 101 on, then copy bytes both ways until both ends are done.
+
+    count: takes the number of bytes sent to the client. Raises ClientGoneError.
+    """
+    client, host = exchange.stream, answer.stream
+    head = h11.InformationalResponse(
+        status_code=101,
+        headers=[(name, value) for name, value in answer.headers if name not in _HOP],
+        reason=b"Switching Protocols",
+    )
+    exchange.has_begun = True
+    try:
+        client.write(head)
+        # What was read behind the heads belongs to the tunnel.
+        client.writer.write(host.state.trailing_data[0])
+        host.writer.write(client.state.trailing_data[0])
+        await client.writer.drain()
+        await host.writer.drain()
+    except (*_BROKEN_TUNNEL, h11.LocalProtocolError) as error:
+        raise ClientGoneError from error
+    count(len(host.state.trailing_data[0]))
+    up = asyncio.create_task(_copy(client.reader, host.writer, lambda _: None))
+    down = asyncio.create_task(_copy(host.reader, client.writer, count))
+    try:
+        await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((up, down), timeout=TUNNEL_LINGER_S)
+    finally:
+        for task in (up, down):
+            task.cancel()
+        await asyncio.gather(up, down, return_exceptions=True)
+        with suppress(*_BROKEN_TUNNEL, TimeoutError):
+            async with asyncio.timeout(TUNNEL_LINGER_S):
+                await client.writer.drain()
+        client.close()
+        host.close()
+
+
+async def _copy(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    count: Callable[[int], object],
+) -> None:
+    """Copy until the end of the input, and pass the end on where the transport can."""
+    with suppress(*_BROKEN_TUNNEL):
+        while data := await reader.read(READ_BYTES):
+            writer.write(data)
+            count(len(data))
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()

@@ -10,11 +10,14 @@ from contextlib import AbstractAsyncContextManager
 
 from msgspec import Raw
 
-from karmada_vc_agent.features.gateway.mapping.asked import PAGES_MAX, PAGES_MAX_S
-from karmada_vc_agent.features.gateway.mapping.pages import JoinedPages
+from karmada_vc_agent.features.gateway.mapping.parsed_request import (
+    PAGES_MAX,
+    PAGES_MAX_S,
+    JoinedPages,
+)
 from karmada_vc_agent.features.gateway.server.host_requests import AnswerTooLargeError, HostAnswer
+from karmada_vc_agent.features.gateway.server.http_messages import JSON, RefusalError
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
-from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
 from karmada_vc_agent.model.objects import Object
 
 PAGE_BYTES = 8 * 2**20

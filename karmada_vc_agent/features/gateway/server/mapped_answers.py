@@ -10,17 +10,14 @@ from typing import Any, TypeVar
 import orjson
 from msgspec import Raw
 
-from karmada_vc_agent.features.gateway.cluster_view import ClusterView
-from karmada_vc_agent.features.gateway.mapping.asked import Forward
-from karmada_vc_agent.features.gateway.mapping.exchange import Refused, ResponseKind, Unknown
-from karmada_vc_agent.features.gateway.mapping.sieves import PartialDecoder, TooDeepError
-from karmada_vc_agent.features.gateway.server.connection import Exchange
-from karmada_vc_agent.features.gateway.server.heads import Head
-from karmada_vc_agent.features.gateway.server.host_headers import to_client
-from karmada_vc_agent.features.gateway.server.host_requests import BODY_BYTES, HostAnswer
-from karmada_vc_agent.features.gateway.server.room import LARGE_BYTES, Reservation
-from karmada_vc_agent.features.gateway.server.statuses import JSON, RefusalError
-from karmada_vc_agent.features.gateway.server.turns import TimeSlice
+from karmada_vc_agent.features.gateway.host_state import ClusterView
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Refused, ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward
+from karmada_vc_agent.features.gateway.mapping.partial_decoder import PartialDecoder, TooDeepError
+from karmada_vc_agent.features.gateway.server.connections import Exchange
+from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES, Reservation, TimeSlice
+from karmada_vc_agent.features.gateway.server.host_requests import BODY_BYTES, HostAnswer, to_client
+from karmada_vc_agent.features.gateway.server.http_messages import JSON, Head, RefusalError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, dig
 

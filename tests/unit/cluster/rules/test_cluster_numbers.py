@@ -1,6 +1,6 @@
 """The numbers of a Cluster status that are shown as metrics."""
 
-from karmada_vc_agent.cluster.rules.cluster_numbers import cluster_numbers
+from karmada_vc_agent.cluster.rules.cluster_objects import cluster_numbers
 
 READY = [{"type": "Ready", "status": "True"}]
 

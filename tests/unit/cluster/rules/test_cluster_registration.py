@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.rules.cluster_registration import (
+from karmada_vc_agent.cluster.rules.cluster_objects import (
     cluster_changes,
     new_cluster,
     standard_models,

@@ -4,16 +4,15 @@ import copy
 
 import pytest
 
-from karmada_vc_agent.cluster.rules import cluster_report as cluster_status
-from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.cluster.rules.readiness import observed_ready
+from karmada_vc_agent.cluster.rules import cluster_objects
+from karmada_vc_agent.cluster.rules.conditions import Condition, observed_ready
 from karmada_vc_agent.model.core import Meta, Node, NodeStatus, Pod, PodSpec
 from karmada_vc_agent.model.core import StatusCondition as NodeCondition
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z"
 READY = observed_ready(200)
-COMPLETE = cluster_status.complete_api_enablements(3, is_partial=False)
+COMPLETE = cluster_objects.complete_api_enablements(3, is_partial=False)
 
 
 def _nothing_hidden(_kind: GroupVersionKind) -> bool:
@@ -48,7 +47,7 @@ DISCOVERED: list[Object] = [
 
 def test_enablements_are_sorted_and_hold_no_subresources() -> None:
     before = copy.deepcopy(DISCOVERED)
-    assert cluster_status.api_enablements(DISCOVERED, _nothing_hidden) == [
+    assert cluster_objects.api_enablements(DISCOVERED, _nothing_hidden) == [
         {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]},
         {"groupVersion": "authorization.k8s.io/v1"},
         {
@@ -65,7 +64,7 @@ def test_enablements_are_sorted_and_hold_no_subresources() -> None:
 
 def test_hidden_kinds_are_left_out() -> None:
     hidden = {GroupVersionKind("", "v1", "Node"), GroupVersionKind("apps", "v1", "Deployment")}
-    enablements = cluster_status.api_enablements(DISCOVERED, hidden.__contains__)
+    enablements = cluster_objects.api_enablements(DISCOVERED, hidden.__contains__)
     assert enablements[0] == {"groupVersion": "apps/v1"}
     assert [resource["kind"] for resource in enablements[2]["resources"]] == ["ConfigMap", "Pod"]
 
@@ -82,16 +81,16 @@ def test_hidden_kinds_are_left_out() -> None:
 def test_the_condition_says_how_complete_the_list_is(
     count: int, is_partial: bool, status: str, reason: str, message: str
 ) -> None:
-    assert cluster_status.complete_api_enablements(count, is_partial=is_partial) == Condition(
+    assert cluster_objects.complete_api_enablements(count, is_partial=is_partial) == Condition(
         type="CompleteAPIEnablements", status=status, reason=reason, message=message
     )
 
 
 def test_node_summary_leaves_zeros_out() -> None:
     nodes = [_node("a", "True"), _node("b", "False"), _node("c", None)]
-    assert cluster_status.node_summary(nodes) == {"totalNum": 3, "readyNum": 1}
-    assert cluster_status.node_summary(nodes[1:]) == {"totalNum": 2}
-    assert cluster_status.node_summary([]) == {}
+    assert cluster_objects.node_summary(nodes) == {"totalNum": 3, "readyNum": 1}
+    assert cluster_objects.node_summary(nodes[1:]) == {"totalNum": 2}
+    assert cluster_objects.node_summary([]) == {}
 
 
 MODELS: list[Object] = [{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "1"}]}]
@@ -100,9 +99,9 @@ MODELS: list[Object] = [{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max
 def test_resource_summary_has_modelings_only_with_models() -> None:
     nodes = [_node("a", "True")]
     pod = Pod(Meta(name="p"), PodSpec(node_name="a"))
-    plain = cluster_status.resource_summary(nodes, [pod], [], [])
+    plain = cluster_objects.resource_summary(nodes, [pod], [], [])
     assert plain == {"allocatable": {"cpu": "2"}, "allocated": {"pods": "1"}}
-    graded = cluster_status.resource_summary(nodes, [], [pod], MODELS)
+    graded = cluster_objects.resource_summary(nodes, [], [pod], MODELS)
     assert graded == {
         "allocatable": {"cpu": "2"},
         "allocating": {"pods": "1"},
@@ -118,7 +117,7 @@ def _composed(live: Object | None, now: str, **changes: object) -> Object:
         "resourceSummary": {"allocatable": {"cpu": "2"}},
     }
     fields |= changes
-    return cluster_status.compose_cluster_status(live, fields, [COMPLETE, READY], now)
+    return cluster_objects.compose_cluster_status(live, fields, [COMPLETE, READY], now)
 
 
 def test_a_first_status_has_what_was_observed() -> None:
@@ -175,11 +174,11 @@ def test_setting_conditions_alone_leaves_the_rest() -> None:
     once = _composed(None, THEN)
     before = copy.deepcopy(once)
     offline = observed_ready(None)
-    status = cluster_status.with_conditions(once, [offline], NOW)
+    status = cluster_objects.with_conditions(once, [offline], NOW)
     assert status["conditions"][1] == {**offline, "lastTransitionTime": NOW}
     assert {**status, "conditions": once["conditions"]} == once
     assert once == before
 
 
 def test_a_status_without_conditions_gets_no_empty_list() -> None:
-    assert cluster_status.with_conditions(None, [], NOW) == {}
+    assert cluster_objects.with_conditions(None, [], NOW) == {}

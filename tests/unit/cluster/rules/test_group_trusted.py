@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.rules.group_trusted import group_trusted
-from karmada_vc_agent.model.selectors import LabelSelector, Requirement
+from karmada_vc_agent.cluster.rules.conditions import group_trusted
+from karmada_vc_agent.model.setting import LabelSelector, Requirement
 from karmada_vc_agent.model.virtual_cluster import NO_NODES
 from tests.fakes import objects
 

@@ -2,9 +2,13 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.cluster.rules.nodes_reachable import NodeCounts, nodes_reachable, ready_with
-from karmada_vc_agent.cluster.rules.readiness import observed_ready
+from karmada_vc_agent.cluster.rules.conditions import (
+    Condition,
+    NodeCounts,
+    nodes_reachable,
+    observed_ready,
+    ready_with,
+)
 
 UP, DOWN = observed_ready(200), observed_ready(None)
 THERE, AWAY, NONE = (nodes_reachable(n) for n in (NodeCounts(2, 1), NodeCounts(2), NodeCounts()))

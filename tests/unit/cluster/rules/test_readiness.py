@@ -2,11 +2,10 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.rules import readiness
-from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.cluster.rules.readiness import Observation, Thresholds, damp
+from karmada_vc_agent.cluster.rules import conditions
+from karmada_vc_agent.cluster.rules.conditions import Condition, Observation, Thresholds, damp
 
-UP, DOWN = readiness.observed_ready(200), readiness.observed_ready(None)
+UP, DOWN = conditions.observed_ready(200), conditions.observed_ready(None)
 THRESHOLDS = Thresholds(success_s=30, failure_s=20)
 
 
@@ -30,13 +29,13 @@ THRESHOLDS = Thresholds(success_s=30, failure_s=20)
 def test_a_probe_means_what_karmada_says(
     http_status: int | None, status: str, reason: str, message: str
 ) -> None:
-    assert readiness.observed_ready(http_status) == Condition(
+    assert conditions.observed_ready(http_status) == Condition(
         type="Ready", status=status, reason=reason, message=message
     )
 
 
 def test_only_2xx_is_online() -> None:
-    online = [status for status in (None, 199, 200, 299, 300, 500) if readiness.is_online(status)]
+    online = [status for status in (None, 199, 200, 299, 300, 500) if conditions.is_online(status)]
     assert online == [200, 299]
 
 
@@ -97,7 +96,7 @@ def test_unknown_set_by_the_hub_becomes_true_at_once_while_the_host_was_up() -> 
 
 
 def test_other_words_of_the_same_status_pass_at_once() -> None:
-    failed = readiness.observed_ready(299)
+    failed = conditions.observed_ready(299)
     written, state = damp(Observation("False", 99.0), failed, DOWN, 100.0, THRESHOLDS)
     assert written is failed
     assert state == Observation("False", 99.0)

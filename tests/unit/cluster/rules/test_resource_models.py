@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.rules.resource_models import allocatable_modelings
+from karmada_vc_agent.cluster.rules.resource_sums import allocatable_modelings
 from karmada_vc_agent.model.core import (
     Container,
     Meta,

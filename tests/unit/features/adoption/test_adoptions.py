@@ -6,7 +6,7 @@ from unittest.mock import AsyncMock
 import msgspec
 import pytest
 
-from karmada_vc_agent.cluster.scopes import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.features.adoption.adoptions import PAGES_AT_MOST, Adoptions
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
@@ -16,7 +16,7 @@ from karmada_vc_agent.model.domain import (
     NAMESPACE_LABEL,
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, dig, gvk_of
-from karmada_vc_agent.work.noted_objects import NotedObjects
+from karmada_vc_agent.work.manifests import ReportedObjects
 from tests.fakes import objects
 
 RESOURCE = Resource(gvk_of(objects.deployment()), "deployments", namespaced=True)
@@ -38,7 +38,7 @@ class Host:
         self.client.read_page.side_effect = self._page
         self.client.replace.side_effect = self._replace
         self.scopes = Scopes()
-        self.kept = NotedObjects(self.scopes)
+        self.kept = ReportedObjects(self.scopes)
         self.told: list[str] = []
         self.kept.changed.subscribe(self.told.append)
         self.adoptions = Adoptions(self.client, self.kept, lambda _, node: node.startswith("own"))

@@ -10,18 +10,19 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from karmada_vc_agent.cluster.agent_condition import AgentCondition
+from karmada_vc_agent.cluster.agent_conditions import AgentCondition
 from karmada_vc_agent.features.certificate.controller import (
     POLL,
     POLLS,
     CertificateController,
+    FileStore,
+    SecretStore,
 )
-from karmada_vc_agent.features.certificate.hub_kubeconfig import FileStore, SecretStore
-from karmada_vc_agent.kube.certificates import REQUESTS_PATH
+from karmada_vc_agent.kube.certificates import SIGNING_REQUESTS_PATH
 from karmada_vc_agent.kube.controller import Requeue, RetryError
-from karmada_vc_agent.kube.credentials import Credentials
 from karmada_vc_agent.kube.errors import ForbiddenError, PageError
 from karmada_vc_agent.kube.kubeconfig import client_certificate, read_kubeconfig
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.authority import START, SUBJECT, Authority, kubeconfig
 from tests.fakes.world import World
@@ -79,7 +80,7 @@ class Setting:
         return await self.controller.reconcile("hub")
 
     def requests(self) -> list[Object]:
-        return self.world.hub.listed(REQUESTS_PATH)
+        return self.world.hub.listed(SIGNING_REQUESTS_PATH)
 
     def sign(self) -> bytes:
         """Sign the one request, as the hub's controllers do."""
@@ -92,7 +93,7 @@ class Setting:
 
     def answer(self, **status: Any) -> None:
         (request,) = self.requests()
-        path = f"{REQUESTS_PATH}/{request['metadata']['name']}"
+        path = f"{SIGNING_REQUESTS_PATH}/{request['metadata']['name']}"
         self.world.hub.change(f"{path}/status", status=status)
 
     async def renew(self) -> bytes:
@@ -264,7 +265,7 @@ async def test_request_that_was_denied_is_followed_by_another_later_each_time(
         setting.answer(conditions=[denied])
         pauses.append((await setting.step()).after_s)
         (request,) = setting.requests()
-        setting.world.hub.remove(f"{REQUESTS_PATH}/{request['metadata']['name']}")
+        setting.world.hub.remove(f"{SIGNING_REQUESTS_PATH}/{request['metadata']['name']}")
     assert pauses == [300.0, 600.0, 1200.0, 2400.0, 3600.0]
     assert "Denied: not you" in str([vars(record) for record in caplog.records])
 
@@ -273,7 +274,7 @@ async def test_request_that_is_gone_is_made_again(setting: Setting) -> None:
     setting.now = DUE
     await setting.step()
     (request,) = setting.requests()
-    setting.world.hub.remove(f"{REQUESTS_PATH}/{request['metadata']['name']}")
+    setting.world.hub.remove(f"{SIGNING_REQUESTS_PATH}/{request['metadata']['name']}")
     assert await setting.step() == CHECK
     assert await setting.step() == POLL
     assert len(setting.requests()) == 1
@@ -282,11 +283,11 @@ async def test_request_that_is_gone_is_made_again(setting: Setting) -> None:
 async def test_request_that_a_page_answered_may_have_arrived(setting: Setting) -> None:
     """A proxy that lost the server sends a page for what the server has done."""
     setting.now = DUE
-    setting.world.hub.answer(b"<html>bad gateway</html>", 502, path=REQUESTS_PATH)
+    setting.world.hub.answer(b"<html>bad gateway</html>", 502, path=SIGNING_REQUESTS_PATH)
     with pytest.raises(PageError):
         await setting.step()
     assert await setting.step() == CHECK, "it is looked for, and there is none"
-    assert len(setting.world.hub.asked("POST", REQUESTS_PATH)) == 1
+    assert len(setting.world.hub.asked("POST", SIGNING_REQUESTS_PATH)) == 1
     assert await setting.step() == POLL
     assert len(setting.requests()) == 1
 

@@ -6,11 +6,9 @@ from typing import Any
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, cluster_id, cluster_store
-from karmada_vc_agent.features.checkpoint.entry_source import EntrySource
-from karmada_vc_agent.features.checkpoint.outdated import Outdated
-from karmada_vc_agent.features.checkpoint.saved import Expected, Saved, read
+from karmada_vc_agent.features.checkpoint.reader import Expected, Saved, read
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
-from karmada_vc_agent.features.checkpoint.writer import CheckpointWriter
+from karmada_vc_agent.features.checkpoint.writer import CheckpointWriter, EntrySource, Outdated
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.errors import KubeError

@@ -7,14 +7,17 @@ from karmada_vc_agent.features.checkpoint import entries
 from karmada_vc_agent.features.checkpoint.entries import (
     CLUSTER,
     CONTACT,
+    CONTACT_KEY,
     FORMAT,
     RULES,
+    RULES_KEY,
     WORKS,
     Header,
+    encoded,
+    head_key,
+    works_key,
 )
-from karmada_vc_agent.features.checkpoint.kept import encoded
-from karmada_vc_agent.features.checkpoint.saved import Expected
-from karmada_vc_agent.features.checkpoint.shards import CONTACT_KEY, RULES_KEY, head_key, works_key
+from karmada_vc_agent.features.checkpoint.reader import Expected
 
 Object = dict[str, Any]
 SAVED = "2026-05-01T10:00:00Z"

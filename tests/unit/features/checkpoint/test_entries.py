@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.features.checkpoint import entries
-from karmada_vc_agent.features.checkpoint.entries import WORKS, decode, encode
-from karmada_vc_agent.features.checkpoint.refused import Reason, UnusableError
+from karmada_vc_agent.features.checkpoint.entries import (
+    WORKS,
+    Reason,
+    UnusableError,
+    decode,
+    encode,
+)
 from tests.unit.features.checkpoint.scene import header
 
 CONTENT = [b'{"a":1}', b'{"b":"2"}']

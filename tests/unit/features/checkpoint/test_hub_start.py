@@ -8,11 +8,11 @@ import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
-from karmada_vc_agent.features.checkpoint.hub_start import PEEK_S, CheckpointStart
-from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING
-from karmada_vc_agent.features.checkpoint.shards import head_key, place_of
+from karmada_vc_agent.features.checkpoint.entries import head_key, place_of
+from karmada_vc_agent.features.checkpoint.feature import PEEK_S, CheckpointStart
+from karmada_vc_agent.features.checkpoint.writer import EVERYTHING
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
 from karmada_vc_agent.runner.hub_presence import HubPresence
@@ -48,7 +48,7 @@ def election(scene: Scene, identity: str) -> LeaderElection:
 async def lead(scene: Scene) -> None:
     """Have somebody lead who keeps the checkpoint."""
     other = election(scene, "other")
-    other.begin_line()
+    other.begin_lineage()
     await other.acquire()
 
 

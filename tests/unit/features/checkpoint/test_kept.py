@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.checkpoint import kept
-from karmada_vc_agent.features.checkpoint.kept import encoded, mark
-from karmada_vc_agent.work.rules.work_status import is_dispatched
+from karmada_vc_agent.features.checkpoint import entries
+from karmada_vc_agent.features.checkpoint.entries import encoded, mark
+from karmada_vc_agent.work.rules.work_conditions import is_dispatched
 from tests.unit.features.checkpoint.scene import work
 
 
@@ -45,7 +45,7 @@ def test_what_cannot_be_encoded_is_not_saved() -> None:
 
 
 def test_what_is_too_large_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "LARGEST_OBJECT", 50)
+    monkeypatch.setattr(entries, "LARGEST_OBJECT", 50)
     assert encoded(work()) is None
 
 

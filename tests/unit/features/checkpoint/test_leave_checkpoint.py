@@ -1,7 +1,7 @@
 """What `leave` takes out of the checkpoint of an agent."""
 
-from karmada_vc_agent.features.checkpoint.removal import forget_saved
-from karmada_vc_agent.features.checkpoint.shards import cluster_of_key
+from karmada_vc_agent.features.checkpoint.entries import cluster_of_key
+from karmada_vc_agent.features.checkpoint.feature import forget_saved
 from karmada_vc_agent.kube.client import ApiClient
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.features.checkpoint.checkpoint_scene import SECRETS, Scene

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.checkpoint import entries, offline_serving
-from karmada_vc_agent.features.checkpoint.entries import RULES
-from karmada_vc_agent.features.checkpoint.offline_serving import OfflineServing
-from karmada_vc_agent.features.checkpoint.refused import Reason
-from karmada_vc_agent.features.checkpoint.saved import Saved, read
-from karmada_vc_agent.features.checkpoint.shards import RULES_KEY
+from karmada_vc_agent.features.checkpoint import entries, serving
+from karmada_vc_agent.features.checkpoint.entries import RULES, RULES_KEY, Reason
+from karmada_vc_agent.features.checkpoint.reader import Saved, read
+from karmada_vc_agent.features.checkpoint.serving import OfflineServing
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
@@ -19,7 +17,7 @@ from karmada_vc_agent.runner.hub_presence import PATIENCE_S
 from karmada_vc_agent.work.works import Works
 from tests.unit.features.checkpoint.scene import cluster, expected, header, secret, work
 
-LONG_S = offline_serving.LISTS_S + 5.0
+LONG_S = serving.LISTS_S + 5.0
 
 
 class Hub:
@@ -43,7 +41,7 @@ class Hub:
             failing_s=lambda what: self.failing_s.get(what, 0.0),
             clock=asyncio.get_running_loop().time,
         )
-        self.offline.on_known = self._count
+        self.offline.on_hub_answer = self._count
 
     def _count(self) -> None:
         self.known += 1
@@ -180,7 +178,7 @@ async def test_works_of_another_cluster_are_refused(tasks: list[asyncio.Task[Non
 
 async def test_another_hub_takes_it_away(tasks: list[asyncio.Task[None]]) -> None:
     hub = await start(tasks)
-    hub.offline.hub_known("hub-2")
+    hub.offline.hub_identified("hub-2")
     assert hub.clusters.get("", "a") is None
     assert hub.offline.refusals["a"].reason is Reason.HUB
     assert hub.offline.is_fencing, "nothing is written to a hub that has told nothing"
@@ -188,8 +186,8 @@ async def test_another_hub_takes_it_away(tasks: list[asyncio.Task[None]]) -> Non
 
 async def test_the_same_hub_leaves_it(tasks: list[asyncio.Task[None]]) -> None:
     hub = await start(tasks)
-    hub.offline.hub_known("hub-1")
-    hub.offline.hub_known("")
+    hub.offline.hub_identified("hub-1")
+    hub.offline.hub_identified("")
     assert hub.names() == ["a", "one"]
 
 

@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from karmada_vc_agent.features.checkpoint import writer as checkpoint_writer
-from karmada_vc_agent.features.checkpoint.failures import LONGEST_S
-from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING
-from karmada_vc_agent.features.checkpoint.refused import Reason
-from karmada_vc_agent.features.checkpoint.shards import place_of
+from karmada_vc_agent.features.checkpoint.entries import Reason, place_of
+from karmada_vc_agent.features.checkpoint.secrets import LONGEST_S
+from karmada_vc_agent.features.checkpoint.writer import EVERYTHING
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import KubeError
 from tests.fakes.api_server import FakeApiServer

@@ -8,22 +8,20 @@ from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.features.checkpoint.checkpoint_kept import checkpoint_kept
-from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING, Outdated
-from karmada_vc_agent.features.checkpoint.parts import (
+from karmada_vc_agent.features.checkpoint.entries import Reason
+from karmada_vc_agent.features.checkpoint.feature import checkpoint_kept
+from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read
+from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
+from karmada_vc_agent.features.checkpoint.serving import (
     CheckpointParts,
     _not_written,
     contact_s,
     is_of_checkpoint,
 )
-from karmada_vc_agent.features.checkpoint.reader import Checkpoint
-from karmada_vc_agent.features.checkpoint.refused import Reason
-from karmada_vc_agent.features.checkpoint.saved import read
-from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
-from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
-from karmada_vc_agent.kube.permissions import Need
-from karmada_vc_agent.model.durations import Duration
-from karmada_vc_agent.runner.hub_identity import HubIdentity
+from karmada_vc_agent.features.checkpoint.writer import EVERYTHING, Outdated
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need
+from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.runner.parts import Parts
 from tests.fakes.world import World
 from tests.unit.features.checkpoint.scene import expected, secret

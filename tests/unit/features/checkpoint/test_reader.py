@@ -4,11 +4,11 @@ import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.outdated import EVERYTHING
+from karmada_vc_agent.features.checkpoint.entries import Reason
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read_checkpoint
-from karmada_vc_agent.features.checkpoint.refused import Reason
+from karmada_vc_agent.features.checkpoint.writer import EVERYTHING
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.runner.hub_identity import HubIdentity
+from karmada_vc_agent.runner.hub_presence import HubIdentity
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.features.checkpoint.checkpoint_scene import SECRETS, Scene
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from karmada_vc_agent.features.checkpoint.removal import remove_checkpoint, remove_disabled
+from karmada_vc_agent.features.checkpoint.feature import remove_checkpoint, remove_disabled
 from karmada_vc_agent.kube.client import ApiClient
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer

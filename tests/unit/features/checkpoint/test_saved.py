@@ -6,10 +6,21 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.checkpoint.entries import CLUSTER, CONTACT, RULES, WORKS, identity
-from karmada_vc_agent.features.checkpoint.refused import DAMAGED, Reason, UnusableError
-from karmada_vc_agent.features.checkpoint.saved import SKEW_S, Expected, Saved, read, usable_times
-from karmada_vc_agent.features.checkpoint.shards import CONTACT_KEY, RULES_KEY, head_key, works_key
+from karmada_vc_agent.features.checkpoint.entries import (
+    CLUSTER,
+    CONTACT,
+    CONTACT_KEY,
+    DAMAGED,
+    RULES,
+    RULES_KEY,
+    WORKS,
+    Reason,
+    UnusableError,
+    head_key,
+    identity,
+    works_key,
+)
+from karmada_vc_agent.features.checkpoint.reader import SKEW_S, Expected, Saved, read, usable_times
 from tests.unit.features.checkpoint.scene import cluster, entry, expected, secret, work
 
 NOW = datetime(2026, 5, 1, 11, tzinfo=UTC)

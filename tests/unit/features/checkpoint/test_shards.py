@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.checkpoint.shards import (
+from karmada_vc_agent.features.checkpoint.entries import (
     LARGEST_SECRET,
     cluster_of_key,
     head_key,

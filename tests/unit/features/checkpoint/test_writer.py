@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from karmada_vc_agent.features.checkpoint import shards
+from karmada_vc_agent.features.checkpoint import entries
 from karmada_vc_agent.features.checkpoint import writer as checkpoint_writer
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError
@@ -57,22 +57,22 @@ async def test_nothing_new_is_written_by_a_second_look(scene: Scene) -> None:
 async def test_a_changed_work_costs_its_entry_only(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "WORKS_A_PART", 10)
+    monkeypatch.setattr(entries, "WORKS_A_PART", 10)
     for number in range(40):
         scene.work(f"work-{number}")
     await scene.write()
     scene.patches()
     scene.work("work-7", text="new", generation=2)
     await scene.write()
-    part = shards.part_of("work-7", 4)
-    assert scene.patches() == [[shards.works_key("branch-a", 4, part)]]
+    part = entries.part_of("work-7", 4)
+    assert scene.patches() == [[entries.works_key("branch-a", 4, part)]]
     assert len(scene.names()) == 40
 
 
 async def test_works_are_split_anew_when_they_become_many(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "WORKS_A_PART", 10)
+    monkeypatch.setattr(entries, "WORKS_A_PART", 10)
     scene.work("work-0")
     await scene.write()
     for number in range(1, 30):
@@ -101,12 +101,12 @@ async def test_large_works_are_split_until_they_find_room(scene: Scene) -> None:
 async def test_parts_that_outdated_ones_left_no_room_for_are_written_then(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "CHECKPOINT_SECRETS", 1)
-    monkeypatch.setattr(shards, "LARGEST_SECRET", 60_000)
+    monkeypatch.setattr(entries, "CHECKPOINT_SECRETS", 1)
+    monkeypatch.setattr(entries, "LARGEST_SECRET", 60_000)
     for number in range(10):
         scene.work(f"work-{number}", text=_incompressible(4000))
     await scene.write()
-    monkeypatch.setattr(shards, "WORKS_A_PART", 5)
+    monkeypatch.setattr(entries, "WORKS_A_PART", 5)
     scene.work("work-10")
     await scene.write()
     await scene.write()
@@ -257,8 +257,8 @@ async def test_who_is_served_no_more_is_taken_away_and_its_neighbour_stays(
 async def test_a_large_neighbour_does_not_cost_a_small_one_its_works(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "CHECKPOINT_SECRETS", 1)
-    monkeypatch.setattr(shards, "LARGEST_SECRET", 5000)
+    monkeypatch.setattr(entries, "CHECKPOINT_SECRETS", 1)
+    monkeypatch.setattr(entries, "LARGEST_SECRET", 5000)
     scene = Scene(host, client, "branch-a", "branch-b")
     scene.work("small")
     for number in range(200):
@@ -364,7 +364,7 @@ async def test_a_change_during_a_write_is_not_lost(scene: Scene) -> None:
 
 
 def _path_of(scene: Scene) -> str:
-    number = shards.place_of("branch-a", 0)
+    number = entries.place_of("branch-a", 0)
     assert objects.namespace("agents")
     assert scene.host.find(f"{SECRETS}/agent-checkpoint-{number}")
     return f"{SECRETS}/agent-checkpoint-{number}"

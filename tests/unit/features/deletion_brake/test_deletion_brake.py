@@ -8,18 +8,18 @@ from karmada_vc_agent.cluster.agent_state import ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.settings import DeletionBrakeSettings
 from karmada_vc_agent.features.deletion_brake import controller
-from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake
-from karmada_vc_agent.features.deletion_brake.conditions import DELETIONS_HELD
-from karmada_vc_agent.features.deletion_brake.rules import (
+from karmada_vc_agent.features.deletion_brake.brake import (
     CONFIRM_PREFIX,
     KEEP,
+    DeletionBrake,
     Record,
     read_record,
     state_path,
 )
+from karmada_vc_agent.features.deletion_brake.feature import DELETIONS_HELD
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError
 from karmada_vc_agent.model.domain import PRESERVE_ANNOTATION
-from karmada_vc_agent.runner.conditions import evaluate
+from karmada_vc_agent.runner.conditions import evaluate_condition
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world
 
@@ -98,7 +98,7 @@ def recorded(world: World) -> Record | None:
 
 
 def status(world: World) -> str:
-    condition = evaluate(world.parts, DELETIONS_HELD.name, world.vc())
+    condition = evaluate_condition(world.parts, DELETIONS_HELD.name, world.vc())
     assert condition is not None
     return condition["reason"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.config.settings import DeletionBrakeSettings
-from karmada_vc_agent.features.deletion_brake.rules import (
+from karmada_vc_agent.features.deletion_brake.brake import (
     Deletion,
     Recent,
     Record,

@@ -7,14 +7,14 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.rules.conditions import find_condition
 from karmada_vc_agent.config.settings import DeletionBrakeSettings
-from karmada_vc_agent.features.deletion_brake.conditions import DELETIONS_HELD
-from karmada_vc_agent.features.deletion_brake.rules import (
+from karmada_vc_agent.features.deletion_brake.brake import (
     CONFIRM_PREFIX,
     KEEP,
     RECORD_PREFIX,
     read_record,
     state_path,
 )
+from karmada_vc_agent.features.deletion_brake.feature import DELETIONS_HELD
 from karmada_vc_agent.model.objects import dig
 from tests.fakes import objects
 from tests.fuzz.served_ways import TENANT, Field, field

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.escapes import escape_detector
-from karmada_vc_agent.features.escapes.escaped_pods import EscapedPods
-from karmada_vc_agent.features.escapes.left_pods import PodKey
-from karmada_vc_agent.kube.sources import Enqueues
+from karmada_vc_agent.features.escapes.escape_detector import EscapedPods
+from karmada_vc_agent.features.escapes.evictions import PodKey
+from karmada_vc_agent.kube.controller import Enqueues
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects

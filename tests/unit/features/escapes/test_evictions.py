@@ -9,7 +9,7 @@ from karmada_vc_agent.features.escapes import evictions
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import TooManyRequestsError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.selectors import LabelSelector
+from karmada_vc_agent.model.setting import LabelSelector
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 

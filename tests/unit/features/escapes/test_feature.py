@@ -1,6 +1,6 @@
 """What the feature shares with others."""
 
-from karmada_vc_agent.features.escapes.escaped_pods import Escape, EscapedPods
+from karmada_vc_agent.features.escapes.escape_detector import Escape, EscapedPods
 from tests.fakes.world import World
 
 

@@ -10,15 +10,14 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
-from karmada_vc_agent.features.gateway import access_controller as cluster_access
-from karmada_vc_agent.features.gateway.access_controller import PERIOD, SOON
-from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess
-from karmada_vc_agent.features.gateway.endpoint_probe import ProbedEndpoint
-from karmada_vc_agent.features.gateway.secret import clusters_of, matching, sealing_key_of, sums_of
+from karmada_vc_agent.features.gateway import gateway_controllers
+from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess, ProbedEndpoint
+from karmada_vc_agent.features.gateway.gateway_controllers import ACCESS_PERIOD, ACCESS_SOON
+from karmada_vc_agent.features.gateway.tokens import clusters_of, matching, sealing_key_of, sums_of
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, dig
-from karmada_vc_agent.runner import cluster_controllers
+from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world
 
@@ -104,14 +103,16 @@ async def reconcile(world: World, gateway: Gateway | None = None) -> Requeue | N
     world.look()
     world.parts.common.part(ClusterAccess).has_rules_of_karmada(world.vc())  # is listed from now on
     world.look()
-    made: Requeue | None = await world.spec(cluster_access.setup).reconcile("branch-a")
+    made: Requeue | None = await world.spec(gateway_controllers.setup_cluster_access).reconcile(
+        "branch-a"
+    )
     return made
 
 
 async def register(world: World) -> Object:
     """Register the virtual cluster; return its Cluster."""
     world.look()
-    await world.spec(cluster_controllers.registration).reconcile("branch-a")
+    await world.spec(controllers.registration).reconcile("branch-a")
     world.look()
     return world.hub.live(CLUSTER)
 
@@ -140,10 +141,10 @@ async def test_endpoint_is_published_once_the_gateway_answers(world: World) -> N
     await register(world)
     gateway = Gateway()
     gateway.problem = "refused"
-    assert await reconcile(world, gateway) is SOON
+    assert await reconcile(world, gateway) is ACCESS_SOON
     assert "apiEndpoint" not in access_fields(world)
     gateway.problem = None
-    assert await reconcile(world, gateway) is PERIOD
+    assert await reconcile(world, gateway) is ACCESS_PERIOD
     assert access_fields(world) == PUBLISHED
     tried = ProbedEndpoint(
         ENDPOINT, token_of(world, "branch-a"), b"authorities", "https://proxy.example:8090"
@@ -156,7 +157,7 @@ async def test_endpoint_stays_while_the_gateway_is_away(world: World) -> None:
     await reconcile(world)
     away = Gateway()
     away.problem = "refused"
-    assert await reconcile(world, away) is SOON
+    assert await reconcile(world, away) is ACCESS_SOON
     assert access_fields(world) == PUBLISHED
     (sample,) = [
         each for each in world.parts.collector.samples() if each[0] == "virtual_cluster_endpoint_up"
@@ -187,7 +188,7 @@ async def test_what_is_right_is_not_written(world: World) -> None:
     await register(world)
     await reconcile(world)
     world.forget_requests()
-    assert await reconcile(world) is PERIOD
+    assert await reconcile(world) is ACCESS_PERIOD
     assert world.hub.changes() == []
     assert world.host.changes() == []
 
@@ -259,7 +260,7 @@ async def test_gateway_may_impersonate_whom_karmada_names(world: World) -> None:
 async def test_karmada_is_asked_for_its_rules_until_they_come(world: World) -> None:
     world.host.remove(f"{ROLES}/karmada-impersonator-v-branch-a")
     await register(world)
-    assert await reconcile(world) is SOON
+    assert await reconcile(world) is ACCESS_SOON
     asked = world.hub.live(f"{ROLES}/{AUTH_ROLE}")["metadata"]["annotations"]
     assert "virtualcluster.kubeedge.io/asked-at" in asked
     assert access_fields(world) == PUBLISHED
@@ -267,7 +268,7 @@ async def test_karmada_is_asked_for_its_rules_until_they_come(world: World) -> N
 
 async def test_cluster_that_was_there_before_the_gateway_gets_access(world: World) -> None:
     world.register()
-    assert await reconcile(world) is PERIOD
+    assert await reconcile(world) is ACCESS_PERIOD
     assert access_fields(world) == PUBLISHED
 
 

@@ -1,7 +1,7 @@
 """AdminRoleController: lists what the host serves, leaves what is not ours."""
 
-from karmada_vc_agent.features.gateway import admin_role
-from karmada_vc_agent.features.gateway.admin_role import PERIOD
+from karmada_vc_agent.features.gateway import gateway_controllers
+from karmada_vc_agent.features.gateway.gateway_controllers import ROLES_PERIOD
 from tests.fakes.world import World
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -10,7 +10,9 @@ PATH = f"{ROLES}/{ADMIN_ROLE}"
 
 
 async def reconcile(world: World) -> None:
-    assert await world.spec(admin_role.setup).reconcile(ADMIN_ROLE) is PERIOD
+    assert (
+        await world.spec(gateway_controllers.setup_admin_role).reconcile(ADMIN_ROLE) is ROLES_PERIOD
+    )
 
 
 async def test_role_lists_every_namespaced_resource_and_no_wildcard(world: World) -> None:
@@ -68,12 +70,16 @@ async def test_copy_of_the_hosts_role_is_cut(world: World) -> None:
             ],
         }
     )
-    assert await world.spec(admin_role.setup).reconcile("vc-edit") is PERIOD
+    assert (
+        await world.spec(gateway_controllers.setup_admin_role).reconcile("vc-edit") is ROLES_PERIOD
+    )
     assert world.host.live(f"{ROLES}/vc-edit")["rules"] == [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "patch"]}
     ]
 
 
 async def test_copy_of_what_the_host_lacks_grants_nothing(world: World) -> None:
-    assert await world.spec(admin_role.setup).reconcile("vc-view") is PERIOD
+    assert (
+        await world.spec(gateway_controllers.setup_admin_role).reconcile("vc-view") is ROLES_PERIOD
+    )
     assert world.host.live(f"{ROLES}/vc-view")["rules"] == []

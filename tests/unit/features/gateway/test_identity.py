@@ -13,8 +13,8 @@ from karmada_vc_agent.features.gateway.identity import (
     is_confined,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
-from karmada_vc_agent.translation.identities import Callers
 from karmada_vc_agent.translation.names import Names, NamespaceTemplate
+from karmada_vc_agent.translation.rbac import Callers
 
 NAMES = Names(
     "a",

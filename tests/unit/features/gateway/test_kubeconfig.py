@@ -8,10 +8,10 @@ import yaml
 from click.testing import CliRunner
 
 from karmada_vc_agent.cli import main
-from karmada_vc_agent.commands.command_errors import CommandError
+from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.features.gateway import kubeconfig as kubeconfig_options
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.kube.transport import Credentials
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.gateway_lab import AGENT, namespace
 

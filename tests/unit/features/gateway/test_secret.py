@@ -4,8 +4,8 @@ from base64 import b64encode
 
 import pytest
 
-from karmada_vc_agent.access.gateway_secrets import hub_secret_name, keys_of
-from karmada_vc_agent.features.gateway.secret import (
+from karmada_vc_agent.access.agent_objects import hub_secret_name, token_keys
+from karmada_vc_agent.features.gateway.tokens import (
     TokenSum,
     digest,
     matching,
@@ -53,8 +53,8 @@ def test_secret_without_data_has_no_sums() -> None:
 def test_keys_of_one_virtual_cluster_are_its_own() -> None:
     longer = TokenSum("access", "branch-a2", "", digest("x"))
     found = with_sums(A, OLD, B, longer)
-    assert set(keys_of(found, "branch-a")) == {A.key, OLD.key}
-    assert keys_of(None, "branch-a") == ()
+    assert set(token_keys(found, "branch-a")) == {A.key, OLD.key}
+    assert token_keys(None, "branch-a") == ()
 
 
 def test_sealing_key_has_its_length() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from karmada_vc_agent.features.gateway.cluster_view import ServedResources
+from karmada_vc_agent.features.gateway.host_state import ServedResources
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.model.objects import Object
 

@@ -13,13 +13,14 @@ from karmada_vc_agent.features.host_events.controller import (
     TAKEN_BURST,
     EventKey,
 )
-from karmada_vc_agent.features.host_events.event import TEXT_AT_MOST, HostEvent
-from karmada_vc_agent.features.host_events.event_tallies import (
+from karmada_vc_agent.features.host_events.events import (
     GATHERED_S,
     REPEATED_AFTER_S,
+    TEXT_AT_MOST,
     WAITING_OF_ONE,
+    HostEvent,
 )
-from karmada_vc_agent.features.quota.divisions import STALLED_AFTER_S
+from karmada_vc_agent.features.quota.controller import STALLED_AFTER_S
 from karmada_vc_agent.features.quota.shares import Pending
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.model.domain import WORK_ANNOTATION

@@ -7,29 +7,27 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.judgements import HubContact, Judgements
-from karmada_vc_agent.cluster.live_settings import LiveSettings
-from karmada_vc_agent.cluster.reachable_nodes import ReachableNodes
-from karmada_vc_agent.cluster.rules.readiness import Thresholds
-from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
-from karmada_vc_agent.config.config_error import ConfigError
+from karmada_vc_agent.cluster.hub_clusters import HubContact, Judgements
+from karmada_vc_agent.cluster.rules.conditions import Thresholds
+from karmada_vc_agent.cluster.status import ReachableNodes
+from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.objects.definitions import Definitions
-from karmada_vc_agent.features.objects.drain import Drain
-from karmada_vc_agent.features.objects.object_names import (
+from karmada_vc_agent.features.objects.definitions import (
     API_VERSION,
     KIND,
     PATH,
+    Definitions,
     finalizer,
     is_for,
 )
-from karmada_vc_agent.features.objects.status_writer import StatusWriter
-from karmada_vc_agent.features.objects.work_tally import WorkTally
-from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.features.objects.operator import Drain
+from karmada_vc_agent.features.objects.status import StatusWriter, WorkTally
+from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.conditions_of_nodes import node_overlap
+from karmada_vc_agent.runner.conditions import node_overlap
 from karmada_vc_agent.work.removal import Removal
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World

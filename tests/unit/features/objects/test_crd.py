@@ -10,11 +10,9 @@ import pytest
 from e2e.lab.bad_definitions import BAD, BAD_NAMES, NODES
 from generate.crd_file import text
 from karmada_vc_agent.config.checks import check
-from karmada_vc_agent.config.config_error import ConfigError
-from karmada_vc_agent.config.decoding import decode
+from karmada_vc_agent.config.decoding import ConfigError, decode
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.objects.crd import definition
-from karmada_vc_agent.features.objects.schema_rules import EXTRA, ITEMS, rules_in
+from karmada_vc_agent.features.objects.crd import EXTRA, ITEMS, definition, rules_in
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 

@@ -5,9 +5,8 @@ import pytest
 from karmada_vc_agent.cluster.agent_state import ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, cluster_id
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
-from karmada_vc_agent.features.objects.object_names import PATH
-from karmada_vc_agent.features.objects.setup import setup
-from karmada_vc_agent.features.objects.start import ObjectsStart
+from karmada_vc_agent.features.objects.definitions import PATH, ObjectsStart
+from karmada_vc_agent.features.objects.operator import setup
 from karmada_vc_agent.model.domain import (
     AGENT_ANNOTATION,
     CREATED_BY_AGENT_ANNOTATION,

@@ -13,15 +13,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from karmada_vc_agent.features.objects.object_names import PATH, finalizer
+from karmada_vc_agent.features.objects.definitions import PATH, finalizer
 from karmada_vc_agent.features.objects.operator import (
     DRAIN_PAUSE_MAX_S,
     DRAIN_PAUSE_S,
     Operator,
     pause_after,
 )
-from karmada_vc_agent.kube.credentials import Credentials
-from karmada_vc_agent.kube.serving_certificate import serving_context
+from karmada_vc_agent.kube.certificates import serving_context
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.features.objects.conftest import BRANCH_A, virtual_cluster

@@ -5,15 +5,12 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.cluster.live_settings import LiveSettings
-from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.objects.object_names import PATH
-from karmada_vc_agent.features.objects.reading import read
-from karmada_vc_agent.features.objects.start import ObjectsStart
+from karmada_vc_agent.features.objects.definitions import PATH, ObjectsStart, read
 from karmada_vc_agent.kube.errors import NotServedError
-from karmada_vc_agent.model.bounds import Bounds
+from karmada_vc_agent.model.virtual_cluster import Bounds
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.features.objects.conftest import BRANCH_A, virtual_cluster

@@ -2,11 +2,10 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.judgements import LEASE, STATUS
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, LEASE, STATUS
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.features.objects.object_names import PATH
-from karmada_vc_agent.features.objects.status_writer import CHECK_S, PAUSE_S
+from karmada_vc_agent.features.objects.definitions import PATH
+from karmada_vc_agent.features.objects.status import CHECK_S, PAUSE_S
 from karmada_vc_agent.kube.controller import Requeue
 from tests.fakes import objects
 from tests.unit.features.objects.conftest import BRANCH_A, Served, virtual_cluster

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.cluster.rules.nodes_reachable import NodeCounts
-from karmada_vc_agent.features.objects.virtual_cluster_status import (
+from karmada_vc_agent.cluster.rules.conditions import Condition, NodeCounts
+from karmada_vc_agent.features.objects.status import (
     REGISTERED,
     WorkCounts,
     applied_state,

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.scopes import Scopes
-from karmada_vc_agent.features.objects.virtual_cluster_status import WorkCounts
-from karmada_vc_agent.features.objects.work_tally import WorkTally
-from karmada_vc_agent.kube.signal import Signal
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.features.objects.status import WorkCounts, WorkTally
+from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.features.policies.placement_enforced import (
+from karmada_vc_agent.features.policies.conditions import (
     MUTATING,
     POD_NODE_SELECTOR,
     VALIDATING,

@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from karmada_vc_agent.access.installed_policies import wanted_policies
-from karmada_vc_agent.access.policy_owner import PolicyOwner
-from karmada_vc_agent.access.probes import UNPLACED_LABEL
-from karmada_vc_agent.access.tenant_guards import holds
+from karmada_vc_agent.access.admission import UNPLACED_LABEL, desired_policies
+from karmada_vc_agent.access.policy_owner import PolicyOwner, held_by
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.policies.placement_enforced import PolicyProblem
-from karmada_vc_agent.features.policies.placement_state import IN_EFFECT_WITHIN_S, PlacementState
+from karmada_vc_agent.features.policies.conditions import (
+    IN_EFFECT_WITHIN_S,
+    PlacementState,
+    PolicyProblem,
+)
 from karmada_vc_agent.features.policies.policy_status import (
     DISCOVERY_MAX_AGE_S,
     EVERYTHING,
@@ -27,7 +28,7 @@ from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.tenancy import SHARED, STRICT, Tenancy
+from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Tenancy
 from tests.fakes import objects
 from tests.fakes.pages import PAGES
 from tests.fakes.served import Served
@@ -92,7 +93,7 @@ class Setting:
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
         host.answer(review, 201, path=path, times=1000)
         if owner is not None:
-            host.seed(*wanted_policies(owner, {"ValidatingAdmissionPolicy": "v1"}))
+            host.seed(*desired_policies(owner, {"ValidatingAdmissionPolicy": "v1"}))
         host.admission.append(self._admit)
         self.state = PlacementState()
         self.state.changed.subscribe(lambda: self.changes.append(self.state.placement))
@@ -211,7 +212,7 @@ async def test_what_is_wrong_in_the_same_way_is_one_line_of_the_log(
 
 async def test_a_mutating_policy_counts_in_the_version_that_is_served(setting: Setting) -> None:
     setting.world.host.storage.served += kinds("Mutating", "v1beta1")
-    policies = wanted_policies(OWNER, {"MutatingAdmissionPolicy": "v1beta1"})
+    policies = desired_policies(OWNER, {"MutatingAdmissionPolicy": "v1beta1"})
     setting.world.host.seed(*(each for each in policies if each["kind"].startswith("Mutating")))
     await setting.look()
     assert setting.found()[2] == "enforced by MutatingAdmissionPolicy, ValidatingAdmissionPolicy"
@@ -275,7 +276,7 @@ async def test_policies_made_for_strict_are_in_order_in_strict_only(
     world: World, tenancy: Tenancy, told: str
 ) -> None:
     world.host.seed(objects.namespace(HOME), objects.claimed())
-    held = {each for vc in world.virtual_clusters.values() for each in holds(vc, STRICT)}
+    held = {each for vc in world.virtual_clusters.values() for each in held_by(vc, STRICT)}
     setting = Setting(world, replace(OWNER, held=tuple(sorted(held))), tenancy=tenancy)
     await setting.look()
     status, reason, message = setting.confined()

@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.service_export import endpoint_slice_work as rules
 from karmada_vc_agent.features.service_export import endpoint_slices
-from karmada_vc_agent.features.service_export.endpoint_slice_work import Reporter
 from karmada_vc_agent.features.service_export.endpoint_slices import (
     ENDPOINT_SLICE,
     SERVICE_EXPORT,
     SYNCING,
     EndpointSliceController,
+    Reporter,
     ServiceKey,
 )
 from karmada_vc_agent.kube.controller import NotReadyError
@@ -94,7 +93,7 @@ class Setting:
         self.enqueued: list[ServiceKey] = []
         self.controller = EndpointSliceController(
             world.virtual_clusters,
-            reporters or rules.REPORTERS,
+            reporters or endpoint_slices.REPORTERS,
             hub=world.hub_client,
             host=world.host_client,
             clusters=world.clusters,
@@ -313,7 +312,7 @@ async def test_marks_of_a_controller_that_is_off_stay(setting: Setting) -> None:
     setting.world.hub.seed(multi_cluster_service_work())
     await setting.settle()
     setting.world.host.remove(SLICE)
-    off = Setting(setting.world, rules.SERVICE_EXPORT)
+    off = Setting(setting.world, endpoint_slices.SERVICE_EXPORT_REPORTER)
     await off.settle()
     assert labels_of(setting.report()) == MCS_LABELS | {
         "endpointslice.karmada.io/managed-by": "MultiClusterService"

@@ -1,7 +1,7 @@
 """ServiceNamesController: the ConfigMap with the rules for CoreDNS."""
 
-from karmada_vc_agent.features.service_names import controller as service_names
-from karmada_vc_agent.features.service_names.controller import SERVICE_NAMES
+from karmada_vc_agent.features.service_names import feature
+from karmada_vc_agent.features.service_names.feature import SERVICE_NAMES
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from tests.fakes import objects
 from tests.fakes.world import AGENT, World, new_world
@@ -10,7 +10,7 @@ PATH = f"/api/v1/namespaces/kube-system/configmaps/{AGENT}-service-names"
 
 
 async def test_nothing_is_written_where_nobody_asks(world: World) -> None:
-    assert await world.spec(service_names.setup).reconcile(SERVICE_NAMES) is None
+    assert await world.spec(feature.setup).reconcile(SERVICE_NAMES) is None
     assert world.host.requests == []
 
 
@@ -21,7 +21,7 @@ async def test_rules_follow_the_claims_and_are_put_right() -> None:
     )
     async with new_world(*vcs) as world:
         world.host.seed(objects.namespace("kube-system"))
-        names = world.spec(service_names.setup)
+        names = world.spec(feature.setup)
         await names.reconcile(SERVICE_NAMES)
         assert world.host.live(PATH)["data"] == {"virtual-clusters.override": ""}
         for vc in vcs:
@@ -50,7 +50,7 @@ async def test_names_of_one_that_is_served_no_more_stay_and_those_it_gave_up_go(
 
     async with new_world(*vcs) as world:
         world.host.seed(objects.namespace("kube-system"))
-        names = world.spec(service_names.setup)
+        names = world.spec(feature.setup)
         for vc in vcs:
             await world.namespace_writer.claim(vc, VirtualNamespace("edge"))
         await names.reconcile(SERVICE_NAMES)

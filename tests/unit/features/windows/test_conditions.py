@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.windows.conditions import namespaces_held, takes_changes
-from karmada_vc_agent.model.windows import Opening, opening, parse_windows
+from karmada_vc_agent.features.windows.feature import namespaces_held, takes_changes
+from karmada_vc_agent.model.windows import WindowState, parse_windows, window_state
 from tests.fakes import objects
 from tests.unit.model.test_windows import at
 
@@ -31,7 +31,9 @@ def test_condition_says_until_when(
     fields: dict[str, Any], now: str, status: str, reason: str, message: str
 ) -> None:
     vc = objects.virtual_cluster(**fields)
-    found = opening(parse_windows(vc.window), at(now)) if vc.window else Opening(is_open=True)
+    found = (
+        window_state(parse_windows(vc.window), at(now)) if vc.window else WindowState(is_open=True)
+    )
     condition = takes_changes(vc, found)
     assert (condition["status"], condition["reason"]) == (status, reason)
     assert message in condition["message"]

@@ -15,9 +15,8 @@ from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualNamespace
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
 from karmada_vc_agent.translation.translate import HostObject, translate
-from karmada_vc_agent.work.kept_objects import ObjectIdentity
-from karmada_vc_agent.work.namespaces.default_objects import RESOURCES
-from karmada_vc_agent.work.namespaces.namespace_release import begin_release, end_release
+from karmada_vc_agent.work.memory_bounds import ObjectIdentity
+from karmada_vc_agent.work.namespace_content import RESOURCES, begin_release, end_release
 from tests.fakes import objects
 from tests.fakes.policies import confine_to_claims
 from tests.fakes.world import AGENT, World, new_world

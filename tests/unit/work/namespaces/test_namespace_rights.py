@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.kube.access_review import REVIEWS_PATH
+from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import RetryError
@@ -12,8 +12,8 @@ from karmada_vc_agent.kube.errors import ForbiddenError, NotServedError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
-from karmada_vc_agent.work.namespaces import namespace_rights
-from karmada_vc_agent.work.namespaces.namespace_rights import BINDINGS, NamespaceRights
+from karmada_vc_agent.work import namespace_content
+from karmada_vc_agent.work.namespace_content import BINDINGS, NamespaceRights
 from tests.fakes.api_server import FakeApiServer
 
 EDGE = HostNamespace("edge-v-branch-a")
@@ -26,7 +26,9 @@ ALWAYS = 10_000
 def may(host: FakeApiServer, *, allowed: bool, times: int = ALWAYS) -> None:
     """Answer the next questions for rights."""
     text = b"true" if allowed else b"false"
-    host.answer(b'{"status": {"allowed": %s}}' % text, 201, path=REVIEWS_PATH, times=times)
+    host.answer(
+        b'{"status": {"allowed": %s}}' % text, 201, path=SELF_ACCESS_REVIEWS_PATH, times=times
+    )
 
 
 class Setting:
@@ -93,9 +95,9 @@ async def test_who_has_rights_of_its_own_makes_no_binding(setting: Setting) -> N
     may(setting.host, allowed=True)
     await setting.ensure()
     assert setting.bound() == {}
-    asked = len(setting.host.asked("POST", REVIEWS_PATH))
+    asked = len(setting.host.asked("POST", SELF_ACCESS_REVIEWS_PATH))
     await setting.ensure()
-    assert len(setting.host.asked("POST", REVIEWS_PATH)) == asked, "known by now"
+    assert len(setting.host.asked("POST", SELF_ACCESS_REVIEWS_PATH)) == asked, "known by now"
 
 
 async def test_who_has_rights_of_its_own_makes_none_either_once_all_are_listed(
@@ -129,7 +131,7 @@ async def test_binding_that_went_before_all_were_listed_comes_back(setting: Sett
 async def test_rights_are_remembered_of_a_number_of_namespaces(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(namespace_rights, "REMEMBERED", 2)
+    monkeypatch.setattr(namespace_content, "REMEMBERED", 2)
     rights = setting.new(follows_kinds=True)
     may(setting.host, allowed=True)
     for number in range(5):

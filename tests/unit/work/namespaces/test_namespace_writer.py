@@ -20,7 +20,7 @@ from karmada_vc_agent.model.domain import (
 )
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
-from karmada_vc_agent.translation.refusal import Code, RefusedError
+from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.fakes import objects
 from tests.fakes.world import AGENT, World, new_world

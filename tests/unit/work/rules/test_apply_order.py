@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model.objects import Object, key_of
-from karmada_vc_agent.work.rules.apply_order import batches
+from karmada_vc_agent.work.rules.apply_plan import batches
 
 API_VERSIONS = {
     "Namespace": "v1",

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.model.bounds import BYTES, KINDS, MANIFESTS, SHARED_OBJECTS, WORKS, Bounds
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.quantity import Size
+from karmada_vc_agent.model.virtual_cluster import (
+    BYTES_BOUND,
+    KINDS_BOUND,
+    MANIFESTS_BOUND,
+    SHARED_OBJECTS_BOUND,
+    WORKS_BOUND,
+    Bounds,
+)
 from karmada_vc_agent.work.rules.bounded_works import (
     BoundedWorks,
     Measure,
@@ -45,8 +52,8 @@ def test_the_oldest_works_are_in() -> None:
     put(works, "b", "1")
     assert problems(works, "ab") == {}
     assert put(works, "c", "2") == ["a"]
-    assert problems(works, "abc") == {"a": WORKS}
-    assert works.met() == [WORKS]
+    assert problems(works, "abc") == {"a": WORKS_BOUND}
+    assert works.met() == [WORKS_BOUND]
     assert works.remove("b", "uid of b") == ["a"]
     assert problems(works, "ac") == {}
     assert works.met() == []
@@ -56,7 +63,7 @@ def test_of_one_time_the_name_decides() -> None:
     works = BoundedWorks(Bounds(works=1))
     put(works, "b", "1")
     put(works, "a", "1")
-    assert problems(works, "ab") == {"b": WORKS}
+    assert problems(works, "ab") == {"b": WORKS_BOUND}
 
 
 def test_a_work_that_does_not_fit_closes_the_line() -> None:
@@ -64,7 +71,7 @@ def test_a_work_that_does_not_fit_closes_the_line() -> None:
     put(works, "a", "1", size=6)
     put(works, "b", "2", size=5)
     put(works, "c", "3", size=1)
-    assert problems(works, "abc") == {"b": BYTES, "c": BYTES}
+    assert problems(works, "abc") == {"b": BYTES_BOUND, "c": BYTES_BOUND}
     assert works.remove("b", "uid of b") == ["c"]
 
 
@@ -73,7 +80,7 @@ def test_a_work_that_grows_puts_out_the_youngest() -> None:
     for number, name in enumerate("abc"):
         put(works, name, str(number), size=3)
     assert put(works, "a", "0", size=5, generation=2) == ["c"]
-    assert problems(works, "abc") == {"c": BYTES}
+    assert problems(works, "abc") == {"c": BYTES_BOUND}
     assert put(works, "a", "0", size=3, generation=3) == ["c"]
 
 
@@ -81,8 +88,8 @@ def test_a_work_of_too_many_manifests_is_out_by_itself_alone() -> None:
     works = BoundedWorks(Bounds(manifests_per_work=2, works=1))
     put(works, "a", "1", count=3)
     put(works, "b", "2", count=2)
-    assert problems(works, "ab") == {"a": MANIFESTS}
-    assert works.met() == [MANIFESTS]
+    assert problems(works, "ab") == {"a": MANIFESTS_BOUND}
+    assert works.met() == [MANIFESTS_BOUND]
 
 
 def test_kinds_are_in_by_the_oldest_work_that_has_them() -> None:
@@ -90,7 +97,7 @@ def test_kinds_are_in_by_the_oldest_work_that_has_them() -> None:
     put(works, "a", "1", kinds="XY")
     assert put(works, "b", "2", kinds="YZ") == []
     assert [works.kinds.is_in(kind(letter)) for letter in "XYZ"] == [True, True, False]
-    assert works.met() == [KINDS]
+    assert works.met() == [KINDS_BOUND]
     assert works.remove("a", "uid of a") == ["b"]
     assert works.kinds.is_in(kind("Z"))
 
@@ -116,7 +123,7 @@ def test_shared_objects_have_a_bound() -> None:
     put(works, "b", "2", shared="q")
     assert works.shared.is_in(("g", "Class", "p"))
     assert not works.shared.is_in(("g", "Class", "q"))
-    assert works.met() == [SHARED_OBJECTS]
+    assert works.met() == [SHARED_OBJECTS_BOUND]
 
 
 def test_zero_is_no_bound() -> None:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.interpretation import interpreter
-from karmada_vc_agent.interpretation.hook_errors import InterpretationError
+from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.rules import apply_plan
-from karmada_vc_agent.work.rules.prune import prune
+from karmada_vc_agent.work.rules.server_changes import prune
 from tests.fakes.planned import plan_apply, plan_release
 
 FIELDS = [

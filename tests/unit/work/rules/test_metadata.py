@@ -3,7 +3,7 @@
 import copy
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.rules import metadata
+from karmada_vc_agent.work.rules import ownership
 
 MANAGED_LABELS = "resourcetemplate.karmada.io/managed-labels"
 MANAGED_ANNOTATIONS = "resourcetemplate.karmada.io/managed-annotations"
@@ -26,28 +26,28 @@ RECORDED_LIVE = _object(
 
 
 def test_labels_merge_as_recorded_from_karmada() -> None:
-    merged = metadata.merge_labels(RECORDED_DESIRED, RECORDED_LIVE)
+    merged = ownership.merge_labels(RECORDED_DESIRED, RECORDED_LIVE)
     assert merged == {"keep": "d", "member": "1"}
 
 
 def test_annotations_merge_as_recorded_from_karmada() -> None:
-    merged = metadata.merge_annotations(RECORDED_DESIRED, RECORDED_LIVE)
+    merged = ownership.merge_annotations(RECORDED_DESIRED, RECORDED_LIVE)
     assert merged == {"x": "1", "mem": "2"}
 
 
 def test_merging_does_not_change_its_input() -> None:
     desired, live = copy.deepcopy(RECORDED_DESIRED), copy.deepcopy(RECORDED_LIVE)
-    metadata.merge_metadata(desired, live)
+    ownership.merge_metadata(desired, live)
     assert (desired, live) == (RECORDED_DESIRED, RECORDED_LIVE)
 
 
 def test_all_live_labels_are_kept_without_a_managed_list() -> None:
-    assert metadata.merge_labels(_object({"a": "1"}), _object({"b": "2"})) == {"a": "1", "b": "2"}
+    assert ownership.merge_labels(_object({"a": "1"}), _object({"b": "2"})) == {"a": "1", "b": "2"}
 
 
 def test_equal_labels_give_a_new_dict() -> None:
     desired = _object({"a": "1"})
-    merged = metadata.merge_labels(desired, _object({"a": "1"}))
+    merged = ownership.merge_labels(desired, _object({"a": "1"}))
     assert merged == {"a": "1"}
     assert merged is not desired["metadata"]["labels"]
 
@@ -57,12 +57,12 @@ def test_live_version_finalizers_and_owners_replace_those_of_the_manifest() -> N
     live: Object = {
         "metadata": {"name": "a", "resourceVersion": "7", "finalizers": ["theirs"], "uid": "u"}
     }
-    merged = metadata.merge_metadata(desired, live)
+    merged = ownership.merge_metadata(desired, live)
     assert merged == {"metadata": {"name": "a", "resourceVersion": "7", "finalizers": ["theirs"]}}
 
 
 def test_no_labels_field_is_made_where_nobody_has_labels() -> None:
-    merged = metadata.merge_metadata({"metadata": {"name": "a"}}, {"metadata": {"name": "a"}})
+    merged = ownership.merge_metadata({"metadata": {"name": "a"}}, {"metadata": {"name": "a"}})
     assert merged == {"metadata": {"name": "a"}}
 
 
@@ -98,7 +98,7 @@ CLAIMED_ANNOTATIONS = {
 def test_a_released_namespaced_object_keeps_only_what_karmada_leaves() -> None:
     manifest = _object(CLAIMED_LABELS, CLAIMED_ANNOTATIONS)
     manifest["metadata"]["namespace"] = "edge"
-    released = metadata.without_claims(manifest)["metadata"]
+    released = ownership.without_claims(manifest)["metadata"]
     assert released["labels"] == {
         "app": "web",
         "clusterresourcebinding.karmada.io/permanent-id": "3",
@@ -113,7 +113,7 @@ def test_a_released_namespaced_object_keeps_only_what_karmada_leaves() -> None:
 
 
 def test_a_released_cluster_scoped_object_loses_the_cluster_policy_claim() -> None:
-    released = metadata.without_claims(_object(CLAIMED_LABELS, CLAIMED_ANNOTATIONS))["metadata"]
+    released = ownership.without_claims(_object(CLAIMED_LABELS, CLAIMED_ANNOTATIONS))["metadata"]
     assert released["labels"] == {
         "app": "web",
         "clusterresourcebinding.karmada.io/permanent-id": "3",
@@ -131,5 +131,5 @@ def test_a_released_cluster_scoped_object_loses_the_cluster_policy_claim() -> No
 def test_releasing_does_not_change_its_input() -> None:
     manifest = _object(dict(CLAIMED_LABELS), dict(CLAIMED_ANNOTATIONS))
     before = copy.deepcopy(manifest)
-    metadata.without_claims(manifest)
+    ownership.without_claims(manifest)
     assert manifest == before

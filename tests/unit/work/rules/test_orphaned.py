@@ -6,7 +6,7 @@ import pytest
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.work.rules.orphaned import (
+from karmada_vc_agent.work.rules.ownership import (
     is_foreign,
     is_orphan,
     is_orphaned_namespace,

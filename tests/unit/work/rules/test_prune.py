@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.rules.prune import prune
+from karmada_vc_agent.work.rules.server_changes import prune
 
 SERVER_METADATA = {
     "creationTimestamp": "2026-01-01T00:00:00Z",

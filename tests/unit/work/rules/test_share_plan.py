@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.model.domain import OWNERS_ANNOTATION, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, put
-from karmada_vc_agent.work.rules import share_plan
-from karmada_vc_agent.work.rules.apply_plan import Create, Keep, Replace
-from karmada_vc_agent.work.rules.share_plan import (
+from karmada_vc_agent.work.rules import apply_plan
+from karmada_vc_agent.work.rules.apply_plan import (
+    Create,
     Differs,
+    Keep,
     Remove,
+    Replace,
     owners_of,
     plan_leave,
 )
@@ -38,11 +40,11 @@ def live(value: int = 10, **owners: str) -> Object:
     assert isinstance(plan, Create)
     obj = put(plan.obj, "7", "metadata", "resourceVersion")
     obj["preemptionPolicy"] = "PreemptLowerPriority"  # filled in by the host
-    return share_plan.with_owners(obj, owners)
+    return apply_plan.with_owners(obj, owners)
 
 
 def wish(value: int = 10, **labels: str) -> str:
-    return share_plan.content_hash(desired(value, **labels))
+    return apply_plan.content_hash(desired(value, **labels))
 
 
 def test_first_one_creates_it() -> None:
@@ -142,7 +144,7 @@ def test_odd_owners_count_as_none() -> None:
 def test_what_names_one_work_makes_no_difference() -> None:
     other = desired()
     other["metadata"]["labels"]["work.karmada.io/permanent-id"] = "1"
-    assert share_plan.content_hash(other) == wish()
+    assert apply_plan.content_hash(other) == wish()
     assert plan_share(other, live(a=wish()), "a") == Keep()
 
 
@@ -153,14 +155,14 @@ def test_label_makes_a_difference() -> None:
 def test_first_difference_is_named_by_its_path() -> None:
     wanted = {"spec": {"versions": [{"name": "v1"}, {"name": "v2", "served": True}]}}
     found = {"spec": {"versions": [{"name": "v1"}, {"name": "v2", "served": False}]}}
-    assert share_plan.difference(wanted, found) == "spec.versions[1].served"
+    assert apply_plan.difference(wanted, found) == "spec.versions[1].served"
     found["spec"]["versions"].pop()
-    assert share_plan.difference(wanted, found) == "spec.versions"
+    assert apply_plan.difference(wanted, found) == "spec.versions"
 
 
 @given(JSON)
 def test_nothing_differs_from_itself(value: Any) -> None:
-    assert share_plan.difference(value, copy_object(value)) is None
+    assert apply_plan.difference(value, copy_object(value)) is None
 
 
 def test_input_is_kept() -> None:

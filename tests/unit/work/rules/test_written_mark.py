@@ -8,8 +8,7 @@ import pytest
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WRITTEN_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.work.rules import apply_plan
-from karmada_vc_agent.work.rules.apply_plan import Create, Keep, Replace
-from karmada_vc_agent.work.rules.written_mark import has
+from karmada_vc_agent.work.rules.apply_plan import Create, Keep, Replace, has_value
 
 DIGEST = "d1"
 
@@ -165,4 +164,4 @@ def test_a_kind_whose_changes_no_server_counts_has_no_mark() -> None:
     ],
 )
 def test_what_an_object_has_of_what_is_named(live: Any, named: Any, expected: bool) -> None:
-    assert has(live, named) is expected
+    assert has_value(live, named) is expected

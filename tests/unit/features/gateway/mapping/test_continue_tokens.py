@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.continue_tokens import (
-    KEY_BYTES,
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    SEALER_KEY_BYTES,
     PagePosition,
     Sealer,
     TokenError,
     TokenScope,
 )
 
-SEALER = Sealer(bytes(range(KEY_BYTES)))
+SEALER = Sealer(bytes(range(SEALER_KEY_BYTES)))
 SCOPE = TokenScope("branch-a", "", "pods", "edge")
 HOST_TOKEN = base64.b64encode(b'{"v":"meta.k8s.io/v1","rv":7,"start":"edge-v-branch-b/x\\u0000"}')
 
@@ -68,4 +68,4 @@ def test_a_token_of_the_host_is_refused() -> None:
 
 def test_a_token_of_another_key_is_refused() -> None:
     with pytest.raises(TokenError):
-        Sealer(bytes(KEY_BYTES)).open(SEALER.seal(PagePosition("x"), SCOPE), SCOPE)
+        Sealer(bytes(SEALER_KEY_BYTES)).open(SEALER.seal(PagePosition("x"), SCOPE), SCOPE)

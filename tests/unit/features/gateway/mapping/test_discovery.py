@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, ResponseKind
-from karmada_vc_agent.features.gateway.mapping.scopes import KindScope, is_shown, scope_of
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    KindInfo,
+    KindScope,
+    ResponseKind,
+    is_kind_shown,
+    scope_of,
+)
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import hidden_from_api_enablements
 from tests.fakes.gateway_view import SERVED, FakeView, forwarded, two_branches
@@ -36,8 +41,8 @@ def test_what_is_hidden_is_never_sent_by_karmada(branch: FakeView) -> None:
     for info in SERVED:
         gvk = GroupVersionKind(info.group, info.version, info.kind)
         is_hidden = hidden_from_api_enablements(gvk, namespaced=info.namespaced)
-        assert is_shown(info, branch) == (info.kind not in HIDDEN), info
-        if not is_shown(info, branch):
+        assert is_kind_shown(info, branch) == (info.kind not in HIDDEN), info
+        if not is_kind_shown(info, branch):
             assert is_hidden, info
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.asked import Forward
-from karmada_vc_agent.features.gateway.mapping.exchange import KindInfo, ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import SERVED, FakeView, asked, forwarded, sent, two_branches

@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.exchange import Attributes
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes
 from karmada_vc_agent.model import domain
-from karmada_vc_agent.model.bounds import Bounds
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import Bounds
 from tests.fakes.gateway_view import FakeView, forwarded, refused, sent, two_branches
 
 PATH = "/api/v1/namespaces"

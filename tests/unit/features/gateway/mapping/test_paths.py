@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.paths import (
+from karmada_vc_agent.features.gateway.mapping.request_syntax import (
     OtherPath,
     PathError,
     ResourcePath,
-    encode,
-    parse,
-    split,
+    encode_path,
+    parse_path,
+    split_path,
 )
 
 PARSED = [
@@ -99,7 +99,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("path", "expected"), PARSED)
 def test_path_is_parsed_as_kubernetes_does(path: str, expected: ResourcePath | OtherPath) -> None:
-    assert parse(path) == expected
+    assert parse_path(path) == expected
 
 
 @pytest.mark.parametrize(("path", "expected"), PARSED)
@@ -110,13 +110,13 @@ def test_path_is_built_again(path: str, expected: ResourcePath | OtherPath) -> N
 @pytest.mark.parametrize("path", REFUSED)
 def test_path_that_is_not_clear_is_refused(path: str) -> None:
     with pytest.raises(PathError):
-        parse(path)
+        parse_path(path)
 
 
 @given(st.text(alphabet="ab/.%25fFeE0\\:;=?#\x00\né", max_size=24))
 def test_what_is_parsed_is_read_in_the_same_way_again(text: str) -> None:
     try:
-        found = parse("/" + text)
+        found = parse_path("/" + text)
     except PathError:
         return
     built = found.encoded()
@@ -124,14 +124,14 @@ def test_what_is_parsed_is_read_in_the_same_way_again(text: str) -> None:
     assert not {".", ".."} & set(built.split("/"))
     if isinstance(found, ResourcePath):
         assert "%2F" not in built.upper()
-    assert parse(built) == found
+    assert parse_path(built) == found
 
 
 @given(st.lists(st.text(min_size=1, max_size=8), max_size=4))
 def test_segments_survive_encoding(segments: list[str]) -> None:
-    path = encode(tuple(segments))
+    path = encode_path(tuple(segments))
     try:
-        found, _ = split(path)
+        found, _ = split_path(path)
     except PathError:
         return
     assert found == tuple(segments)

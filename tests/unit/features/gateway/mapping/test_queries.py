@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.asked import map_selectors
-from karmada_vc_agent.features.gateway.mapping.queries import (
+from karmada_vc_agent.features.gateway.mapping.parsed_request import map_selectors
+from karmada_vc_agent.features.gateway.mapping.request_syntax import (
     FieldTerm,
     Query,
     QueryError,

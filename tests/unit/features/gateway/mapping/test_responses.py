@@ -8,8 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.continue_tokens import PagePosition, TokenScope
-from karmada_vc_agent.features.gateway.mapping.exchange import ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    PagePosition,
+    ResponseKind,
+    TokenScope,
+    Unknown,
+)
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import SEALER, FakeView, forwarded, refused, two_branches

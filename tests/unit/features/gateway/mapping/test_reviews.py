@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.exchange import Attributes, ResponseKind
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes, ResponseKind
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import FakeView, forwarded, refused, sent, two_branches
 

@@ -4,7 +4,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.exchange import Attributes, ResponseKind
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes, ResponseKind
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.translation.names import host_namespace

@@ -6,8 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.sieves import LEVELS, PartialDecoder, TooDeepError
-from karmada_vc_agent.kube.salvage import STEP
+from karmada_vc_agent.features.gateway.mapping.partial_decoder import (
+    LEVELS,
+    PartialDecoder,
+    TooDeepError,
+)
+from karmada_vc_agent.kube.codec import BRACKETS_AT_ONCE
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -15,12 +19,11 @@ from karmada_vc_agent.model.objects import (
     copy_object,
     gvk_of,
 )
-from karmada_vc_agent.translation import pod_templates, reference_table
+from karmada_vc_agent.translation import kind_paths
 from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.kind_paths import IN_POD_SPECS, Reference, Treatment
 from karmada_vc_agent.translation.own_steps import OWN_STEPS
-from karmada_vc_agent.translation.reach import reach
-from karmada_vc_agent.translation.reference_table import IN_POD_SPECS, Reference, Treatment
-from karmada_vc_agent.translation.restore import Restorer
+from karmada_vc_agent.translation.restore import Restorer, restored_parts
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given
 from tests.unit.translation.cases import Case, each_case
@@ -45,7 +48,7 @@ def restored_whole(obj: Object, gvk: GroupVersionKind, context: TranslationConte
 
 
 def restored_in_part(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> Any:
-    sieve = PartialDecoder(reach(gvk, context.settings))
+    sieve = PartialDecoder(restored_parts(gvk, context.settings))
     found = sieve.answer(orjson.dumps(obj))
     try:
         Restorer(context).restore(found, gvk)
@@ -99,20 +102,20 @@ VALUES = {
 
 def rows() -> Iterator[tuple[GroupVersionKind, Reference]]:
     """Yield each place that restoring looks at, of each kind."""
-    for kind, found in reference_table.BY_KIND.items():
+    for kind, found in kind_paths.REFERENCES.items():
         for row in found:
             yield GroupVersionKind(kind.group, "v1", kind.kind), row
     configured = given.context(settings=SETTINGS).settings
     robot = GroupKind(**ROBOT)
-    templates = {**pod_templates.BY_KIND, robot: configured.pod_templates}
+    templates = {**kind_paths.POD_TEMPLATES, robot: configured.pod_templates}
     for kind, specs in templates.items():
         for spec in specs:
             for path in spec.paths:
-                inside = reference_table.AFFINITY if spec.selector_only else IN_POD_SPECS
+                inside = kind_paths.AFFINITY if spec.selector_only else IN_POD_SPECS
                 for row in inside:
                     gvk = GroupVersionKind(kind.group, spec.version or "v1", kind.kind)
                     yield gvk, Reference(f"{path}.{row.path}", row.treatment)
-    for row in reference_table.rows_for(robot, configured.namespace_references):
+    for row in kind_paths.references_of(robot, configured.namespace_references):
         yield GroupVersionKind(robot.group, "v1", robot.kind), row
 
 
@@ -153,7 +156,9 @@ def test_names_in_texts_are_restored_wherever_an_annotation_asks_for_it() -> Non
 
 
 def _sieve() -> PartialDecoder:
-    return PartialDecoder(reach(GroupVersionKind("", "v1", "Pod"), given.context().settings))
+    return PartialDecoder(
+        restored_parts(GroupVersionKind("", "v1", "Pod"), given.context().settings)
+    )
 
 
 def test_what_nobody_looks_at_stays_byte_by_byte() -> None:
@@ -243,4 +248,4 @@ def test_what_nests_too_deep_is_refused_to_its_owner_and_costs_no_other(
 def test_deep_answer_is_cut_in_small_steps() -> None:
     content = b"[" * 100_000 + b"]" * 100_000
     parts = list(_sieve().shallow_parts(content))
-    assert len(parts) >= len(content) / STEP
+    assert len(parts) >= len(content) / BRACKETS_AT_ONCE

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import orjson
 
-from karmada_vc_agent.kube.access_review import REVIEWS_PATH
-from karmada_vc_agent.model.bounds import Bounds
-from karmada_vc_agent.model.selectors import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
+from karmada_vc_agent.model.setting import LabelSelector
+from karmada_vc_agent.model.virtual_cluster import Bounds, VirtualCluster
 from tests.fakes.gateway_lab import Lab, Reply, gateway_lab
 
 SPACES = "/api/v1/namespaces"
@@ -19,7 +18,9 @@ async def test_creations_at_once_keep_to_the_bound(tmp_path: Path) -> None:
     async with gateway_lab(tmp_path) as lab:
         selector = LabelSelector(match_labels={"branch": "a"})
         lab.state.file.replace_all((VirtualCluster("a", selector, bounds=Bounds(works=3)),))
-        lab.host.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS_PATH, times=100)
+        lab.host.answer(
+            b'{"status": {"allowed": true}}', 201, path=SELF_ACCESS_REVIEWS_PATH, times=100
+        )
         replies = await asyncio.gather(*(_create(lab, f"n-{number}") for number in range(4)))
         assert sorted(reply.code for reply in replies) == [201, 201, 403, 403]
         told = {reply.json["message"].rpartition(": ")[2] for reply in replies if reply.code == 403}

@@ -10,16 +10,19 @@ import orjson
 import pytest
 
 from karmada_vc_agent.features.gateway.identity import Caller
-from karmada_vc_agent.features.gateway.mapping.exchange import VirtualRequest
+from karmada_vc_agent.features.gateway.mapping.cluster_view import VirtualRequest
 from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.server.fairness import (
+    FairScheduler,
+    MemoryBudget,
+    held_bytes,
+)
 from karmada_vc_agent.features.gateway.server.gateway import (
     HEAVY_BYTES,
     HELD_BYTES,
     LONG_PLAN_BYTES,
 )
-from karmada_vc_agent.features.gateway.server.room import MemoryBudget, held_bytes
-from karmada_vc_agent.features.gateway.server.statuses import RefusalError
-from karmada_vc_agent.features.gateway.server.turns import FairScheduler
+from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
 from tests.fakes.gateway_lab import TOKENS, Lab, agent_config, config_map, gateway_lab, read_chunk
 
 

@@ -11,10 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.access.gateway_secrets import secret_name
+from karmada_vc_agent.access.agent_objects import secret_name
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
-from karmada_vc_agent.features.gateway.mapping.asked import Forward, Plan, PlanAnswer
-from karmada_vc_agent.features.gateway.mapping.exchange import (
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     Attributes,
     Refused,
     ResponseKind,
@@ -22,9 +21,10 @@ from karmada_vc_agent.features.gateway.mapping.exchange import (
     View,
     VirtualRequest,
 )
+from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.responses import Response
-from karmada_vc_agent.features.gateway.server import access_reviews, authentication
-from karmada_vc_agent.kube.credentials import Credentials
+from karmada_vc_agent.features.gateway.server import access
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import Fault
 from tests.fakes.gateway_lab import (
@@ -448,7 +448,7 @@ async def test_a_watch_ends_once_its_token_is_revoked(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """G-15: those of others go on."""
-    monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(access, "LOOK_AGAIN_S", 0.01)
     reader, writer = await _watch(lab)
     other, other_writer = await lab.open(
         f"{CONFIG_MAPS}?watch=true", token=TOKENS["b", "access"], cluster="b"
@@ -469,8 +469,8 @@ async def test_a_watch_ends_once_the_host_allows_it_no_more(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the gateway asked before it began (G-24), it asks again."""
-    monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
-    monkeypatch.setattr(access_reviews, "ALLOWED_FOR_S", 0.0)
+    monkeypatch.setattr(access, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(access, "ALLOWED_FOR_S", 0.0)
     reader, writer = await _watch(lab)
     lab.host.answer(b"{}", 503, path=REVIEWS, times=3)
     asked = len(lab.host.asked("POST", REVIEWS))
@@ -487,8 +487,8 @@ async def test_a_watch_ends_once_the_host_allows_it_no_more(
 async def test_who_cannot_be_asked_about_keeps_the_watch(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
-    monkeypatch.setattr(authentication, "VALID_FOR_S", 0.0)
+    monkeypatch.setattr(access, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(access, "VALID_FOR_S", 0.0)
     lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)
     reader, writer = await lab.open(f"{CONFIG_MAPS}?watch=true", token=OPERATOR_TOKEN)
     await reader.readuntil(b"\r\n\r\n")
@@ -693,7 +693,7 @@ async def test_the_end_of_the_pod_ends_the_tunnel(lab: Lab, kubelet: Kubelet) ->
 async def test_a_tunnel_ends_once_its_token_is_revoked(
     lab: Lab, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authentication, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(access, "LOOK_AGAIN_S", 0.01)
     reader, writer = await lab.open(EXEC, *UPGRADE)
     await reader.readuntil(b"early")
     await _revoke(lab)
@@ -821,9 +821,9 @@ async def test_guessed_tokens_do_not_hold_up_one_that_was_known(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if they say all that one of an operator would."""
-    monkeypatch.setattr(authentication, "VALID_FOR_S", 0.0)
-    monkeypatch.setattr(authentication, "REVIEWS_AT_ONCE", 1)
-    monkeypatch.setattr(authentication, "REVIEWS_WAITING", 2)
+    monkeypatch.setattr(access, "VALID_FOR_S", 0.0)
+    monkeypatch.setattr(access, "REVIEWS_AT_ONCE", 1)
+    monkeypatch.setattr(access, "REVIEWS_WAITING", 2)
     lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)
     assert (await lab.ask(f"{EDGE}/m", token=OPERATOR_TOKEN)).code == 200
     held = lab.host.hold("POST", TOKEN_REVIEWS)

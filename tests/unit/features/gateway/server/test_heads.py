@@ -5,8 +5,11 @@ import base64
 import h11
 import pytest
 
-from karmada_vc_agent.features.gateway.server.heads import head_of, impersonation_of
-from karmada_vc_agent.features.gateway.server.statuses import RefusalError
+from karmada_vc_agent.features.gateway.server.http_messages import (
+    RefusalError,
+    head_of,
+    impersonation_of,
+)
 
 Lines = list[tuple[str, str]]
 

@@ -9,11 +9,10 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from karmada_vc_agent.features.gateway.server.fairness import MemoryBudget, Reservation, TimeSlice
 from karmada_vc_agent.features.gateway.server.host_requests import AnswerTooLargeError
 from karmada_vc_agent.features.gateway.server.joined_answers import PAGE_BYTES, JoinedAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
-from karmada_vc_agent.features.gateway.server.room import MemoryBudget, Reservation
-from karmada_vc_agent.features.gateway.server.turns import TimeSlice
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
 
 OBJECTS = 60

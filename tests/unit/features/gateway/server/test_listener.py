@@ -11,10 +11,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.server.connection import LINGER_S, Exchange
-from karmada_vc_agent.features.gateway.server.listener import Listener
-from karmada_vc_agent.features.gateway.server.statuses import RefusalError
-from karmada_vc_agent.kube.certificate_files import ServingCertificate
+from karmada_vc_agent.features.gateway.server.connections import LINGER_S, Exchange, Listener
+from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
+from karmada_vc_agent.kube.https import ServingCertificate
 from tests.fakes.bursts import burst, still_open
 from tests.fakes.gateway_lab import read_reply
 from tests.fakes.tls import trusting, write_certificate

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from karmada_vc_agent.features.gateway.server.fairness import TimeSlice
+from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
-from karmada_vc_agent.features.gateway.server.statuses import RefusalError
-from karmada_vc_agent.features.gateway.server.turns import TimeSlice
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
 
 

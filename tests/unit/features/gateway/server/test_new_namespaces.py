@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.gateway.server import new_namespaces
-from karmada_vc_agent.features.gateway.server.new_namespaces import wait_until_set_up
-from karmada_vc_agent.kube.access_review import REVIEWS_PATH
+from karmada_vc_agent.features.gateway.server import access
+from karmada_vc_agent.features.gateway.server.access import wait_until_set_up
+from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.objects import Object
 
@@ -21,7 +21,7 @@ class Host:
         self.slept: list[float] = []
 
     async def ask(self, path: str, obj: Any) -> Object:
-        assert path == REVIEWS_PATH
+        assert path == SELF_ACCESS_REVIEWS_PATH
         self.asked.append(obj["spec"]["resourceAttributes"])
         return {"status": {"allowed": len(self.asked) == self.allows_at}}
 
@@ -48,7 +48,7 @@ async def test_it_ends_once_the_last_right_is_there() -> None:
 async def test_an_agent_that_is_away_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(new_namespaces, "SET_UP_S", 0.01)
+    monkeypatch.setattr(access, "SET_UP_S", 0.01)
     host = Host()
     await host.wait()
     assert host.asked

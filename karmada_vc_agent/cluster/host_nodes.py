@@ -1,0 +1,259 @@
+"""Nodes of the host: their addresses, pods, membership label, and trust in labels."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from karmada_vc_agent.cluster.hub_clusters import agent_of
+from karmada_vc_agent.cluster.virtual_clusters import Membership
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.core import Node, Pod
+from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.kinds import EDGE_LABEL
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.texts import plain_address
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+
+ADDRESS_INDEX = "address"
+
+
+def addresses_of(node: Node) -> Iterator[str]:
+    """Return the addresses of a node; an index of their store."""
+    for each in node.status.addresses:
+        address = plain_address(each.address)
+        if address is not None:
+            yield str(address)
+
+
+class HostAddresses:
+    """Addresses of machines other than the virtual cluster's own.
+
+    A node reports its addresses itself, whatever they are. So one that several report belongs to
+    the first of them, as long as that one reports it; to none of those of the first list.
+
+    nodes: with ADDRESS_INDEX. api_servers: names and addresses by which the agent reaches the API
+    server of the host. owner_of: the virtual cluster of a node.
+    """
+
+    def __init__(
+        self,
+        nodes: Store[Node],
+        api_servers: Iterable[str | None],
+        owner_of: Callable[[str], str | None],
+    ) -> None:
+        self._nodes = nodes
+        addresses = (plain_address(each) for each in api_servers if each)
+        self._api_servers = frozenset(str(each) for each in addresses if each is not None)
+        self._owner_of = owner_of
+        self._first: dict[str, str] = {}
+        """Address -> the node that was alone with it."""
+        nodes.add_handler(self._note)
+
+    def is_foreign(self, address: str, cluster: str) -> bool:
+        """Return True for an address of the API server, or of a node of others."""
+        plain = plain_address(address)
+        if plain is None:
+            return False
+        if str(plain) in self._api_servers:
+            return True
+        if self._owner_of(self._first.get(str(plain), "")) == cluster:
+            return False
+        nodes = self._nodes.by_index(ADDRESS_INDEX, str(plain))
+        return any(self._owner_of(node.metadata.name) != cluster for node in nodes)
+
+    def _note(self, old: Node | None, new: Node | None) -> None:
+        before, after = (set(addresses_of(each)) if each else set() for each in (old, new))
+        for address in before - after:
+            if old is not None and self._first.get(address) == old.metadata.name:
+                del self._first[address]
+        for address in after - before:
+            if new is not None and len(self._nodes.by_index(ADDRESS_INDEX, address)) == 1:
+                self._first[address] = new.metadata.name
+            elif not self._nodes.is_synced:
+                self._first.pop(address, None)
+
+
+PODS_BY_NODE = "node"
+PENDING_BY_NAMESPACE = "namespace of pending pod"
+PENDING_BY_SELECTOR = "nodeSelector of pending pod"
+
+
+def pod_indexes() -> dict[str, Callable[[Pod], Iterable[str]]]:
+    """Return the indexes that the store of pods needs."""
+    return {
+        PODS_BY_NODE: lambda pod: (pod.spec.node_name,) if pod.spec.node_name else (),
+        PENDING_BY_NAMESPACE: lambda pod: () if pod.spec.node_name else (pod.metadata.namespace,),
+        PENDING_BY_SELECTOR: lambda pod: (
+            () if pod.spec.node_name else [f"{k}={v}" for k, v in pod.spec.node_selector.items()]
+        ),
+    }
+
+
+_log = logging.getLogger(__name__)
+
+PLUGIN = "NodeRestriction"
+API_SERVERS = ("/api/v1/namespaces/kube-system/pods", {"labelSelector": "component=kube-apiserver"})
+"""As kubeadm and similar tools run them; the flags of others are unknown."""
+LOOK_S = 600.0
+_KUBEEDGE = "kubeedge"
+_ENABLE, _DISABLE = "--enable-admission-plugins", "--disable-admission-plugins"
+
+
+class NodeTrust:
+    """Follows the nodes, and periodically reads the flags of the host's API servers."""
+
+    def __init__(self, host: ApiClient, nodes: Store[Node]) -> None:
+        self._host = host
+        self._edges: set[str] = set()
+        self.node_restriction: bool | None = None
+        nodes.add_handler(self._changed)
+
+    @property
+    def has_kubeedge(self) -> bool:
+        """Return True while there is a KubeEdge node."""
+        return bool(self._edges)
+
+    async def run(self) -> None:
+        """Check periodically until cancelled."""
+        while True:
+            await self.check()
+            await asyncio.sleep(LOOK_S)
+
+    async def check(self) -> None:
+        """Read the Pods of the API servers; on failure the previous result stays."""
+        path, query = API_SERVERS
+        try:
+            pods = (await self._host.get(path, query)).get("items") or []
+        except KubeError as error:
+            _log.debug(
+                "Cannot read the Pods of the host's API servers", extra={"reason": str(error)}
+            )
+            return
+        self.node_restriction = all(_is_on(pod) for pod in pods) if pods else None
+
+    def _changed(self, old: Node | None, new: Node | None) -> None:
+        node = new or old
+        if node is None:
+            return
+        if new is not None and is_kubeedge(new):
+            self._edges.add(node.metadata.name)
+        else:
+            self._edges.discard(node.metadata.name)
+
+
+def is_kubeedge(node: Node) -> bool:
+    """Return True for a KubeEdge edge node, by its label or its kubelet version."""
+    version = node.status.node_info.kubelet_version
+    return EDGE_LABEL in node.metadata.labels or _KUBEEDGE in version
+
+
+def _is_on(pod: Object) -> bool:
+    arguments = list(_arguments(pod))
+    return PLUGIN in _plugins(arguments, _ENABLE) and PLUGIN not in _plugins(arguments, _DISABLE)
+
+
+def _plugins(arguments: list[str], flag: str) -> set[str]:
+    """Return the values of a flag, given as `--flag=a,b` or as `--flag a,b`."""
+    values = [text.partition("=")[2] for text in arguments if text.startswith(f"{flag}=")]
+    values += [after for text, after in itertools.pairwise(arguments) if text == flag]
+    return {plugin for value in values for plugin in value.split(",")}
+
+
+def _arguments(pod: Object) -> Iterator[str]:
+    for container in dig(pod, "spec", "containers") or ():
+        for field in ("command", "args"):
+            yield from (text for text in container.get(field) or () if isinstance(text, str))
+
+
+_NODES = "/api/v1/nodes"
+
+
+async def unlabel_nodes(host: ApiClient, value: str) -> int:
+    """Remove the label from the nodes that have it with a value; return from how many.
+
+    value: the name of a virtual cluster on the host. Raises KubeError.
+    """
+    labelled = await host.get(_NODES, {"labelSelector": f"{MEMBERSHIP_LABEL}={value}"})
+    names = [node["metadata"]["name"] for node in labelled.get("items") or ()]
+    for name in names:
+        with suppress(NotFoundError):
+            patch = {"metadata": {"labels": {MEMBERSHIP_LABEL: None}}}
+            await host.merge_patch(f"{_NODES}/{name}", patch)
+    return len(names)
+
+
+def keys_of_node(old: Node | None, new: Node | None) -> Iterator[str]:
+    """Yield a node that changed."""
+    node = new or old
+    if node is not None:
+        yield node.metadata.name
+
+
+def keys_of_cluster(
+    virtual_clusters: Container[str], nodes: Iterable[Node], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield all nodes if another agent starts or stops serving a virtual cluster of ours."""
+    cluster = new or old
+    if cluster is None or cluster["metadata"]["name"] not in virtual_clusters:
+        return
+    if agent_of(old) != agent_of(new):
+        for node in nodes:
+            yield node.metadata.name
+
+
+class NodeLabelsController:
+    """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1).
+
+    is_anothers: True for a virtual cluster that another agent serves; then the label is that one's.
+    remember: called with each label that is a former name, which is recorded nowhere else.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        nodes: Store[Node],
+        membership: Membership,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        is_anothers: Callable[[str], bool] = lambda _: False,
+        remember: Callable[[str, str], Awaitable[None]] | None = None,
+    ) -> None:
+        self._host = host
+        self._nodes = nodes
+        self._membership = membership
+        self._virtual_clusters = virtual_clusters
+        self._is_anothers = is_anothers
+        self._remember = remember
+
+    async def reconcile(self, node_name: str) -> None:
+        """Set the label of one node, or remove it if no virtual cluster needs it."""
+        node = self._nodes.get("", node_name)
+        if node is None:
+            return
+        owner = self._virtual_clusters.get(self._membership.owner_of(node_name) or "")
+        is_needed = owner is not None and owner.needs_membership_label
+        desired = owner.name_on_host if owner is not None and is_needed else None
+        live = node.metadata.labels.get(MEMBERSHIP_LABEL)
+        if self._remember is not None and desired is not None and owner is not None:
+            await self._remember(desired, owner.name)
+        if desired == live:
+            return
+        named = {vc.name_on_host: vc.name for vc in self._virtual_clusters.values()}
+        if desired is None and live not in named:
+            return  # another agent's
+        if any(name and self._is_anothers(named.get(name, name)) for name in (desired, live)):
+            return
+        try:
+            await self._host.merge_patch(
+                f"/api/v1/nodes/{node_name}", {"metadata": {"labels": {MEMBERSHIP_LABEL: desired}}}
+            )
+        except NotFoundError:
+            return
+        extra = {"node": node_name, "label": MEMBERSHIP_LABEL}
+        if desired is None:
+            _log.info("Removed label of node", extra=extra)
+        else:
+            _log.info("Labelled node", extra={**extra, "value": desired})

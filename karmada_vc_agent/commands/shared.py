@@ -1,0 +1,158 @@
+"""What commands share: options, errors in one line, and waiting."""
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.errors import (
+    ForbiddenError,
+    KubeError,
+    PageError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from karmada_vc_agent.kube.kubeconfig import KubeconfigError
+from karmada_vc_agent.model.virtual_cluster_problems import dns_label_problem
+
+EXIT_FAILED = 1
+EXIT_SETTINGS = 2
+
+
+class CommandError(Exception):
+    """A command cannot do what it should; one line for each problem."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+
+
+_SETTINGS_ERRORS = (ConfigError, KubeconfigError)
+_FAILURES = (CommandError, KubeError, RetryError, OSError)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Print errors that a user can fix as lines on stderr and exit; other errors propagate.
+
+    Nothing else is logged: logs are for `run`.
+    """
+    logging.getLogger("karmada_vc_agent").addHandler(logging.NullHandler())
+    try:
+        yield
+    except _SETTINGS_ERRORS as error:
+        _end(EXIT_SETTINGS, str(error))
+    except _FAILURES as error:
+        _end(EXIT_FAILED, _text(error))
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, UnreachableError):
+        return f"no answer from the {error}"
+    if isinstance(error, UnauthorizedError) and error.target:
+        return f"{error.target}: {error}; renew the credential, or use another kubeconfig"
+    if isinstance(error, PageError) and error.target:
+        return f"{error.target} is not served now ({error.status}: {error}); try again later"
+    if isinstance(error, ForbiddenError) and error.need is not None:
+        return f"{error.server}: forbidden: the account used needs rule {error.need}"
+    return str(error)
+
+
+def _end(code: int, text: str) -> None:
+    for line in text.splitlines():
+        click.echo(f"karmada-vc-agent: {line}", err=True)
+    sys.exit(code)
+
+
+SAY_AFTER_S = 1.0
+
+
+@asynccontextmanager
+async def waiting(what: str, within_s: float) -> AsyncIterator[None]:
+    """Print on stderr what is awaited, if this takes long. Raises TimeoutError after `within_s`."""
+    text = f"waiting up to {within_s:.0f} s for {what}"
+    timer = asyncio.get_running_loop().call_later(SAY_AFTER_S, click.echo, text, None, True, True)
+    try:
+        async with asyncio.timeout(within_s):
+            yield
+    finally:
+        timer.cancel()
+
+
+class FilePath(click.Path):
+    """A path that is not empty: `"$UNSET"` does not mean the working directory."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; give a path.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+agent_name = click.option(
+    "--agent-name", default="", help="Name of the agent. Default: from the settings file."
+)
+agent_namespace = click.option(
+    "--agent-namespace",
+    default="",
+    help="Namespace of the agent on the host. Default: from the settings file, else the agent's "
+    "name.",
+)
+karmada_context = click.option(
+    "--karmada-context",
+    default="",
+    help="Context in that kubeconfig. Default: its current context.",
+)
+kubeconfig = click.option(
+    "--kubeconfig",
+    default="",
+    help="Kubeconfig of the host, with administrator rights. Default: the Pod's ServiceAccount, "
+    "then $KUBECONFIG, then ~/.kube/config.",
+)
+
+
+def form(for_people: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option of what is printed: the form for people, its default, JSON or YAML."""
+    return click.option(
+        "--output",
+        "-o",
+        "form",
+        type=click.Choice((for_people, "json", "yaml")),
+        default=for_people,
+        show_default=True,
+        help="Form of the output.",
+    )
+
+
+def written(content: Any, form: str) -> str:
+    """Return plain data as JSON or YAML."""
+    if form == "json":
+        return json.dumps(content, indent=2)
+    return str(yaml.safe_dump(content, sort_keys=False)).rstrip()
+
+
+def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str, str]:
+    """Return the settings file, None without one, and name and namespace of the agent.
+
+    Raises ConfigError.
+    """
+    file: Path | None = options["config_path"]
+    given = {key: options[key] or None for key in ("agent_name", "agent_namespace")}
+    config = load_config(file, given) if file else None
+    for key, label in given.items():
+        if label and (problem := dns_label_problem(label)):
+            raise ConfigError("flags", f"--{key.replace('_', '-')}", problem)
+    name = (config.agent_name if config else options["agent_name"]) or AgentConfig().agent_name
+    return config, name, (config.agent_namespace if config else options["agent_namespace"]) or name

@@ -1,0 +1,320 @@
+"""What the rules of the gateway read: a request, and one virtual cluster.
+
+The policy for Works decides about kinds that have no scope here, so what Karmada may send and what
+discovery shows rest on one list (translation/kind_policy.py). `continue` tokens of the host name
+the next object, which may be a neighbour's: they are sealed. AES-SIV needs no random nonce, so
+equal places give equal tokens (G-40a).
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from enum import Enum, StrEnum
+from typing import Protocol
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.kind_policy import Policy, policy_for
+
+SEALER_KEY_BYTES = 64
+"""Length of the key in the host Secret; AES-SIV with 256 bits."""
+
+
+class PagePosition(msgspec.Struct, frozen=True, array_like=True):
+    """Where a list continues.
+
+    token: of the host for the page; "" = the first page. resource_version: of the first page,
+    which is read again at exactly this version. skip: entries of the page that were given already.
+    """
+
+    token: str
+    resource_version: str = ""
+    skip: int = 0
+
+
+class TokenScope(msgspec.Struct, frozen=True):
+    """What a token is good for: one resource of one virtual cluster, in one or all namespaces."""
+
+    cluster: str
+    group: str
+    resource: str
+    namespace: str = ""
+
+
+class TokenError(ValueError):
+    """A token that this gateway did not seal for this list."""
+
+
+class Sealer:
+    """Seals and opens tokens with one key.
+
+    key: KEY_BYTES random bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESSIV(key)
+
+    def seal(self, place: PagePosition, scope: TokenScope) -> str:
+        """Return the token for clients: URL-safe text that shows nothing."""
+        sealed = self._cipher.encrypt(msgspec.json.encode(place), _bound_to(scope))
+        return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
+
+    def open(self, token: str, scope: TokenScope) -> PagePosition:
+        """Return the place. Raises TokenError, whatever is wrong with the token."""
+        try:
+            sealed = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True)
+            content = self._cipher.decrypt(sealed, _bound_to(scope))
+            return msgspec.json.decode(content, type=PagePosition)
+        except (binascii.Error, InvalidTag, ValueError, msgspec.MsgspecError) as error:
+            raise TokenError("the continue token is not valid for this list") from error
+
+
+def _bound_to(scope: TokenScope) -> list[bytes]:
+    return [part.encode() for part in (scope.cluster, scope.group, scope.resource, scope.namespace)]
+
+
+class VirtualRequest(msgspec.Struct, frozen=True):
+    """What one client parsed.
+
+    path: after `/virtualclusters/<vc>`, begins with `/`; it and query as received, still
+    percent-encoded. body: complete, b"" on upgrades. accept: "" if there was none.
+    """
+
+    method: str
+    path: str
+    query: str = ""
+    accept: str = ""
+    content_type: str = ""
+    body: bytes = b""
+    is_upgrade: bool = False
+
+    @property
+    def size(self) -> int:
+        """How much there is to map, in bytes."""
+        texts = (self.path, self.query, self.accept, self.content_type)
+        return sum(map(len, texts)) + len(self.body)
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """What a SubjectAccessReview asks; its namespace is the anchor, View.anchor (G-24)."""
+
+    verb: str
+    group: str
+    version: str
+    resource: str
+    subresource: str = ""
+    name: str = ""
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """Host namespaces that the view has to read before the answer can be mapped (G-41).
+
+    Nothing was changed: read them, and call again with the same value. A namespace that does not
+    exist belongs to no one then: virtual_namespace() returns None.
+    """
+
+    host_namespaces: frozenset[str]
+
+
+class ResponseKind(StrEnum):
+    """How the server has to treat the body of a successful answer."""
+
+    OPAQUE = "opaque"
+    OBJECT = "object"
+    LIST = "list"
+    WATCH = "watch"
+    DISCOVERY = "discovery"
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A failure answered without the host: a Status with these fields.
+
+    authorize: checked first; its 403 is the answer then.
+    """
+
+    code: int
+    reason: str
+    message: str
+    details: Object | None = None
+    authorize: Attributes | None = None
+
+    def status(self) -> Object:
+        """Return the Status object."""
+        status: Object = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if self.details is not None:
+            status["details"] = self.details
+        return {**status, "code": self.code}
+
+
+class KindInfo(msgspec.Struct, frozen=True):
+    """A resource that the host serves. subresources: without `<plural>/`."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    verbs: frozenset[str] = frozenset()
+    subresources: frozenset[str] = frozenset()
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """Return group, version and kind."""
+        return GroupVersionKind(self.group, self.version, self.kind)
+
+
+class View(Protocol):
+    """What mapping needs to know of one virtual cluster; the server implements it over caches.
+
+    The anchor is not among the claims: mapping itself shows it as `kube-system`.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the name of the virtual cluster."""
+
+    @property
+    def anchor(self) -> str:
+        """Return the host namespace that is shown as `kube-system`."""
+
+    def host_namespace(self, virtual: str) -> str | None:
+        """Return the host namespace that is claimed for a virtual one; None: not claimed."""
+
+    def virtual_namespace(self, host: str) -> str | Unknown | None:
+        """Return the virtual name of a claimed host namespace; None: of others, or deleted."""
+
+    def is_foreign(self, host: str) -> bool:
+        """Whether a host namespace exists and is not of this virtual cluster."""
+
+    def is_others(self, host: str) -> bool:
+        """Whether a host namespace is claimed by, or the anchor of, another virtual cluster."""
+
+    def namespace_object(self, host: str) -> Object | None:
+        """Return the Namespace of the host from the cache; never changed by mapping."""
+
+    def resource(self, group: str, version: str, plural: str) -> KindInfo | None:
+        """Return what the host serves under a path, from discovery."""
+
+    def resources(self, group: str) -> Iterable[KindInfo]:
+        """Return all that the host serves of a group, in all versions."""
+
+    def node_selector(self) -> str:
+        """Return the label selector of the nodes, as in a query before encoding."""
+
+    def has_node(self, labels: dict[str, str]) -> bool:
+        """Whether a node with these labels is of the virtual cluster."""
+
+    def owns_node(self, name: str) -> bool:
+        """Whether a node, by its name, is of the virtual cluster now."""
+
+    def context(self) -> TranslationContext:
+        """Return the facts for translating bodies and restoring objects; `work` is ""."""
+
+    def suffix(self) -> str:
+        """Return the end of a generated name, by chance (`metadata.generateName`)."""
+
+    def sealer(self) -> Sealer:
+        """Return what seals `continue` tokens; its key is shared by all replicas (G-40a)."""
+
+    def host_is_alive(self) -> bool:
+        """Whether the host answered in the last 30 s."""
+
+
+class KindScope(Enum):
+    """How objects of a kind belong to a virtual cluster."""
+
+    NAMESPACED = "by the namespace that they are in"
+    NAMESPACES = "by the claim"
+    NODES = "by the node selector; read only"
+    RENAMED = "by the label of the virtual cluster, under other names; read only"
+    VOLUMES = "by the label, or by the namespace of their claim; read only"
+    BINDINGS = "by their RoleBindings in the anchor; read only"
+    SHARED = "shared by all; read only"
+    REVIEW = "questions about rights, which are mapped"
+    SELF_REVIEW = "the question who one is, which the gateway answers"
+    DENIED = "not at all"
+
+
+_AUTHORIZATION = "authorization.k8s.io"
+SCOPE_OF_KIND: Mapping[GroupKind, KindScope] = {
+    kinds.NAMESPACE: KindScope.NAMESPACES,
+    GroupKind("", "Node"): KindScope.NODES,
+    GroupKind("metrics.k8s.io", "NodeMetrics"): KindScope.NODES,
+    kinds.PERSISTENT_VOLUME: KindScope.VOLUMES,
+    kinds.CLUSTER_ROLE_BINDING: KindScope.BINDINGS,
+    GroupKind("storage.k8s.io", "CSIDriver"): KindScope.SHARED,
+    GroupKind(_AUTHORIZATION, "SelfSubjectAccessReview"): KindScope.REVIEW,
+    GroupKind(_AUTHORIZATION, "SelfSubjectRulesReview"): KindScope.REVIEW,
+    GroupKind(_AUTHORIZATION, "SubjectAccessReview"): KindScope.REVIEW,
+    GroupKind(_AUTHORIZATION, "LocalSubjectAccessReview"): KindScope.REVIEW,
+    GroupKind("authentication.k8s.io", "SelfSubjectReview"): KindScope.SELF_REVIEW,
+    # Works may not contain these; in namespaces they are read.
+    GroupKind("", "Event"): KindScope.NAMESPACED,
+    GroupKind("events.k8s.io", "Event"): KindScope.NAMESPACED,
+    GroupKind("storage.k8s.io", "CSIStorageCapacity"): KindScope.NAMESPACED,
+    GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): KindScope.NAMESPACED,
+}
+"""Kinds whose scope does not follow from the policy for Works."""
+
+_OF_POLICY: Mapping[Policy, KindScope] = {
+    Policy.APPLY: KindScope.NAMESPACED,
+    Policy.RENAME: KindScope.RENAMED,
+    Policy.SHARE: KindScope.SHARED,
+}
+
+_READING = frozenset({"get", "list", "watch"})
+_CREATING = frozenset({"create"})
+VERBS_OF_SCOPE: Mapping[KindScope, frozenset[str]] = {
+    KindScope.NAMESPACES: _READING | {"create", "delete", "patch", "update"},
+    KindScope.NODES: _READING,
+    KindScope.RENAMED: _READING,
+    KindScope.VOLUMES: _READING,
+    KindScope.BINDINGS: _READING,
+    KindScope.SHARED: _READING,
+    KindScope.REVIEW: _CREATING,
+    KindScope.SELF_REVIEW: _CREATING,
+    KindScope.DENIED: frozenset(),
+}
+"""Verbs that are allowed; of NAMESPACED, host RBAC decides."""
+
+DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
+"""(group, plural, subresource) in namespaces: what they return would bypass the gateway (G-35)."""
+
+
+def scope_of(info: KindInfo, view: View) -> KindScope:
+    """Return how a resource is seen."""
+    special = SCOPE_OF_KIND.get(info.gvk.group_kind)
+    if special is not None:
+        return special
+    configured = view.context().settings.cluster_scoped_kinds
+    policy = policy_for(info.gvk, namespaced=info.namespaced, configured=configured)
+    return _OF_POLICY.get(policy, KindScope.DENIED)
+
+
+def is_kind_shown(info: KindInfo, view: View) -> bool:
+    """Whether discovery shows a resource (5.5)."""
+    return scope_of(info, view) is not KindScope.DENIED
+
+
+def scope_allows(scope: KindScope, verb: str) -> bool:
+    """Whether a verb is allowed at all."""
+    return scope is KindScope.NAMESPACED or verb in VERBS_OF_SCOPE[scope]
+
+
+def is_subresource_shown(scope: KindScope, info: KindInfo, subresource: str) -> bool:
+    """Whether discovery shows a subresource."""
+    if (info.group, info.plural, subresource) in DENIED_SUBRESOURCES:
+        return False
+    return scope is KindScope.NAMESPACED

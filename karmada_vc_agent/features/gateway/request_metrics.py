@@ -1,0 +1,151 @@
+"""Metrics and audit of requests, for each virtual cluster (G-25)."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+import orjson
+
+from karmada_vc_agent.features.gateway.identity import Caller
+from karmada_vc_agent.telemetry.families import CLUSTER, Families, Family, Gauge
+from karmada_vc_agent.telemetry.metrics import Metrics, Sample
+
+_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
+
+METRICS = Families(
+    gauges={
+        "gateway_requests_in_progress": Gauge(
+            "Number of requests in progress; long: watches, followed logs, upgrades.",
+            (CLUSTER, "long"),
+        ),
+        "gateway_loop_seconds_total": Gauge(
+            "Seconds that requests computed in the gateway; who used more than its share waits.",
+            (CLUSTER,),
+            is_counter=True,
+        ),
+        "gateway_connections": Gauge("Number of open connections of clients."),
+    },
+    counters={
+        "gateway_requests": Family(
+            "gateway_requests_total", "Number of requests answered.", (CLUSTER, "verb", "code")
+        ),
+        "gateway_sent_bytes": Family(
+            "gateway_sent_bytes_total", "Bytes of bodies sent to clients.", (CLUSTER,)
+        ),
+        "gateway_rejected": Family(
+            "gateway_rejected_requests_total",
+            "Number of requests that the gateway refused itself, by reason.",
+            (CLUSTER, "reason"),
+        ),
+    },
+    timers={
+        "gateway_request_time": Family(
+            "gateway_request_duration_seconds",
+            "Seconds until the whole answer was sent; without long requests.",
+            (CLUSTER, "verb"),
+            _BUCKETS,
+        ),
+    },
+)
+
+
+class RequestRecord(msgspec.Struct):
+    """One request while it is answered, and what is reported of it at its end."""
+
+    method: str = ""
+    cluster: str = ""
+    path: str = ""
+    verb: str = ""
+    host_path: str = ""
+    who: Caller | None = None
+    code: int = 0
+    bytes_out: int = 0
+    rejected: str = ""
+    is_long: bool = False
+    started: float = msgspec.field(default_factory=time.monotonic)
+
+    @property
+    def took_s(self) -> float:
+        """Return the seconds since it began."""
+        return time.monotonic() - self.started
+
+
+def audit_line(record: RequestRecord) -> bytes:
+    """Return the line of a request that has ended, with its end."""
+    who = record.who
+    line = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "audit": True,
+        "vc": record.cluster,
+        "kind": who.kind if who is not None else "",
+        "user": who.user if who is not None else "",
+        **({"account": who.account} if who is not None and who.account else {}),
+        "groups": who.groups if who is not None else (),
+        "verb": record.verb or record.method.lower(),
+        "path": record.path,
+        "hostPath": record.host_path,
+        "code": record.code,
+        "bytes": record.bytes_out,
+        "ms": round(record.took_s * 1000, 1),
+        **({"rejected": record.rejected} if record.rejected else {}),
+    }
+    return orjson.dumps(line) + b"\n"
+
+
+def to_stdout(line: bytes) -> None:
+    """Write a line to standard output."""
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
+_COUNTERS = ("gateway_requests", "gateway_sent_bytes", "gateway_rejected")
+_VERBS = frozenset({"get", "list", "watch", "connect", "post", "put", "patch", "delete", "head"})
+
+
+class RequestMeter:
+    """Counts requests.
+
+    in_progress: (virtual cluster, whether long) -> requests now. connections: how many there are.
+    used: virtual cluster -> seconds that its requests computed.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        in_progress: Callable[[], Mapping[tuple[str, bool], int]],
+        connections: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._metrics = metrics
+        self._in_progress = in_progress
+        self.connections = connections
+        self.used: Mapping[str, float] = {}
+        metrics.add_source(self._samples)
+
+    def answered(self, record: RequestRecord, cluster: str) -> None:
+        """Count a request that has ended; cluster: "" for none that is served."""
+        counters = self._metrics.counters
+        verb = record.verb or record.method.lower()
+        verb = verb if verb in _VERBS else "other"
+        counters["gateway_requests"].labels(cluster, verb, str(record.code)).inc()
+        counters["gateway_sent_bytes"].labels(cluster).inc(record.bytes_out)
+        if record.rejected:
+            counters["gateway_rejected"].labels(cluster, record.rejected).inc()
+        if not record.is_long and not record.rejected:
+            times = self._metrics.timers["gateway_request_time"]
+            times.labels(cluster, verb).observe(record.took_s)
+
+    def forget(self, cluster: str) -> None:
+        """Drop the counters of a virtual cluster that is no longer served."""
+        for name in _COUNTERS:
+            self._metrics.counters[name].remove_by_labels({CLUSTER: cluster})
+        self._metrics.timers["gateway_request_time"].remove_by_labels({CLUSTER: cluster})
+
+    def _samples(self) -> Iterator[Sample]:
+        for (cluster, is_long), count in self._in_progress().items():
+            labels = (cluster, "true" if is_long else "false")
+            yield Sample("gateway_requests_in_progress", labels, count)
+        for cluster, seconds in self.used.items():
+            yield Sample("gateway_loop_seconds_total", (cluster,), seconds)
+        yield Sample("gateway_connections", (), self.connections())

@@ -1,0 +1,393 @@
+"""Who a caller is and what it may do, by reviews of the host (G-10 to G-24).
+
+Only the agent has rights in a new namespace at first. The last that it makes there is what lets the
+gateway act for its ServiceAccounts, so the gateway waits for that right of its own (5.3).
+"""
+
+import asyncio
+import base64
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import orjson
+from cachetools import TTLCache
+
+from karmada_vc_agent.features.gateway import identity
+from karmada_vc_agent.features.gateway.host_state import HostState
+from karmada_vc_agent.features.gateway.identity import (
+    ACCESS_KIND,
+    AUDIENCE,
+    IMPERSONATOR_KIND,
+    OPERATOR_KIND,
+    Caller,
+    Impersonation,
+)
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes
+from karmada_vc_agent.features.gateway.server.host_requests import (
+    HostAnswer,
+    HostRequest,
+    impersonating,
+)
+from karmada_vc_agent.features.gateway.server.http_messages import (
+    JSON,
+    Head,
+    Headers,
+    RefusalError,
+    impersonation_of,
+    unauthorized,
+)
+from karmada_vc_agent.features.gateway.tokens import digest, matching
+from karmada_vc_agent.kube.access_reviews import (
+    ACCESS_REVIEWS_PATH,
+    SELF_ACCESS_REVIEWS_PATH,
+    TOKEN_REVIEWS_PATH,
+    review_status,
+    self_access_review,
+)
+from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, KubeError
+from karmada_vc_agent.model.core import Node
+from karmada_vc_agent.model.domain import DOMAIN
+from karmada_vc_agent.model.kinds import service_account_of, service_account_user
+from karmada_vc_agent.model.objects import Object, dig, text_at
+from karmada_vc_agent.translation.kind_policy import RefusedError
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
+from karmada_vc_agent.translation.rbac import ACCESS_GROUP, KARMADA_USER, OPERATOR_USER, Callers
+
+VALID_FOR_S, INVALID_FOR_S = 10.0, 5.0
+KEPT_TOKENS = 1024
+VOUCHED_FOR_S = 600.0
+"""How long a token that was valid does not wait behind guessed ones."""
+REVIEWS_AT_ONCE, REVIEWS_WAITING = 8, 64
+"""Of one virtual cluster: guessed tokens must not take the host from the others."""
+REVIEW_S = 10.0
+LOOK_AGAIN_S = 30.0
+"""How often callers with an open watch or tunnel are checked again."""
+_JWT_DOTS = 2
+_REFUSED = frozenset({401, 403})
+
+Ask = Callable[[str, Any], Awaitable[Object]]
+
+
+class Authentication:
+    """Tells who asks. ask_for: creates objects at the host for a virtual cluster."""
+
+    def __init__(
+        self,
+        state: HostState,
+        ask_for: Callable[[str], Ask],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._state = state
+        self._reviews: dict[str, _Reviews] = {}
+        self._ask_for = ask_for
+        self._clock = clock
+        state.unserved.subscribe(lambda cluster: self._reviews.pop(cluster, None))
+
+    async def identify(self, head: Head) -> Caller:
+        """Return the caller. Raises RefusalError: 401, 403."""
+        kind, account = self._kind_of(head), ""
+        if not kind:
+            account = await self._operator(head)
+            kind = OPERATOR_KIND
+        impersonation = impersonation_of(head.headers)
+        roles = self._state.impersonators_of(head.cluster)
+        denial = identity.denial_of(impersonation, kind, roles)
+        if denial is not None:
+            raise RefusalError(403, denial, counted="impersonation")
+        return self._identity(head.cluster, kind, impersonation, account)
+
+    def _identity(
+        self, cluster: str, kind: str, impersonation: Impersonation, account: str
+    ) -> Caller:
+        user, groups = _names(kind, impersonation)
+        vc = self._state.virtual_clusters.get(cluster)
+        if vc is None:
+            raise unauthorized()
+        names = self._state.contexts.context_for(vc, "").names()
+        try:
+            who = identity.identity_of(kind, user, groups, Callers(cluster, names), account)
+        except RefusedError as error:
+            raise RefusalError(403, str(error), counted="impersonation") from error
+        if not identity.is_confined(who, partial(self._is_own, cluster)):
+            raise RefusalError(403, "the user is not one of this cluster", counted="impersonation")
+        return who
+
+    def _is_own(self, cluster: str, host_namespace: str) -> bool:
+        """Whether a host namespace is the virtual cluster's, or not there."""
+        if self._state.namespaces.get("", host_namespace) is None:
+            return True
+        claim = self._state.claims.holder_of(host_namespace)
+        if claim is None or claim.cluster != cluster:
+            return False
+        return claim.namespace != ANCHOR_NAMESPACE
+
+    def _kind_of(self, head: Head) -> str:
+        """Return the kind of a token by its sum, "" if there is none such (G-10)."""
+        match = matching(self._state.sums_of(head.cluster), head.token)
+        return match.kind if match is not None and head.token else ""
+
+    async def _operator(self, head: Head) -> str:
+        """Return the name of the host ServiceAccount whose token this is.
+
+        It is in the anchor of the virtual cluster, and the token is for the gateway alone.
+        """
+        vc = self._state.virtual_clusters.get(head.cluster)
+        if vc is None or head.token.count(".") != _JWT_DOTS:
+            raise unauthorized()
+        template = self._state.settings.namespace_template
+        claimed = self._state.claims.of(head.cluster).get(ANCHOR_NAMESPACE)
+        anchor = claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
+        if not _may_be_of(head.token, service_account_user(anchor, "")):
+            raise unauthorized()
+        if head.cluster not in self._reviews:
+            self._reviews[head.cluster] = _Reviews(self._ask_for(head.cluster), self._clock)
+        reviews = self._reviews[head.cluster]
+        namespace, colon, name = (await reviews.account_of(head.token)).partition(":")
+        if not colon or namespace != anchor:
+            raise unauthorized()
+        return name
+
+
+async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
+    """Return once a check refuses the caller; without an answer of the host it stays (G-15)."""
+    while True:
+        await asyncio.sleep(LOOK_AGAIN_S)
+        try:
+            await check()
+        except RefusalError as refusal:
+            if refusal.code in _REFUSED:
+                return
+
+
+class _ReviewQueue:
+    """Bounds the reviews that wait, and those in progress."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a slot. Raises RefusalError: too many do."""
+        if self._waiting >= REVIEWS_WAITING:
+            raise RefusalError(429, "too many unknown tokens at once; try again")
+        self._waiting += 1
+        try:
+            async with self._slots:
+                yield
+        finally:
+            self._waiting -= 1
+
+
+class _Reviews:
+    """TokenReviews for one virtual cluster, remembered for some seconds.
+
+    Tokens that were valid lately have a queue of their own: guessed ones fill the other one.
+    """
+
+    def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
+        self._ask = ask
+        self._valid: TTLCache[str, str] = TTLCache(KEPT_TOKENS, VALID_FOR_S, timer=clock)
+        self._invalid: TTLCache[str, None] = TTLCache(KEPT_TOKENS, INVALID_FOR_S, timer=clock)
+        self._vouched: TTLCache[str, None] = TTLCache(KEPT_TOKENS, VOUCHED_FOR_S, timer=clock)
+        self._of_vouched, self._of_others = _ReviewQueue(), _ReviewQueue()
+
+    async def account_of(self, token: str) -> str:
+        """Return `<namespace>:<name>` of an account, "" for no valid token of one."""
+        key = digest(token)
+        if key in self._invalid:
+            return ""
+        if (account := self._valid.get(key)) is not None:
+            return account
+        line = self._of_vouched if key in self._vouched else self._of_others
+        async with line.place():
+            account = await self._review(token)
+        if account:
+            self._valid[key], self._vouched[key] = account, None
+        else:
+            self._invalid[key] = None
+            self._vouched.pop(key, None)
+        return account
+
+    async def _review(self, token: str) -> str:
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [AUDIENCE]},
+        }
+        try:
+            async with asyncio.timeout(REVIEW_S):
+                status = review_status(await self._ask(TOKEN_REVIEWS_PATH, review))
+        except (ForbiddenError, InvalidError) as error:
+            raise RefusalError(500, "the token cannot be reviewed", counted="review") from error
+        except (KubeError, TimeoutError) as error:
+            text = "the API server of the cluster does not answer"
+            raise RefusalError(503, text, counted="host-away") from error
+        # Both are said: an answer may have a user and not vouch for it.
+        is_ours = AUDIENCE in (dig(status, "audiences") or ())
+        user = str(dig(status, "user", "username") or "")
+        if dig(status, "authenticated") is not True or not is_ours:
+            return ""
+        return ":".join(service_account_of(user) or ())
+
+
+def _may_be_of(token: str, beginning: str) -> bool:
+    """Whether a token claims that it is for the gateway, and of such an account.
+
+    This is not verified yet: a token that claims otherwise need not be reviewed.
+    """
+    claims = token.split(".")[1].encode()
+    try:
+        said = orjson.loads(base64.urlsafe_b64decode(claims + b"=" * (-len(claims) % 4)))
+    except ValueError:
+        return False
+    audiences, subject = dig(said, "aud"), dig(said, "sub")
+    if not isinstance(audiences, list) or not isinstance(subject, str):
+        return False
+    return AUDIENCE in audiences and subject.startswith(beginning)
+
+
+def _names(kind: str, impersonation: Impersonation) -> tuple[str, tuple[str, ...]]:
+    if kind == IMPERSONATOR_KIND:
+        return impersonation.users[0], impersonation.groups
+    return (KARMADA_USER if kind == ACCESS_KIND else OPERATOR_USER), (ACCESS_GROUP,)
+
+
+ALLOWED_FOR_S, DENIED_FOR_S = 10.0, 5.0
+KEPT_VERDICTS = 1024
+"""Answers that are remembered for each virtual cluster."""
+
+_Question = tuple[str, tuple[str, ...], str, Attributes]
+
+
+class AccessReviews:
+    """SubjectAccessReviews for one virtual cluster. ask: creates an object at a path."""
+
+    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._allowed: TTLCache[_Question, None] = TTLCache(
+            KEPT_VERDICTS, ALLOWED_FOR_S, timer=clock
+        )
+        self._denied: TTLCache[_Question, None] = TTLCache(KEPT_VERDICTS, DENIED_FOR_S, timer=clock)
+
+    async def check(self, who: Caller, what: Attributes, anchor: str) -> None:
+        """Return if the host allows it in the anchor. Raises RefusalError: 403, 503."""
+        question = (who.host_user, who.host_groups, anchor, what)
+        if question in self._allowed:
+            return
+        if question in self._denied:
+            raise denied(who, what)
+        try:
+            answer = review_status(await self._ask(ACCESS_REVIEWS_PATH, _review(who, what, anchor)))
+        except KubeError as error:
+            text = "the API server of the cluster cannot review access"
+            raise RefusalError(503, text, counted="host-away") from error
+        if answer.get("allowed") is True:
+            self._allowed[question] = None
+            return
+        self._denied[question] = None
+        raise denied(who, what)
+
+
+def denied(who: Caller, what: Attributes) -> RefusalError:
+    """Return the 403 of an API server, with the names that the caller knows."""
+    group = "" if what.group == DOMAIN else what.group  # namespaces, as clients name them
+    resource = f"{what.resource}/{what.subresource}" if what.subresource else what.resource
+    plural = f"{what.resource}.{group}" if group else what.resource
+    named = f'{plural} "{what.name}"' if what.name else plural
+    text = (
+        f'{named} is forbidden: User "{who.user}" cannot {what.verb} resource "{resource}" in API '
+        f'group "{group}" at the cluster scope'
+    )
+    details = {"kind": what.resource}
+    details |= {"group": group} if group else {}
+    details |= {"name": what.name} if what.name else {}
+    return RefusalError(403, text, details=details, counted="denied")
+
+
+def _review(who: Caller, what: Attributes, anchor: str) -> Object:
+    attributes = {
+        "verb": what.verb,
+        "group": what.group,
+        "version": what.version,
+        "resource": what.resource,
+        "subresource": what.subresource,
+        "name": what.name,
+        "namespace": anchor,
+    }
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": who.host_user,
+            "groups": list(who.host_groups),
+            "resourceAttributes": attributes,
+        },
+    }
+
+
+SET_UP_S = 5.0
+"""How long a client waits at most; the namespace is reported all the same."""
+PAUSE_S = 0.05
+LONGEST_PAUSE_S = 0.25
+"""Between questions: each pause is twice the last one, up to this."""
+
+
+async def wait_until_set_up(
+    ask: Ask, host_namespace: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> None:
+    """Return once it is set up, or it takes too long, or the host does not answer.
+
+    ask: creates an object at a path of the host.
+    """
+    attributes = {
+        "verb": "impersonate",
+        "resource": "serviceaccounts",
+        "namespace": host_namespace,
+    }
+    with suppress(KubeError, TimeoutError):
+        async with asyncio.timeout(SET_UP_S):
+            pause_s = PAUSE_S
+            while True:
+                answer = await ask(SELF_ACCESS_REVIEWS_PATH, self_access_review(attributes))
+                if dig(answer, "status", "allowed") is True:
+                    return
+                await sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+_STREAM = re.compile(r"(/api/v1/namespaces/[^/]+/pods/([^/]+))/(?:attach|exec|log|portforward)")
+
+Send = Callable[[HostRequest], AbstractAsyncContextManager[HostAnswer]]
+
+
+async def refuse_offline(
+    state: HostState, send: Send, cluster: str, path: str, who: Caller
+) -> None:
+    """Raise RefusalError for a stream of a pod on an offline node (G-63).
+
+    path: on the host. The pod is read with the caller's rights, and only while a node of the
+    virtual cluster is offline; what the host refuses here it refuses again for the stream.
+    """
+    stream = _STREAM.fullmatch(path)
+    if stream is None or not any(map(_is_offline, state.membership.nodes_of(cluster))):
+        return
+    headers: Headers = [(b"accept", JSON.encode()), *impersonating(who)]
+    async with send(HostRequest(cluster, "GET", stream[1], headers)) as answer:
+        content = await answer.read()
+    if answer.status != 200:
+        return
+    name = text_at(orjson.loads(content), "spec", "nodeName")
+    node = state.nodes.get("", name)
+    if node is not None and _is_offline(node):
+        text = f'node "{name}" of pod "{stream[2]}" is offline: its condition Ready is Unknown'
+        raise RefusalError(500, text, counted="node-offline")
+
+
+def _is_offline(node: Node) -> bool:
+    """Whether the host has not heard from a node for its grace period, 40 s by default."""
+    return any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions)

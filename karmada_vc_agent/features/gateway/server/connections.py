@@ -1,0 +1,376 @@
+"""Connections of clients over TLS 1.3: listening, requests, answers."""
+
+import asyncio
+import logging
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from email.utils import formatdate
+
+import h11
+
+from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES, TimeSlice
+from karmada_vc_agent.features.gateway.server.http_messages import (
+    STREAM_BYTES,
+    Head,
+    MessageStream,
+    RefusalError,
+    head_of,
+    headers_of,
+    status_body,
+)
+from karmada_vc_agent.kube.transport import keep_alive
+from karmada_vc_agent.telemetry.endpoints import Door, shake_hands
+
+IDLE_S = 90.0
+"""How long a connection may wait for its next request."""
+HEAD_S = 10.0
+"""How long the first request, and the rest of a head that began, may take."""
+BODY_S = 30.0
+"""How long a client may be silent within a body."""
+WRITE_S = 60.0
+"""How long a client may take to read a part of an answer that is not long."""
+BODY_BYTES = 3 * 2**20
+PARTS, PART_BYTES = 1024, 256
+"""Chunks that a body may have, and one more for so many bytes: each costs as much as 64 KiB."""
+HEAD_LINES = 1024
+"""Lines of a head; each header costs as much as a kilobyte of one."""
+LINGER_S, LINGER_BYTES = 1.0, 16 * 2**20
+"""How much of a request is read and thrown away after it was refused."""
+_HEAD_END = re.compile(rb"\n\r?\n")
+_SAID_ALL = frozenset({h11.DONE, h11.MUST_CLOSE, h11.CLOSED})
+"""States of a client that sends no more of its request."""
+_GONE = (OSError, EOFError, h11.ProtocolError)
+_HTTP_ERRORS = frozenset({400, 431, 501})
+
+
+OnLarge = Callable[[], Awaitable[object]]
+
+
+class ClientGoneError(Exception):
+    """The client closed its connection, or does not read."""
+
+
+class Exchange:
+    """One request, and the way to answer it. head: of the request.
+
+    code: of the answer. bytes_out: of its body so far. has_begun: whether its head is sent.
+    """
+
+    def __init__(self, stream: MessageStream, head: Head) -> None:
+        self.head = head
+        self.stream = stream
+        self.code = 0
+        self.bytes_out = 0
+        self.has_begun = False
+        self._is_long = False
+
+    async def body(self, on_large: OnLarge) -> bytes:
+        """Return the whole body of the request; on_large: waited for once it is a large one.
+
+        Raises RefusalError: 400, 413; ClientGoneError.
+        """
+        stream, time_slice = self.stream, TimeSlice()
+        content, parts = bytearray(), 0
+        try:
+            await self._let_go_on()
+            body = stream.body()
+            while True:
+                async with asyncio.timeout(BODY_S):
+                    part = await anext(body)
+                was_large = len(content) > LARGE_BYTES
+                content += part
+                parts += 1
+                if len(content) > BODY_BYTES:
+                    raise _too_large()
+                if parts > PARTS + len(content) // PART_BYTES:
+                    raise RefusalError(400, "the request body has too many small chunks")
+                if not was_large and len(content) > LARGE_BYTES:
+                    await on_large()
+                await time_slice.rest()
+        except StopAsyncIteration:
+            return bytes(content)
+        except TimeoutError as error:
+            raise ClientGoneError from error
+        except h11.RemoteProtocolError as error:
+            raise RefusalError(400, "the request body cannot be read") from error
+        except OSError as error:
+            raise ClientGoneError from error
+
+    async def _let_go_on(self) -> None:
+        """Let a client send its body, unless it announces one that is too large."""
+        if int(self.head.value(b"content-length") or 0) > BODY_BYTES:
+            raise _too_large()
+        if self.stream.state.they_are_waiting_for_100_continue:
+            await self.stream.send(h11.InformationalResponse(status_code=100, headers=[]))
+
+    async def refuse(self, refusal: RefusalError) -> None:
+        """Answer with a Status; with nothing if an answer has begun. Raises ClientGoneError."""
+        if self.has_begun:
+            self.stream.abort()
+            return
+        await self.answer(refusal.code, headers_of(refusal), status_body(refusal))
+
+    async def answer(self, code: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Answer at once, and whole. Raises ClientGoneError."""
+        await self.begin(code, [*headers, ("Content-Length", str(len(body)))])
+        if body:
+            await self.send(body)
+        await self.end()
+
+    async def begin(
+        self, code: int, headers: Iterable[tuple[str, str]], *, is_long: bool = False
+    ) -> None:
+        """Send the head of an answer; without Content-Length its body is chunked."""
+        self.code, self.has_begun, self._is_long = code, True, is_long
+        wire = [
+            (name.encode(), value.encode("latin-1"))
+            for name, value in (("Date", formatdate(usegmt=True)), *headers)
+        ]
+        if self.stream.state.their_state is not h11.DONE:
+            wire.append((b"Connection", b"close"))  # the rest of the request is never read
+        with _broken_is_gone():
+            self.stream.write(h11.Response(status_code=code, headers=wire))
+
+    async def send(self, part: bytes) -> None:
+        """Send a part of the body, and wait while the client reads slowly."""
+        self.bytes_out += len(part)
+        with _broken_is_gone():
+            if self.head.method == "HEAD":
+                return
+            async with asyncio.timeout(None if self._is_long else WRITE_S):
+                await self.stream.send(h11.Data(data=part))
+
+    async def end(self) -> None:
+        """End the answer."""
+        with _broken_is_gone():
+            await self.stream.send(h11.EndOfMessage())
+
+    async def disconnected(self) -> None:
+        """Return once the client closes its connection, or says what it must not say now."""
+        reader = self.stream.reader
+        with suppress(*_GONE):
+            await reader.read(1)
+
+
+def _too_large() -> RefusalError:
+    return RefusalError(413, f"the request body is larger than {BODY_BYTES >> 20} MiB")
+
+
+@contextmanager
+def _broken_is_gone() -> Iterator[None]:
+    try:
+        yield
+    except (*_GONE, TimeoutError) as error:
+        raise ClientGoneError from error
+
+
+Handle = Callable[[Exchange], Awaitable[None]]
+
+
+class Connection:
+    """Serves the requests of one client until it disconnects. handle: answers one request.
+
+    is_waiting: whether no request is being answered, so that it may be closed.
+    """
+
+    def __init__(self, stream: MessageStream, handle: Handle) -> None:
+        self._stream = stream
+        self._handle = handle
+        self._is_ending = False
+        self.is_waiting = True
+
+    async def run(self) -> None:
+        """Serve until the client disconnects, or end() is called."""
+        try:
+            wait_s = HEAD_S
+            while not self._is_ending and await self._serve_one(wait_s):
+                wait_s = IDLE_S
+            await self._linger()
+        except (ClientGoneError, TimeoutError, *_GONE):
+            pass
+        finally:
+            self._stream.close()
+
+    async def _linger(self) -> None:
+        """Read what a refused client still sends: to close earlier would take its answer away."""
+        stream = self._stream
+        if stream.state.our_state is h11.IDLE or stream.state.their_state in _SAID_ALL:
+            return
+        left = LINGER_BYTES
+        with suppress(TimeoutError, *_GONE):
+            async with asyncio.timeout(LINGER_S):
+                while left > 0 and (data := await stream.read()):
+                    left -= len(data)
+
+    def end(self) -> None:
+        """Take no other request; what is being answered may end."""
+        self._is_ending = True
+        if self.is_waiting:
+            self._stream.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.is_waiting = False  # for it to be closed
+        self._stream.abort()
+
+    async def _serve_one(self, wait_s: float) -> bool:
+        """Answer one request; return whether another may follow."""
+        self.is_waiting = True
+        try:
+            head = await self._next_head(wait_s)
+        except h11.RemoteProtocolError as error:
+            await self._refuse_bytes(error)
+            return False
+        if head is None:
+            return False
+        self.is_waiting = False
+        try:
+            exchange = Exchange(self._stream, head_of(head))
+        except RefusalError as refusal:
+            await Exchange(self._stream, _NO_HEAD).refuse(refusal)
+            return False
+        await self._handle(exchange)
+        if not self._stream.is_done:
+            return False
+        self._stream.state.start_next_cycle()
+        return True
+
+    async def _next_head(self, wait_s: float) -> h11.Request | None:
+        """Return the next request, None if there is none any more."""
+        stream = self._stream
+        async with asyncio.timeout(wait_s) as patience:
+            while True:
+                _check_lines(stream.state.trailing_data[0])
+                event = stream.state.next_event()
+                if isinstance(event, h11.Request):
+                    return event
+                if event is not h11.NEED_DATA:
+                    return None
+                data = await stream.read()
+                if not data and not stream.has_more:
+                    return None
+                stream.state.receive_data(data)
+                until = asyncio.get_running_loop().time() + HEAD_S
+                if until < (patience.when() or until):
+                    patience.reschedule(until)
+
+    async def _refuse_bytes(self, error: h11.RemoteProtocolError) -> None:
+        """Answer what is no request of HTTP."""
+        hint = error.error_status_hint
+        code = hint if hint in _HTTP_ERRORS else 400
+        text = "the head of the request is too large" if code == 431 else "the request is malformed"
+        with suppress(ClientGoneError):
+            await Exchange(self._stream, _NO_HEAD).refuse(RefusalError(code, text))
+
+
+def _check_lines(read: bytes) -> None:
+    """Refuse a head of many lines before it is parsed. Raises h11.RemoteProtocolError."""
+    if len(read) <= HEAD_LINES:
+        return
+    end = _HEAD_END.search(read)
+    if read.count(b"\n", 0, end.start() if end else len(read)) > HEAD_LINES:
+        raise h11.RemoteProtocolError("too many lines", error_status_hint=431)
+
+
+_NO_HEAD = Head("", "", "", "", [], "", is_upgrade=False)
+
+
+_log = logging.getLogger(__name__)
+
+WAITING = 1024
+"""Connections that may wait for a handshake or a request; a further one ends the oldest."""
+BACKLOG = 512
+
+
+class Listener:
+    """Accepts connections and serves each in a task of its own."""
+
+    def __init__(self, tls: ssl.SSLContext, handle: Handle, waiting: int = WAITING) -> None:
+        self._tls = tls
+        self._handle = handle
+        self._most_waiting = waiting
+        self._server: asyncio.Server | None = None
+        self._handshakes: dict[asyncio.Transport, asyncio.Task[None]] = {}
+        self._connections: dict[Connection, asyncio.Task[None]] = {}
+
+    async def start(self, host: str | None, port: int) -> int:
+        """Listen; return the port. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Door(self._enter), host, port, backlog=BACKLOG
+        )
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def stop(self, grace_s: float, end_long: Callable[[], None]) -> None:
+        """Accept nothing more; let what is being answered end, then cut the rest.
+
+        end_long: ends watches in good order.
+        """
+        if self._server is not None:
+            self._server.close()
+        for transport, task in self._handshakes.items():
+            task.cancel()
+            transport.abort()
+        for connection in list(self._connections):
+            connection.end()
+        end_long()
+        tasks = set(self._connections.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        for connection, task in list(self._connections.items()):
+            connection.abort()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def count(self) -> int:
+        """Return the number of connections, with handshakes."""
+        return len(self._connections) + len(self._handshakes)
+
+    def _enter(self, transport: asyncio.Transport) -> None:
+        self._end_oldest_waiting()
+        transport.pause_reading()
+        task = asyncio.get_running_loop().create_task(self._shake_hands(transport))
+        self._handshakes[transport] = task
+
+    def _end_oldest_waiting(self) -> None:
+        """End the oldest connection that waits, if there are too many of them."""
+        waiting = [each for each in self._connections if each.is_waiting]
+        if len(waiting) + len(self._handshakes) < self._most_waiting:
+            return
+        oldest = next(iter(self._handshakes), None)
+        if oldest is None:
+            waiting[0].abort()
+        else:
+            self._handshakes.pop(oldest).cancel()
+            oldest.abort()
+
+    async def _shake_hands(self, transport: asyncio.Transport) -> None:
+        try:
+            await self._secure(transport)
+        finally:
+            self._handshakes.pop(transport, None)
+
+    async def _secure(self, transport: asyncio.Transport) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=STREAM_BYTES, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        with suppress(OSError):
+            keep_alive(transport.get_extra_info("socket"))
+        secured = await shake_hands(transport, protocol, self._tls)
+        if secured is None:
+            return
+        writer = asyncio.StreamWriter(secured, protocol, reader, loop)
+        connection = Connection(MessageStream(h11.SERVER, reader, writer), self._handle)
+        task = loop.create_task(self._serve(connection))
+        self._connections[connection] = task
+
+    async def _serve(self, connection: Connection) -> None:
+        try:
+            await connection.run()
+        except Exception:  # noqa: BLE001 - one client must not cost the others
+            _log.exception("Failed to serve a connection")
+        finally:
+            self._connections.pop(connection, None)

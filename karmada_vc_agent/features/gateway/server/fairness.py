@@ -1,0 +1,387 @@
+"""Shares requests, memory and time among virtual clusters.
+
+Memory: one large thing of each virtual cluster, and a few of all, since a gateway has 512 MiB. What
+is below LARGE_BYTES needs no reservation: of it, a virtual cluster has as many as it may have
+requests. A reservation for a client that reads slowly is lent to others meanwhile, so that slow
+clients of some virtual clusters keep no others out. What lent reservations hold is bounded, too:
+where it is too much, the one whose client read nothing for the longest time is cut.
+
+Time: what is long to compute is done in small parts, and what a virtual cluster costs is measured.
+The one that used least lately is next, and one that used more than its share waits while another
+one, that did not, has a request in progress that had a slot lately. A virtual cluster alone never
+waits, nor does one for a request that waits for its client or for the host.
+"""
+
+import asyncio
+import math
+import time
+import types
+from collections import Counter, deque
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
+from karmada_vc_agent.kube.flows import (
+    ENDPOINTS,
+    MOST_FILES,
+    RESERVED_FILES,
+    FairSlots,
+    endpoint_connections,
+)
+
+SHORT_REQUESTS, LONG_REQUESTS = 200, 1000
+"""Requests of one virtual cluster at once; long: watches, logs that are followed, upgrades."""
+
+
+FILES_OF_REQUEST = 2
+"""The connection of the client, and that to the host."""
+
+
+class Limits:
+    """Counts the requests in progress. most_short, most_long: of each virtual cluster.
+
+    files: the limit of open files, which virtual clusters share. are_several: whether they do.
+    """
+
+    def __init__(
+        self,
+        most_short: int = SHORT_REQUESTS,
+        most_long: int = LONG_REQUESTS,
+        files: int = MOST_FILES,
+        are_several: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._most = {False: most_short, True: most_long}
+        left = files - RESERVED_FILES - ENDPOINTS * endpoint_connections(files)
+        self._slots = FairSlots(max(2, left // FILES_OF_REQUEST), are_several)
+        self._in_progress: Counter[tuple[str, bool]] = Counter()
+
+    @contextmanager
+    def slot(self, cluster: str, *, is_long: bool) -> Iterator[None]:
+        """Have a place while a request is in progress. Raises RefusalError."""
+        key = (cluster, is_long)
+        if self._in_progress[key] >= self._most[is_long] or not self._slots.try_take(cluster):
+            what = "watches and other long requests" if is_long else "requests"
+            counted = "too-many-long" if is_long else "too-many"
+            raise RefusalError(429, f"too many {what} at once; try again", counted=counted)
+        self._in_progress[key] += 1
+        try:
+            yield
+        finally:
+            self._slots.give_back(cluster)
+            self._in_progress[key] -= 1
+            if not self._in_progress[key]:
+                del self._in_progress[key]
+
+    def active(self) -> Iterator[str]:
+        """Yield the virtual clusters that wait for an answer: watches wait for none."""
+        return (cluster for cluster, is_long in self._in_progress if not is_long)
+
+    def in_progress(self) -> dict[tuple[str, bool], int]:
+        """Return (virtual cluster, whether long) -> requests now."""
+        return dict(self._in_progress)
+
+
+LARGE_BYTES = 256 * 1024
+LARGE_AT_ONCE = 3
+"""Of all virtual clusters. Each has one that waits at most, so they alternate."""
+WAIT_S = 20.0
+"""How long to wait for memory, then 429."""
+HELD_S = 60.0
+"""How long to have it without any progress: an answer that a client does not read ends then."""
+SLOW_S = 1.0
+"""How long a client may keep others waiting."""
+LENT_BYTES = 64 * 2**20
+"""What those hold that lent their places."""
+_PARTS = bytes(range(32)) + b"{[,:"
+"""What begins a value in JSON or YAML, or is short in protobuf."""
+_PART_BYTES = 80
+
+
+def held_bytes(body: bytes) -> int:
+    """Return about what a body takes once it is read; tiny maps take 30 times their JSON."""
+    return len(body) + _PART_BYTES * (len(body) - len(body.translate(None, _PARTS)))
+
+
+class Reservation:
+    """Memory for one large thing. size: what it holds, in bytes.
+
+    bound: when it ends.
+    """
+
+    def __init__(self, budget: "MemoryBudget", bound: asyncio.Timeout) -> None:
+        self._budget = budget
+        self._bound = bound
+        self._is_lent = False
+        self.size = LARGE_BYTES
+
+    def extend(self) -> None:
+        """Take note of progress: there is time for more."""
+        until = asyncio.get_running_loop().time() + self._budget.held_s
+        if self._bound.when() is not None and not self._bound.expired():
+            self._bound.reschedule(until)
+
+    def end(self) -> None:
+        """Have it end at once."""
+        if not self._bound.expired():
+            self._bound.reschedule(asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def lent_if_slow(self) -> AsyncIterator[None]:
+        """Wait for a client; others may have the place if that takes long.
+
+        Raises RefusalError: 429 where it is not to be had again.
+        """
+        timer = asyncio.get_running_loop().call_later(self._budget.slow_s, self._lend)
+        try:
+            yield
+        finally:
+            timer.cancel()
+        self.extend()
+        if self._is_lent:
+            await self._budget.take()
+            self._is_lent = False
+            self._budget.lent.remove(self)
+
+    def leave(self) -> None:
+        """Give it back."""
+        if self._is_lent:
+            self._budget.lent.remove(self)
+        else:
+            self._budget.give()
+
+    def _lend(self) -> None:
+        self._is_lent = True
+        self._budget.lent.append(self)
+        self._budget.give()
+        self._budget.bound_lent()
+
+
+class MemoryBudget:
+    """Lets large things in, one after the other. lent: places that are lent, the oldest first."""
+
+    def __init__(
+        self,
+        at_once: int = LARGE_AT_ONCE,
+        wait_s: float = WAIT_S,
+        held_s: float = HELD_S,
+        slow_s: float = SLOW_S,
+        lent_bytes: int = LENT_BYTES,
+    ) -> None:
+        self._wait_s = wait_s
+        self.held_s = held_s
+        self.slow_s = slow_s
+        self._lent_bytes = lent_bytes
+        self._of_all = asyncio.Semaphore(at_once)
+        self._of_cluster: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.lent: list[Reservation] = []
+
+    @asynccontextmanager
+    async def reserved(self, cluster: str) -> AsyncIterator[Reservation]:
+        """Reserve memory for one large thing. Raises RefusalError: 429; 504 if held too long."""
+        own = self._of_cluster.setdefault(cluster, asyncio.Lock())
+        await _patient(own, self._wait_s)
+        try:
+            await self.take()
+            bound = asyncio.timeout(self.held_s)
+            place = Reservation(self, bound)
+            try:
+                async with bound:
+                    yield place
+            except TimeoutError as error:
+                text = "what is large was not sent or read in time"
+                raise RefusalError(504, text, counted="large-late") from error
+            finally:
+                place.leave()
+        finally:
+            own.release()
+
+    async def take(self) -> None:
+        """Take one of the places of all. Raises RefusalError: 429."""
+        await _patient(self._of_all, self._wait_s)
+
+    def give(self) -> None:
+        """Give one of the places of all back."""
+        self._of_all.release()
+
+    def bound_lent(self) -> None:
+        """End those who lent their places for the longest time, if all hold too much."""
+        held = sum(place.size for place in self.lent)
+        for place in self.lent:
+            if held <= self._lent_bytes:
+                return
+            place.end()
+            held -= place.size
+
+
+async def _patient(lock: asyncio.Lock | asyncio.Semaphore, wait_s: float) -> None:
+    try:
+        async with asyncio.timeout(wait_s):
+            await lock.acquire()
+    except TimeoutError as error:
+        text = "too many large requests at once; try again"
+        raise RefusalError(429, text, counted="too-many-large") from error
+
+
+SLICE_S = 0.005
+"""How long one request may compute before others get a slot."""
+SHARE = 0.25
+"""Of the loop's time: what a virtual cluster may use lately without waiting for others."""
+LATELY_S = 1.0
+"""After this time, what was used counts as 1/e of it."""
+LEAST_S = 0.0001
+"""What a slot costs at least."""
+PAUSE_S = 0.005
+"""How often it is looked whether those that used more than their share may go on."""
+
+Out = TypeVar("Out")
+
+
+class FairScheduler:
+    """Grants slots, one in each round of the loop, by the time that virtual clusters used.
+
+    active: those with a request in progress. used: virtual cluster -> seconds, ever.
+    """
+
+    def __init__(
+        self,
+        active: Callable[[], Iterable[str]] = tuple,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._active = active
+        self._clock = clock
+        self._last_slot: dict[str, float] = {}
+        self.used: dict[str, float] = {}
+        self._recent: dict[str, tuple[float, float]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._is_granting = False
+        self._again: asyncio.TimerHandle | None = None
+
+    def spend(self, cluster: str, seconds: float) -> None:
+        """Take note of what a virtual cluster used."""
+        self.used[cluster] = self.used.get(cluster, 0.0) + seconds
+        self._recent[cluster] = self._lately(cluster) + seconds, self._clock()
+
+    def forget(self, cluster: str) -> None:
+        """Let go of a virtual cluster that is no longer served."""
+        self.used.pop(cluster, None)
+        self._recent.pop(cluster, None)
+        self._last_slot.pop(cluster, None)
+
+    @types.coroutine
+    def measured(self, cluster: str, request: Coroutine[Any, Any, Out]) -> Generator[Any, Any, Out]:
+        """Run what answers a request, and count the time that it computes between its waits."""
+        step: Callable[[], Any] = partial(request.send, None)
+        while True:
+            began = self._clock()
+            try:
+                waits_for = step()
+            except StopIteration as ended:
+                result: Out = ended.value
+                return result
+            finally:
+                self.spend(cluster, self._clock() - began)
+            try:
+                step = partial(request.send, (yield waits_for))
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is the request's
+                step = partial(request.throw, error)
+
+    async def wait(self, cluster: str) -> None:
+        """Wait for a slot; the first one in a round is free at once."""
+        is_first = not (self._is_granting or self._waiting or self._is_held_back(cluster))
+        self._grant_soon()
+        if not is_first:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(cluster, deque()).append(waiter)
+            await waiter
+            self.spend(cluster, LEAST_S)
+        self._last_slot[cluster] = self._clock()
+
+    def _lately(self, cluster: str) -> float:
+        amount, at = self._recent.get(cluster) or (0, 0)
+        return amount * math.exp((at - self._clock()) / LATELY_S)
+
+    def _is_held_back(self, cluster: str) -> bool:
+        """Whether it used more than its share, and an active one that did not had a slot lately.
+
+        Others that still wait for one, and used less, are next anyway.
+        """
+        share, since = SHARE * LATELY_S, self._clock() - LATELY_S
+        return self._lately(cluster) > share and any(
+            self._lately(other) <= share and self._last_slot.get(other, -math.inf) > since
+            for other in self._active()
+        )
+
+    def _grant_soon(self) -> None:
+        if not self._is_granting:
+            self._is_granting = True
+            asyncio.get_running_loop().call_soon(self._grant)
+
+    def _grant(self) -> None:
+        self._is_granting = False
+        for cluster in sorted(self._waiting, key=self._lately):
+            if self._is_held_back(cluster):  # as are all who used more
+                self._look_again()
+                return
+            if self._give_slot(cluster):
+                self._grant_soon()
+                return
+
+    def _give_slot(self, cluster: str) -> bool:
+        """Give a slot to the request that waited longest; return whether it was granted."""
+        waiters = self._waiting[cluster]
+        is_given = False
+        while waiters and not is_given:
+            waiter = waiters.popleft()
+            if not waiter.done():  # it may be cancelled
+                waiter.set_result(None)
+                is_given = True
+        if not waiters:
+            del self._waiting[cluster]
+        return is_given
+
+    def _look_again(self) -> None:
+        if self._again is None:
+            self._again = asyncio.get_running_loop().call_later(PAUSE_S, self._look)
+
+    def _look(self) -> None:
+        self._again = None
+        self._grant_soon()
+
+
+async def next_round() -> None:
+    """Let all others run once."""
+    await asyncio.sleep(0)
+
+
+class TimeSlice:
+    """The time that one request may compute at once. wait: waits for a slot."""
+
+    def __init__(self, wait: Callable[[], Awaitable[None]] = next_round) -> None:
+        self._wait = wait
+        self._since = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is used up."""
+        return time.monotonic() - self._since > SLICE_S
+
+    async def begin(self) -> None:
+        """Wait for a slot, after waiting for something else."""
+        await self._wait()
+        self._since = time.monotonic()
+
+    async def rest(self) -> None:
+        """Let others run, if it is used up."""
+        if self.is_over:
+            await self.begin()

@@ -1,0 +1,350 @@
+"""Trust in the hub by a bootstrap token, and the agent's certificate.
+
+Contract 1.7. The hub publishes its address and certificate authority in ConfigMap
+kube-public/cluster-info, signed with each token. It is first read without verification: the
+signature proves that the server has the token, the pinned hash that its authority is the expected
+one. Then it is read again over verified TLS.
+"""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import NameOID
+
+from karmada_vc_agent.commands.shared import CommandError, waiting
+from karmada_vc_agent.kube.certificates import (
+    SIGNING_REQUESTS_PATH,
+    new_request,
+    read_certificate,
+    request_refusal,
+    signing_request,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import (
+    ConflictError,
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+    PageError,
+    UnauthorizedError,
+)
+from karmada_vc_agent.kube.kubeconfig import server_credentials
+from karmada_vc_agent.kube.tasks import backoff, poll, retry_on
+from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
+from karmada_vc_agent.model.karmada import AGENTS_GROUP, SYSTEM_LABEL, USER_PREFIX
+from karmada_vc_agent.model.objects import Object, dig
+
+YEAR_S = 31_536_000
+SIGNING_S = 60.0
+POLLS = backoff(0.05, 1.0)
+RENEW_BELOW = 0.2
+"""`join` replaces a certificate with less than this fraction of its lifetime left."""
+HUB_NAME = "karmada-apiserver"
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A signed certificate and its key, both in PEM. request: name of the CSR."""
+
+    certificate: bytes
+    key: bytes
+    request: str
+
+    @property
+    def user(self) -> Object:
+        """Return the user entry of a kubeconfig."""
+        return {
+            "client-certificate-data": base64.b64encode(self.certificate).decode(),
+            "client-key-data": base64.b64encode(self.key).decode(),
+        }
+
+
+async def request_certificate(
+    hub: ApiClient, user: str, prefix: str, lifetime_s: int, *, approves: bool
+) -> ClientCertificate:
+    """Have the hub sign a client certificate for a user of the agents' group.
+
+    approves: approve the CSR as the user of `hub`; otherwise the hub's own controller approves what
+    a bootstrap token may request. Raises KubeError, CommandError.
+    """
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENTS_GROUP),
+            x509.NameAttribute(NameOID.COMMON_NAME, user),
+        ]
+    )
+    key, request = new_request(subject)
+    name = f"{prefix}-{secrets.token_hex(3)[:5]}"
+    csr = signing_request(name, request, lifetime_s)
+    csr["metadata"]["labels"] = {SYSTEM_LABEL: "true"}
+    await hub.create(SIGNING_REQUESTS_PATH, csr)
+    if approves:
+        await retry_on(ConflictError, _ATTEMPTS, lambda: _approve(hub, name))
+    return ClientCertificate(await _wait_signed(hub, name), key, name)
+
+
+def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) -> str:
+    """Return a kubeconfig with the names that `karmadactl register` uses (contract 1.7 point 7).
+
+    cluster: a complete cluster entry, with its certificate authority inline.
+    """
+    context = f"{user}@{HUB_NAME}"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": HUB_NAME, "cluster": cluster}],
+        "users": [{"name": user, "user": certificate.user}],
+        "contexts": [{"name": context, "context": {"cluster": HUB_NAME, "user": user}}],
+        "current-context": context,
+    }
+    return str(yaml.safe_dump(content, sort_keys=False))
+
+
+def is_valid_for(kubeconfig: str, cluster: Object, common_name: str) -> bool:
+    """Return whether a kubeconfig, "" = none, is for this server and user, and not near its end."""
+    try:
+        content: Any = yaml.safe_load(kubeconfig)
+        data = dig(content, "users", 0, "user", "client-certificate-data")
+        certificate = read_certificate(base64.b64decode(data))
+    except (yaml.YAMLError, TypeError, ValueError):
+        return False
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return (
+        dig(content, "clusters", 0, "cluster") == cluster
+        and [name.value for name in names] == [common_name]
+        and certificate.remaining(datetime.now(UTC)) > RENEW_BELOW
+    )
+
+
+async def _approve(hub: ApiClient, name: str) -> None:
+    path = f"{SIGNING_REQUESTS_PATH}/{name}"
+    csr = await hub.get(path)
+    conditions = dig(csr, "status", "conditions") or []
+    if any(condition["type"] == "Approved" for condition in conditions):
+        return  # the hub's controller was faster: it also approves requests of administrators
+    approved = {
+        "type": "Approved",
+        "status": "True",
+        "reason": "KarmadaVcAgentJoin",
+        "message": "Approved by the administrator who ran karmada-vc-agent join.",
+    }
+    csr["status"] = {**(csr.get("status") or {}), "conditions": [*conditions, approved]}
+    await hub.replace(f"{path}/approval", csr)
+
+
+async def _wait_signed(hub: ApiClient, name: str) -> bytes:
+    is_approved = False
+
+    async def signed() -> bytes | None:
+        nonlocal is_approved
+        csr = await hub.get(f"{SIGNING_REQUESTS_PATH}/{name}")
+        if certificate := dig(csr, "status", "certificate"):
+            return base64.b64decode(certificate)
+        if reason := request_refusal(csr):
+            raise CommandError(f"CertificateSigningRequest {name}: {reason}")
+        is_approved = bool(dig(csr, "status", "conditions"))
+        return None
+
+    try:
+        async with waiting(f"the hub to sign CertificateSigningRequest {name}", SIGNING_S):
+            return await poll(signed, POLLS)
+    except TimeoutError:
+        said = "although it is approved" if is_approved else "it is not approved"
+        raise CommandError(
+            f"CertificateSigningRequest {name} was not signed within {SIGNING_S:.0f} s ({said}); "
+            "check that controller agentcsrapproving runs in karmada-controller-manager and "
+            "csrsigning in the hub's kube-controller-manager. A hub made by karmada-operator lets "
+            "no bootstrap token be approved: use --karmada-kubeconfig there"
+        ) from None
+
+
+async def delete_request(hub: ApiClient, name: str) -> None:
+    """Delete a CSR. Raises KubeError."""
+    try:
+        await hub.delete(f"{SIGNING_REQUESTS_PATH}/{name}")
+    except KubeError as error:
+        raise CommandError(
+            f"could not delete CertificateSigningRequest {name} on the hub ({error}); delete it"
+        ) from error
+
+
+CLUSTER_INFO_PATH = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+_SIGNATURE_PREFIX = "jws-kubeconfig-"
+_TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+RETRY_S, SIGNED_WITHIN_S = 1.0, 30.0
+"""The hub signs cluster-info for a new token shortly after the token was created."""
+GENERATOR = USER_PREFIX + "rbac-generator"
+GENERATOR_LIFETIME_S = 600
+"""The shortest lifetime that Kubernetes signs; the key is discarded long before."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapToken:
+    """A bootstrap token, `<id>.<secret>`."""
+
+    token_id: str
+    secret: str
+
+    def __str__(self) -> str:
+        """Return the token as it is sent, `<id>.<secret>`."""
+        return f"{self.token_id}.{self.secret}"
+
+
+def parse_token(text: str) -> BootstrapToken:
+    """Parse a token. Raises ValueError, whose message never contains the token."""
+    match = _TOKEN.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            "is not a valid bootstrap token: it must have six characters, a dot, sixteen characters"
+        )
+    return BootstrapToken(*match.groups())
+
+
+def check_hash(text: str) -> str:
+    """Return a `--discovery-token-ca-cert-hash` if it is valid. Raises ValueError."""
+    if not _HASH.fullmatch(text):
+        raise ValueError(
+            f'"{text}" is not a valid hash: it must be sha256: and 64 hexadecimal digits'
+        )
+    return text
+
+
+def public_key_hash(authority: bytes) -> str:
+    """Return `sha256:<hex>` of the public key of a certificate authority in PEM."""
+    key = x509.load_pem_x509_certificate(authority).public_key()
+    der = key.public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return f"sha256:{hashlib.sha256(der).hexdigest()}"
+
+
+def verified_kubeconfig(cluster_info: Object, token: BootstrapToken) -> str:
+    """Return the kubeconfig in a cluster-info ConfigMap if it is signed with this token.
+
+    The signature is a detached JWS, HS256 with the token's secret. Raises CommandError.
+    """
+    content = dig(cluster_info, "data", "kubeconfig") or ""
+    signature = dig(cluster_info, "data", _SIGNATURE_PREFIX + token.token_id)
+    if not signature:
+        raise CommandError(
+            f'the hub does not know token "{token.token_id}": it is wrong or has expired; create '
+            "one with kubectl-karmada token create"
+        )
+    head, _, rest = signature.partition(".")
+    payload, _, tail = rest.partition(".")
+    signed = f"{head}.{_base64url(content.encode())}".encode()
+    expected = _base64url(hmac.new(token.secret.encode(), signed, hashlib.sha256).digest())
+    is_ours = _header(head) == {"alg": "HS256", "kid": token.token_id} and not payload
+    if not is_ours or not hmac.compare_digest(tail, expected):
+        raise CommandError(
+            "cluster-info is not signed with this token: the token is wrong, or the server is "
+            "not the hub"
+        )
+    return str(content)
+
+
+def trusted_server(
+    cluster_info: Object, token: BootstrapToken, ca_hashes: tuple[str, ...]
+) -> Object:
+    """Return the cluster entry of a verified cluster-info.
+
+    ca_hashes: one of them must match the hub's certificate authority; empty = rely on the signature
+    alone. Raises CommandError.
+    """
+    try:
+        content: Any = yaml.safe_load(verified_kubeconfig(cluster_info, token))
+        cluster = dig(content, "clusters", 0, "cluster")
+        authority = base64.b64decode(cluster["certificate-authority-data"], validate=True)
+        ca_hash = public_key_hash(authority)
+    except (yaml.YAMLError, TypeError, KeyError, ValueError, binascii.Error) as error:
+        raise CommandError(f"cluster-info contains no usable kubeconfig: {error}") from error
+    if ca_hashes and ca_hash not in ca_hashes:
+        raise CommandError(
+            f"the hub's certificate authority has hash {ca_hash}, which is not the given one: the "
+            "server may not be the hub"
+        )
+    return dict(cluster)
+
+
+async def discover_hub(endpoint: str, token: BootstrapToken, ca_hashes: tuple[str, ...]) -> Object:
+    """Return a trusted cluster entry of the hub at `<host:port>`.
+
+    Raises CommandError, KubeError.
+    """
+    server = f"https://{endpoint}"
+    anyone = Credentials(server, make_ssl_context(None, None, verify=False), endpoint)
+    cluster = trusted_server(await _cluster_info(anyone, token), token, ca_hashes)
+    pinned = server_credentials({**cluster, "server": server}, {}, endpoint)
+    again = trusted_server(await _cluster_info(pinned, token), token, ca_hashes)
+    if again != cluster:
+        raise CommandError("cluster-info changed while it was read; try again")
+    return {**cluster, "server": server}
+
+
+async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Object:
+    """Read cluster-info; wait until it is signed for a token that is new."""
+    what = (
+        f'the hub to sign cluster-info for token "{token.token_id}"; it does so shortly after a '
+        "token was created"
+    )
+    async with ApiClient("hub", credentials, connections=1) as client:
+        try:
+            async with waiting(what, SIGNED_WITHIN_S):
+                while True:
+                    cluster_info = await client.get(CLUSTER_INFO_PATH)
+                    if _SIGNATURE_PREFIX + token.token_id in (cluster_info.get("data") or {}):
+                        return cluster_info
+                    await asyncio.sleep(RETRY_S)
+        except TimeoutError:
+            return cluster_info  # still unsigned; `verify` reports it
+        except (NotFoundError, PageError, ForbiddenError, UnauthorizedError) as error:
+            raise CommandError(
+                f"the hub does not publish ConfigMap kube-public/cluster-info ({error}), as one "
+                "made by karmada-operator; use an administrator's kubeconfig "
+                "(--karmada-kubeconfig) instead of a token"
+            ) from error
+
+
+@asynccontextmanager
+async def rbac_generator(bearer: ApiClient, cluster: Object) -> AsyncIterator[ApiClient]:
+    """Lend a client with administrator rights on the hub, and give the rights back at the end.
+
+    A token by itself cannot create Roles. Karmada lets it become a user that can; that user's
+    certificate lives ten minutes, its key is never stored, and its CSR is deleted.
+    """
+    certificate = await request_certificate(
+        bearer, GENERATOR, "agent-rbac-generator", GENERATOR_LIFETIME_S, approves=False
+    )
+    credentials = server_credentials(cluster, certificate.user, str(cluster["server"]))
+    async with ApiClient("hub", credentials, connections=4) as client:
+        try:
+            yield client
+        finally:
+            await delete_request(client, certificate.request)
+
+
+def _base64url(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def _header(text: str) -> Any:
+    try:
+        return orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, binascii.Error):
+        return None

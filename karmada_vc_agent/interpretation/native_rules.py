@@ -1,0 +1,314 @@
+"""Karmada's native rules of Retain, InterpretStatus and InterpretHealth.
+
+Source: contract 7.2 to 7.4; karmada pkg/resourceinterpreter/default/native.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.kinds import SERVICE_ACCOUNT_TOKEN
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    dig,
+    drop,
+    key_of,
+    labels_of,
+    put,
+)
+
+HealthRule = Callable[[Object], bool]
+
+
+def _count(live: Object, field: str) -> int:
+    return dig(live, "status", field) or 0
+
+
+def _is_observed(live: Object) -> bool:
+    return _count(live, "observedGeneration") == (dig(live, "metadata", "generation") or 0)
+
+
+def _reaches_replicas(live: Object, field: str) -> bool:
+    desired = dig(live, "spec", "replicas")
+    return desired is None or _count(live, field) >= desired
+
+
+def _is_rolled_out(live: Object) -> bool:
+    """Healthy if this generation is observed, and desired replicas are updated and available."""
+    return (
+        _is_observed(live)
+        and _reaches_replicas(live, "updatedReplicas")
+        and _count(live, "availableReplicas") >= _count(live, "updatedReplicas")
+    )
+
+
+def _is_replica_set_healthy(live: Object) -> bool:
+    """Healthy if this generation is observed, and desired replicas are available."""
+    return _is_observed(live) and _reaches_replicas(live, "availableReplicas")
+
+
+def _is_daemon_set_healthy(live: Object) -> bool:
+    """Healthy if this generation is observed, and the pod of each node updated and available."""
+    updated = _count(live, "updatedNumberScheduled")
+    return (
+        _is_observed(live)
+        and updated >= _count(live, "desiredNumberScheduled")
+        and _count(live, "numberAvailable") >= updated
+    )
+
+
+def _is_service_healthy(live: Object) -> bool:
+    """Healthy if it is no LoadBalancer, or has an address."""
+    return dig(live, "spec", "type") != "LoadBalancer" or _has_address(live)
+
+
+def _has_address(live: Object) -> bool:
+    """Healthy if a load balancer gave it an address or a host name."""
+    ingresses = dig(live, "status", "loadBalancer", "ingress") or []
+    return any(dig(ingress, "ip") or dig(ingress, "hostname") for ingress in ingresses)
+
+
+def _is_claim_bound(live: Object) -> bool:
+    """Healthy if it is bound."""
+    return bool(dig(live, "status", "phase") == "Bound")
+
+
+def _is_pod_healthy(live: Object) -> bool:
+    """Healthy if it has succeeded, or runs and is ready."""
+    phase = dig(live, "status", "phase")
+    if phase != "Running":
+        return bool(phase == "Succeeded")
+    conditions = dig(live, "status", "conditions") or []
+    ready = next((c for c in conditions if dig(c, "type") == "Ready"), None)
+    return bool(dig(ready, "status") == "True")
+
+
+def _is_budget_met(live: Object) -> bool:
+    """Healthy if as many pods are healthy as desired."""
+    return _count(live, "currentHealthy") >= _count(live, "desiredHealthy")
+
+
+HEALTH_RULES: Mapping[GroupVersionKind, HealthRule] = {
+    GroupVersionKind("apps", "v1", "Deployment"): _is_rolled_out,
+    GroupVersionKind("apps", "v1", "StatefulSet"): _is_rolled_out,
+    GroupVersionKind("apps", "v1", "ReplicaSet"): _is_replica_set_healthy,
+    GroupVersionKind("apps", "v1", "DaemonSet"): _is_daemon_set_healthy,
+    GroupVersionKind("", "v1", "Service"): _is_service_healthy,
+    GroupVersionKind("networking.k8s.io", "v1", "Ingress"): _has_address,
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"): _is_claim_bound,
+    GroupVersionKind("", "v1", "Pod"): _is_pod_healthy,
+    GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _is_budget_met,
+}
+"""A kind that is not here has no hook and is always healthy (contract 7.4)."""
+
+
+ReflectRule = Callable[[Object], Object | None]
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+def _show(*always: str, filled: str = "", generations: bool = False) -> ReflectRule:
+    """Make a rule that shows these fields, and both generations if requested.
+
+    always: counters, also sent if zero. filled: omitted if empty or zero.
+    """
+
+    def reflect(live: Object) -> Object | None:
+        status = _status_of(live)
+        if status is None:
+            return None
+        shown = {name: status.get(name) or 0 for name in always}
+        shown |= {name: status[name] for name in filled.split() if status.get(name)}
+        if not generations:
+            return shown
+        both = {
+            "generation": dig(live, "metadata", "generation"),
+            "resourceTemplateGeneration": _template_generation(live),
+        }
+        return {name: value for name, value in both.items() if value} | shown or None
+
+    names = ", ".join(f"`{name}`" for name in (*always, *filled.split()))
+    reflect.__doc__ = f"Show {'both generations, ' if generations else ''}{names}."
+    return reflect
+
+
+def _status_of(live: Object) -> Object | None:
+    status = live.get("status")
+    return status if isinstance(status, dict) else None
+
+
+def _template_generation(live: Object) -> int:
+    text = annotations_of(live).get(karmada.TEMPLATE_GENERATION_ANNOTATION, "")
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax')  # Karmada's words
+    return int(text)
+
+
+def _reflect_service(live: Object) -> Object | None:
+    """Show `loadBalancer.ingress` of a LoadBalancer, nothing of other types."""
+    status = _status_of(live)
+    if status is None or dig(live, "spec", "type") != "LoadBalancer":
+        return None
+    ingress = dig(status, "loadBalancer", "ingress")
+    return {"loadBalancer": {"ingress": ingress} if ingress else {}}
+
+
+def _reflect_autoscaler(live: Object) -> Object | None:
+    """Show `currentReplicas` and `desiredReplicas`."""
+    status = _status_of(live)
+    if status is None:
+        return None
+    reflected: Object = {
+        "desiredReplicas": status.get("desiredReplicas") or 0,
+        "currentMetrics": None,  # Karmada sends null, its type has no omitempty there
+    }
+    if status.get("currentReplicas"):
+        reflected["currentReplicas"] = status["currentReplicas"]
+    return reflected
+
+
+def reflect_whole_status(live: Object) -> Object | None:
+    """Show the whole status.
+
+    For every kind that is not in the table; None if there is no status.
+    """
+    return _status_of(live)
+
+
+REFLECT_RULES: Mapping[GroupVersionKind, ReflectRule] = {
+    GroupVersionKind("apps", "v1", "Deployment"): _show(
+        filled="observedGeneration replicas updatedReplicas readyReplicas availableReplicas"
+        " unavailableReplicas",
+        generations=True,
+    ),
+    GroupVersionKind("apps", "v1", "ReplicaSet"): _show(
+        "replicas",
+        filled="readyReplicas availableReplicas observedGeneration",
+        generations=True,
+    ),
+    GroupVersionKind("apps", "v1", "DaemonSet"): _show(
+        *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
+        filled="observedGeneration updatedNumberScheduled numberAvailable numberUnavailable",
+        generations=True,
+    ),
+    GroupVersionKind("apps", "v1", "StatefulSet"): _show(  # no observedGeneration
+        *("replicas", "availableReplicas"),
+        filled="readyReplicas currentReplicas updatedReplicas",
+        generations=True,
+    ),
+    GroupVersionKind("", "v1", "Service"): _reflect_service,
+    GroupVersionKind("batch", "v1", "Job"): _show(
+        filled="active succeeded failed conditions startTime completionTime"
+    ),
+    GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _show(
+        *("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"),
+        filled="disruptedPods",
+    ),
+    GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _reflect_autoscaler,
+}
+"""For every other kind the whole status is shown (contract 7.3)."""
+
+
+RetainRule = Callable[[Object, Object], Object]
+
+
+def _retain_deployment(desired: Object, live: Object) -> Object:
+    """Keep the live `spec.replicas`, if the label `retain-replicas` requests it."""
+    if labels_of(desired).get(karmada.RETAIN_REPLICAS_LABEL) != "true":
+        return desired
+    replicas = dig(live, "spec", "replicas")
+    if not isinstance(replicas, int):
+        raise ValueError(f"failed to get spec.replicas from {key_of(live)}")  # noqa: TRY004
+    return put(desired, replicas, "spec", "replicas")
+
+
+def _retain_pod(desired: Object, live: Object) -> Object:
+    """Keep the live node, ServiceAccount, volumes, and mounts of each container."""
+    # Karmada decodes into its own Pod type, which drops newer fields; here they are kept.
+    for field in ("nodeName", "serviceAccountName", "volumes"):
+        desired = _copy_or_drop(desired, live, field)
+    for field in ("containers", "initContainers"):
+        containers = dig(desired, "spec", field)
+        if isinstance(containers, list):
+            mounted = _with_live_mounts(containers, dig(live, "spec", field) or [])
+            desired = put(desired, mounted, "spec", field)
+    return desired
+
+
+def _copy_or_drop(desired: Object, live: Object, field: str) -> Object:
+    value = dig(live, "spec", field)
+    return put(desired, value, "spec", field) if value else drop(desired, "spec", field)
+
+
+def _with_live_mounts(containers: list[Any], live_containers: list[Any]) -> list[Any]:
+    live_mounts = {dig(live, "name"): dig(live, "volumeMounts") for live in live_containers}
+    mounted = []
+    for container in containers:
+        if dig(container, "name") not in live_mounts:
+            mounted.append(container)
+            continue
+        mounts = live_mounts.pop(container["name"])  # only the first of that name
+        mounted.append(
+            put(container, mounts, "volumeMounts") if mounts else drop(container, "volumeMounts")
+        )
+    return mounted
+
+
+def _retain_service(desired: Object, live: Object) -> Object:
+    """Keep the live `spec.clusterIP` and `spec.healthCheckNodePort`."""
+    port = dig(live, "spec", "healthCheckNodePort")
+    if port and port > 0:
+        desired = put(desired, port, "spec", "healthCheckNodePort")
+    if cluster_ip := dig(live, "spec", "clusterIP"):
+        desired = put(desired, cluster_ip, "spec", "clusterIP")
+    return desired
+
+
+def _retain_service_account(desired: Object, live: Object) -> Object:
+    """Keep live Secrets in addition to those of the manifest."""
+    for field in ("secrets", "imagePullSecrets"):
+        references = desired.get(field) or []
+        names = {dig(reference, "name") for reference in references}
+        added = [ref for ref in live.get(field) or [] if dig(ref, "name") not in names]
+        if added:
+            desired = put(desired, [*references, *added], field)
+    return desired
+
+
+def _keep(*paths: str) -> RetainRule:
+    """Make a rule that keeps the live values of these fields."""
+
+    def retain(desired: Object, live: Object) -> Object:
+        for path in paths:
+            keys = path.split(".")
+            if (value := dig(live, *keys)) not in (None, ""):
+                desired = put(desired, value, *keys)
+        return desired
+
+    retain.__doc__ = f"Keep the live {' and '.join(f'`{path}`' for path in paths)}."
+    return retain
+
+
+def _retain_secret(desired: Object, live: Object) -> Object:
+    """Keep the live data of a ServiceAccount's token."""
+    if desired.get("type") != SERVICE_ACCOUNT_TOKEN or live.get("data") is None:
+        return desired
+    return put(desired, live["data"], "data")
+
+
+RETAIN_RULES: Mapping[GroupVersionKind, RetainRule] = {
+    GroupVersionKind("apps", "v1", "Deployment"): _retain_deployment,
+    GroupVersionKind("", "v1", "Pod"): _retain_pod,
+    GroupVersionKind("", "v1", "Service"): _retain_service,
+    GroupVersionKind("", "v1", "ServiceAccount"): _retain_service_account,
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"): _keep("spec.volumeName"),
+    GroupVersionKind("", "v1", "PersistentVolume"): _keep("spec.claimRef"),
+    GroupVersionKind("batch", "v1", "Job"): _keep(
+        "spec.selector.matchLabels", "spec.template.metadata.labels"
+    ),
+    GroupVersionKind("", "v1", "Secret"): _retain_secret,
+}
+"""Other kinds are taken from the manifest unchanged (contract 7.2)."""

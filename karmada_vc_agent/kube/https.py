@@ -1,0 +1,172 @@
+"""HTTPS with others: a client of webhooks, and a served certificate renewed in files."""
+
+import asyncio
+import hashlib
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from cachetools import LRUCache
+from yarl import URL
+
+from karmada_vc_agent.kube.flows import FairSlots
+from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.kube.transport import Resolver
+
+WEBHOOK_CONNECTIONS = 64
+RESOLVED_WITHIN_S = 30.0
+"""As long as Karmada waits for a webhook; each has a shorter time-out of its own."""
+WEBHOOK_ANSWER_BYTES = 16 * 2**20
+BUNDLES_KEPT = 256
+"""Trust of webhooks that were called last, 17 to 830 KB each; bundles rotate without end."""
+
+
+class WebhookError(Exception):
+    """The webhook failed, or its address or response is invalid; `str()` says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The address of a webhook, and its expected identity.
+
+    host: name in its certificate and in the Host header, if it is not the one of the URL.
+    ca_bundle: PEM; "" for the certificates that this machine trusts.
+    """
+
+    url: str
+    ca_bundle: bytes
+    host: str | None = None
+
+
+class WebhookClient:
+    """Posts to webhooks; connects on demand. connections: of all, divided fairly among flows."""
+
+    def __init__(
+        self, connections: int = WEBHOOK_CONNECTIONS, is_shared: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._slots = FairSlots(connections, is_shared)
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: LRUCache[bytes, ssl.SSLContext] = LRUCache(BUNDLES_KEPT)
+
+    async def post(self, endpoint: Endpoint, body: bytes, timeout_s: float) -> bytes:
+        """Send a body and return that of a 2xx response.
+
+        Raises TimeoutError, ConnectionError for no connection or a broken one, WebhookError.
+        """
+        url = URL(endpoint.url)
+        if url.scheme != "https":
+            raise WebhookError(f"{endpoint.url} is not an https URL")
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if endpoint.host:
+            headers["Host"] = endpoint.host
+        try:
+            async with (
+                self._slots.hold(),
+                asyncio.timeout(timeout_s),
+                self._open().post(
+                    url,
+                    data=body,
+                    headers=headers,
+                    ssl=self._context(endpoint.ca_bundle),
+                    server_hostname=endpoint.host,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                answer = bytearray()
+                async for chunk in response.content.iter_any():
+                    answer += chunk
+                    if len(answer) > WEBHOOK_ANSWER_BYTES:
+                        raise WebhookError(
+                            f"the response is larger than {WEBHOOK_ANSWER_BYTES >> 20} MiB"
+                        )
+                status = response.status
+        except TimeoutError as error:
+            raise TimeoutError(f"no response within {timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionError(f"{endpoint.url}: {error or type(error).__name__}") from error
+        if not 200 <= status < 300:
+            raise WebhookError(f"{endpoint.url}: unexpected status {status}")
+        return bytes(answer)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                # Slots are the limit; a connection is held no longer than a slot.
+                connector=aiohttp.TCPConnector(limit=0, resolver=Resolver(RESOLVED_WITHIN_S)),
+                timeout=aiohttp.ClientTimeout(),  # each call has its own
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    def _context(self, ca_bundle: bytes) -> ssl.SSLContext:
+        context = self._contexts.get(ca_bundle)
+        if context is None:
+            try:
+                context = ssl.create_default_context(cadata=ca_bundle.decode() or None)
+            except (ssl.SSLError, ValueError) as error:
+                raise WebhookError("its caBundle contains no certificate") from error
+            # Python 3.13 requires more of a CA certificate than Go, which these are made for.
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+            self._contexts[ca_bundle] = context
+        return context
+
+
+_log = logging.getLogger(__name__)
+
+CERTIFICATE_CHECK_S = 10.0
+"""The period of the comparison; a mounted Secret takes the kubelet a minute or more."""
+
+
+class ServingCertificate:
+    """A TLS server context that takes over a certificate when its files change.
+
+    Raises OSError, which ssl.SSLError is, where there is none that can be used.
+    """
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._paths = (certificate, key)
+        self._once = LogOnce(_log)
+        self._seen = self._digest()
+        self.context = _server_context(*self._paths)
+
+    async def run(self) -> None:
+        """Compare now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(CERTIFICATE_CHECK_S)
+            self.check()
+
+    def check(self) -> bool:
+        """Use the files if they changed and go together; return whether they are used now."""
+        try:
+            digest = self._digest()
+            if digest == self._seen:
+                return False
+            _server_context(*self._paths)  # what is not valid must not reach the one in use
+            self.context.load_cert_chain(*self._paths)
+        except OSError as error:
+            self._once.warning("Keeping the certificate in use", reason=str(error))
+            return False
+        self._seen = digest
+        self._once.ended()
+        _log.info("Using a changed certificate", extra={"file": str(self._paths[0])})
+        return True
+
+    def _digest(self) -> bytes:
+        return hashlib.sha256(b"\0".join(path.read_bytes() for path in self._paths)).digest()
+
+
+def _server_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(certificate, key)
+    return context

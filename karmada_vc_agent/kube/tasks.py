@@ -1,0 +1,299 @@
+"""Tasks: supervised, retried, one for each of several objects, or in a thread.
+
+A failure outside of a Supervisor ends the process: leadership, and the service as a whole.
+
+A retried call costs 16 us more than a plain one. What is retried all the time has a backoff of its
+own: keys of a work queue, reflectors, parts of the process. Writes of objects have
+`retry_on_conflict`, a plain loop.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any, TypeVar
+
+from cachetools import LRUCache
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_attempt,
+    stop_never,
+    wait_exponential,
+    wait_fixed,
+)
+from tenacity.stop import StopBaseT
+from tenacity.wait import WaitBaseT
+
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    UnreachableError,
+)
+
+LOGGED_AT_MOST = 4096
+
+
+class LogOnce:
+    """Logs what is said of something if it is not what was said of it last.
+
+    log: the logger of the module that says it. remembered: of how many things.
+    """
+
+    def __init__(self, log: logging.Logger, remembered: int = LOGGED_AT_MOST) -> None:
+        self._log = log
+        self._said: LRUCache[Hashable, tuple[str, str]] = LRUCache(remembered)
+
+    def info(self, message: str, *, about: Hashable = "", **extra: object) -> None:
+        """Log for information, as `warning` does."""
+        self._say(logging.INFO, message, about, str(extra.get("reason", "")), extra)
+
+    def warning(self, message: str, *, about: Hashable = "", **extra: object) -> None:
+        """Log a warning; what else it has is no news, except its reason."""
+        self._say(logging.WARNING, message, about, str(extra.get("reason", "")), extra)
+
+    def error(self, message: str, *, about: Hashable = "", **extra: object) -> None:
+        """Log an error, likewise."""
+        self._say(logging.ERROR, message, about, str(extra.get("reason", "")), extra)
+
+    def bug(
+        self, message: str, bug: BaseException, *, about: Hashable = "", **extra: object
+    ) -> None:
+        """Log a bug with its traceback."""
+        self._say(logging.ERROR, message, about, repr(bug), extra, bug)
+
+    def ended(self, about: Hashable = "") -> bool:
+        """Log whatever is said next: the state is over; return whether it had been logged."""
+        return self._said.pop(about, None) is not None
+
+    def _say(
+        self,
+        level: int,
+        message: str,
+        about: Hashable,
+        reason: str,
+        extra: dict[str, object],
+        bug: BaseException | None = None,
+    ) -> None:
+        if self._said.get(about) != (message, reason):
+            self._said[about] = (message, reason)
+            self._log.log(level, message, exc_info=bug, extra=extra)
+
+
+T = TypeVar("T")
+
+
+def in_daemon_thread(function: Callable[[], T], name: str) -> Future[T]:
+    """Start a function in a thread of its own; return its result to come.
+
+    Raises RuntimeError if the system has no thread left.
+    """
+    result: Future[T] = Future()
+    result.set_running_or_notify_cancel()  # who waits no more cancels nothing
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - for who waits for it
+            result.set_exception(error)
+
+    Thread(target=run, name=name, daemon=True).start()
+    return result
+
+
+async def await_in_thread(function: Callable[[], T], name: str) -> T:
+    """Return what a function returns; without blocking the event loop."""
+    return await asyncio.wrap_future(in_daemon_thread(function, name))
+
+
+_log = logging.getLogger(__name__)
+
+RESTART_BACKOFF_S = (0.5, 60.0)
+CALM_S = 300.0
+"""A part that ran this long before it failed is restarted without back-off."""
+
+
+class Supervisor:
+    """Runs parts; counts and logs failures, and restarts after a pause.
+
+    on_restart: called with the kind of the part.
+    """
+
+    def __init__(self, on_restart: Callable[[str], None] = lambda _: None) -> None:
+        self._on_restart = on_restart
+
+    def start(
+        self,
+        group: asyncio.TaskGroup,
+        kind: str,
+        run: Callable[[], Awaitable[None]],
+        name: str = "",
+    ) -> asyncio.Task[None]:
+        """Start a task that runs a part under supervision."""
+        name = name or kind
+        return group.create_task(self.keep(kind, run, name), name=name)
+
+    async def keep(self, kind: str, run: Callable[[], Awaitable[None]], name: str = "") -> None:
+        """Run a part until it ends by itself or is cancelled.
+
+        kind: label of the count: reflector, worker. name: for the log.
+        """
+        failures = 0
+        while True:
+            started = time.monotonic()
+            try:
+                await run()
+            except Exception:  # noqa: BLE001 - a part must not cost the others
+                if time.monotonic() - started > CALM_S:
+                    failures = 0
+                low, high = RESTART_BACKOFF_S
+                pause_s = min(high, low * 2 ** min(failures, 10))
+                failures += 1
+                self._on_restart(kind)
+                _log.exception(
+                    "Restarting a part that failed",
+                    extra={"part": name or kind, "pause_s": pause_s},
+                )
+            else:
+                return
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+
+
+ALONE = Supervisor()
+"""A default without counting."""
+
+
+Live = TypeVar("Live")
+RetriedErrors = type[KubeError] | tuple[type[KubeError], ...]
+
+
+def backoff(first_s: float, longest_s: float) -> WaitBaseT:
+    """Return pauses each of which is twice the one before."""
+    return wait_exponential(multiplier=first_s, max=longest_s)
+
+
+RETRY_BACKOFF = backoff(0.5, 5.0)
+
+WRITE_ATTEMPTS = 5
+"""Attempts of a write after conflicts, as in Karmada."""
+MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
+"""Another writer created, changed or deleted the object meanwhile."""
+
+
+async def retry_on_conflict(
+    live: Live | None,
+    write: Callable[[Live | None], Awaitable[T]],
+    read: Callable[[], Awaitable[Live | None]],
+    errors: RetriedErrors = MET_ANOTHER,
+) -> T:
+    """Write according to the live object; on a conflict read it again and retry, without a pause.
+
+    live: None if there is no object; then NotFoundError is about its resource or namespace, and is
+    raised. Raises the error of the last of `WRITE_ATTEMPTS`, and whatever else the calls raise.
+    """
+    for _ in range(WRITE_ATTEMPTS - 1):
+        try:
+            return await write(live)
+        except errors as error:
+            if live is None and isinstance(error, NotFoundError):
+                raise
+        live = await read()
+    return await write(live)
+
+
+async def retry_until_done(what: str, call: Callable[[], Awaitable[T]]) -> T:
+    """Retry a call until the server does it; the reason it does not is logged when it changes.
+
+    what: what is to be done, for the log. An outage is logged by the client. Raises whatever is
+    not a KubeError.
+    """
+    return await _retry(call, KubeError, RETRY_BACKOFF, before_sleep=_LogReason(what))
+
+
+async def retry_every(pause_s: float, call: Callable[[], Awaitable[T]]) -> T:
+    """Retry a call each `pause_s` until the server does it; nothing is logged."""
+    return await _retry(call, KubeError, wait_fixed(pause_s))
+
+
+async def retry_on(
+    errors: RetriedErrors, attempts: int, call: Callable[[], Awaitable[T]], pause_s: float = 0.0
+) -> T:
+    """Retry a call that meets one of `errors`, which the last of `attempts` raises."""
+    return await _retry(call, errors, wait_fixed(pause_s), stop_after_attempt(attempts))
+
+
+async def poll(read: Callable[[], Awaitable[T | None]], wait: WaitBaseT) -> T:
+    """Look until there is something; None = nothing yet."""
+
+    async def attempt() -> T | None:
+        return await read()
+
+    is_none = retry_if_result(lambda result: result is None)
+    result: T = await AsyncRetrying(sleep=asyncio.sleep, wait=wait, retry=is_none)(attempt)
+    return result
+
+
+async def _retry(
+    call: Callable[[], Awaitable[T]],
+    errors: RetriedErrors,
+    wait: WaitBaseT,
+    stop: StopBaseT = stop_never,
+    before_sleep: Callable[[RetryCallState], Any] | None = None,
+) -> T:
+    async def attempt() -> T:
+        return await call()
+
+    # One for each call: two that run at the same time would mix up their attempts.
+    retrying = AsyncRetrying(
+        sleep=asyncio.sleep,
+        wait=wait,
+        stop=stop,
+        retry=retry_if_exception_type(errors),
+        before_sleep=before_sleep,
+        reraise=True,
+    )
+    done: T = await retrying(attempt)
+    return done
+
+
+class _LogReason:
+    """Logs why a call is retried, once for as long as the reason stays."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._once = LogOnce(_log)
+
+    def __call__(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if not isinstance(error, UnreachableError):
+            self._once.warning("Waiting for API server", to=self._what, reason=str(error))
+
+
+R = TypeVar("R")
+
+
+async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
+    """Return the results of a call for each item, in order; one that fails stops no other.
+
+    Raises the first error at the end; one that an administrator intends only if there is no other.
+    An outage concerns all that would follow, and is raised at once.
+    """
+    results: list[R] = []
+    errors: list[Exception] = []
+    for item in items:
+        try:
+            results.append(await call(item))
+        except UnreachableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+    if errors:
+        raise min(errors, key=lambda error: getattr(error, "is_intended", False))
+    return results

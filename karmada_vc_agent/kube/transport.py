@@ -1,0 +1,435 @@
+"""HTTP of one API server: credentials, connection pools, requests and responses.
+
+Each name is resolved in one thread, however many requests wait for it. The thread pool of the event
+loop has few, and a name server that does not answer holds one for each request: so a hub whose name
+cannot be resolved would hold up everything else that uses them, such as requests to the host.
+"""
+
+import asyncio
+import base64
+import os
+import re
+import socket
+import ssl
+import tempfile
+import time
+from asyncio.sslproto import SSLProtocol
+from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from karmada_vc_agent.kube import codec
+from karmada_vc_agent.kube.errors import TooLargeError, UnreadableError, UnwritableError, need_of
+from karmada_vc_agent.kube.flows import FairSlots
+from karmada_vc_agent.kube.history import is_of_storage
+from karmada_vc_agent.kube.tasks import in_daemon_thread
+from karmada_vc_agent.model.objects import Object, dig
+
+TOKEN_REREAD_S = 60.0
+"""Kubelets renew a mounted token long before it expires; a minute's delay is fine."""
+TOKEN_RETRY_S = 1.0
+_TOKEN = re.compile(rb"[ -~]+")
+"""Characters allowed in a header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """An API server and the identity to use; created by kubeconfig.py.
+
+    server: URL without a trailing slash. token: returns the bearer token, or None.
+    source: the file or account, for messages. kubeconfig, context: the file and its context, to
+    read them again. suspect: called when the server rejects the credential. is_outdated: whether to
+    read them again although the file is the same. certificate: the client certificate of the file
+    with its chain, in PEM.
+    """
+
+    server: str
+    ssl_context: ssl.SSLContext | None
+    source: str
+    token: Callable[[], str | None] = lambda: None
+    basic_auth: tuple[str, str] | None = None
+    server_hostname: str | None = None
+    proxy: str | None = None
+    kubeconfig: Path | None = None
+    context: str = ""
+    suspect: Callable[[], None] = lambda: None
+    is_outdated: Callable[[], bool] = lambda: False
+    certificate: bytes | None = None
+
+    def authorization(self) -> dict[str, str]:
+        """Return the header that authenticates us; none where a certificate does."""
+        if token := self.token():
+            return {"Authorization": f"Bearer {token}"}
+        if self.basic_auth:
+            password = base64.b64encode(":".join(self.basic_auth).encode())
+            return {"Authorization": f"Basic {password.decode()}"}
+        return {}
+
+
+class TokenFile:
+    """A bearer token in a file that is renewed by another writer."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._token = ""
+        self._read_after = float("-inf")
+
+    def __call__(self) -> str:
+        """Return the token, read again once a minute; the last valid one if there is none now.
+
+        Raises OSError if none was ever read.
+        """
+        now = self._clock()
+        if now >= self._read_after:
+            try:
+                self._token = self._read()
+                self._read_after = now + TOKEN_REREAD_S
+            except OSError:
+                self._read_after = now + TOKEN_RETRY_S
+                if not self._token:
+                    raise
+        return self._token
+
+    def suspect(self) -> None:
+        """Read the token again soon: the server rejected it."""
+        self._read_after = min(self._read_after, self._clock() + TOKEN_RETRY_S)
+
+    def _read(self) -> str:
+        content = self._path.read_bytes().strip()
+        if not _TOKEN.fullmatch(content):
+            # Most of the time it is just being written.
+            raise OSError(f"{self._path} contains no token")
+        return content.decode()
+
+
+def make_ssl_context(
+    ca_pem: str | None, certificate: tuple[bytes, bytes] | None, *, verify: bool
+) -> ssl.SSLContext:
+    """Return a client context; certificate = (chain, key) in PEM.
+
+    Raises ssl.SSLError for invalid material.
+    """
+    context = ssl.create_default_context(cadata=ca_pem)
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate:
+        # The ssl module reads key material from files only.
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "client.pem")
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(b"\n".join(certificate))
+            context.load_cert_chain(path)
+    return context
+
+
+def decode_base64(text: str) -> bytes:
+    """Decode a `*-data` field. Raises ValueError for invalid base64."""
+    return base64.b64decode(text, validate=True)
+
+
+NAMES_AT_ONCE = 16
+"""Names that are resolved at the same time, each in a thread; a client has one, webhooks more."""
+
+_Addresses = list[tuple[Any, ...]]
+_Name = tuple[str, int, socket.AddressFamily]
+
+
+class Resolver(AbstractResolver):
+    """The resolver of one server. timeout_s: how long a request waits for an address."""
+
+    def __init__(
+        self, timeout_s: float, getaddrinfo: Callable[..., _Addresses] = socket.getaddrinfo
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._getaddrinfo = getaddrinfo
+        self._running: dict[_Name, Future[_Addresses]] = {}
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Return the addresses of a name. Raises OSError."""
+        running = self._lookup((host, port, family))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                # A thread cannot be stopped: after a time-out the next request waits for it.
+                addresses = await asyncio.wrap_future(running)
+        except TimeoutError as error:
+            raise OSError(f"{host} was not resolved within {self._timeout_s:g} s") from error
+        return [_result(host, *entry) for entry in addresses]
+
+    async def close(self) -> None:
+        """Do nothing: threads end with their names."""
+
+    def _lookup(self, name: _Name) -> Future[_Addresses]:
+        """Return the lookup of a name that is in progress, or start one. Raises OSError."""
+        self._running = {each: task for each, task in self._running.items() if not task.done()}
+        if name in self._running:
+            return self._running[name]
+        host, port, family = name
+        if len(self._running) >= NAMES_AT_ONCE:
+            raise OSError(f"{host} was not resolved: {NAMES_AT_ONCE} other names are in progress")
+        options = {"type": socket.SOCK_STREAM, "family": family, "flags": socket.AI_ADDRCONFIG}
+        look_up = partial(self._getaddrinfo, host, port, **options)
+        try:
+            self._running[name] = in_daemon_thread(look_up, f"resolve {host}")
+        except RuntimeError as error:
+            raise OSError(f"{host} was not resolved: {error}") from error
+        return self._running[name]
+
+
+def _result(host: str, family: int, _type: int, proto: int, _name: str, at: Any) -> ResolveResult:
+    address, port = at[0], at[1]
+    if family == socket.AF_INET6 and at[3]:  # the address is link-local
+        address, port = socket.getnameinfo(at, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
+    return ResolveResult(
+        hostname=host,
+        host=address,
+        port=int(port),
+        family=family,
+        proto=proto,
+        flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+    )
+
+
+KEPT_OPEN_S = 75.0
+PART_OF_OWN = 16
+"""One of so many connections is of the agent itself alone, however many flows are slow."""
+TLS_BUFFER_BYTES = 64 * 1024
+"""The read buffer of each TLS connection.
+
+It is filled with zeros, so all of it is memory from the start; asyncio's own 256 KB are a third of
+what the agent takes with a hundred connections. A record of TLS has at most 16 KB.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """The time-outs of a client, in seconds.
+
+    connect_s: for TCP and TLS together.
+    silence_s: for the next byte of a response.
+    request_s, list_s: for a whole response and for a whole page of a list, against servers that
+    drip.
+    watch_silence_s: for the next byte of a watch; servers send a bookmark about every minute.
+    patience_s: in total, while a server answers 429 with Retry-After.
+    """
+
+    connect_s: float = 5.0
+    silence_s: float = 30.0
+    request_s: float = 120.0
+    list_s: float = 600.0
+    watch_silence_s: float = 150.0
+    patience_s: float = 30.0
+
+
+class ClientInstrument:
+    """Hooks for the metrics of the requests to one API server; these do nothing."""
+
+    def answered(self, method: str, code: str, took_s: float) -> None:
+        """Count a request; code: HTTP status, or `<error>` without one."""
+
+    def listed(self, path: str) -> None:
+        """Count a list that starts."""
+
+    def watched(self, path: str) -> None:
+        """Count a watch that is opened."""
+
+    def failed(self, path: str, part: str) -> None:
+        """Count a bug at one object; part: watch, index, handler."""
+
+    def unreadable(self, source: str, path: str, reasons: Mapping[str, str]) -> None:
+        """Record the objects of one reflector that cannot be read now, and why."""
+
+
+def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
+    """Have the TLS connections of this process keep small buffers, in bytes, from now on."""
+    SSLProtocol.max_size = size
+
+
+class Lane:
+    """A connection pool that flows share; connections = 0: unlimited."""
+
+    def __init__(
+        self,
+        connections: int,
+        silence_s: float,
+        total_s: float | None,
+        timeouts: Timeouts,
+        headers: dict[str, str],
+        resolver: Resolver,
+        is_shared: Callable[[], bool],
+    ) -> None:
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=connections,
+                resolver=resolver,
+                keepalive_timeout=KEPT_OPEN_S,
+                socket_factory=keepalive_socket,
+            ),
+            timeout=aiohttp.ClientTimeout(
+                total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
+            ),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        self.slots = FairSlots(connections, is_shared, connections // PART_OF_OWN)
+
+
+def keepalive_socket(address: Any) -> socket.socket:
+    """Create a socket that detects a dead connection after about 30 s, so that no watch hangs."""
+    family, kind, protocol = address[0], address[1], address[2]
+    sock = socket.socket(family, kind, protocol)
+    keep_alive(sock)
+    return sock
+
+
+def keep_alive(sock: socket.socket) -> None:
+    """Have a connection detected as dead after about 30 s."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 15),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 30_000),
+    ):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+ANSWER_BYTES = 64 * 2**20
+"""The largest response that is read; etcd stores no object above 1.5 MiB, pages are far smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete response."""
+
+    status: int
+    content: bytes
+    etag: str | None = None
+    retry_after: str | None = None
+
+
+def encode_body(body: Any) -> bytes | None:
+    """Encode a body as JSON; None and bytes are not changed. Raises UnwritableError."""
+    if body is None or isinstance(body, bytes):
+        return body
+    try:
+        return orjson.dumps(body)
+    except (TypeError, RecursionError) as error:  # nested too deep, or invalid Unicode
+        raise UnwritableError(f"cannot be encoded as JSON: {error}") from error
+
+
+def decode_object(content: bytes) -> Object:
+    """Return the JSON object of a response. Raises UnreadableError."""
+    try:
+        answer, _ = codec.decode_json(content)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"the response is not JSON: {error}") from error
+    if not isinstance(answer, dict):
+        raise UnreadableError("the response is not a JSON object")
+    return answer
+
+
+def body_of(answer: Answer) -> bytes:
+    """Return the body of a 2xx response."""
+    return _success(answer).content
+
+
+def object_of(answer: Answer) -> Object:
+    """Return the JSON object of a 2xx response."""
+    return decode_object(_success(answer).content)
+
+
+def decoder_of(path: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
+    """Return what decodes the response at a path; an object has its name, a list a version.
+
+    or_status: whether a Status says as much.
+    """
+    need = need_of("GET", path)
+    if need is None or (not need.resource.endswith("/status") and "/" in need.resource):
+        return object_of
+    if need.name:
+        return _named(need.name, or_status=or_status)
+
+    def decode(answer: Answer) -> Object:
+        obj = object_of(answer)
+        check_version(dig(obj, "metadata", "resourceVersion"))
+        return obj
+
+    return decode
+
+
+def check_version(version: Any) -> None:
+    """Raise UnreadableError for the version of what is no list, as of a page."""
+    if not isinstance(version, str) or not is_of_storage(version):
+        raise UnreadableError("the response is no list: it has no resourceVersion")
+
+
+def decoder_of_created(obj: Any) -> Callable[[Answer], Object]:
+    """Return what decodes the response to a create; reviews and subresources have no name."""
+    name = dig(obj, "metadata", "name") if isinstance(obj, dict) else None
+    return _named(name) if isinstance(name, str) else object_of
+
+
+def _named(name: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
+    def decode(answer: Answer) -> Object:
+        obj = object_of(answer)
+        is_meant = dig(obj, "metadata", "name") == name
+        if not is_meant and not (or_status and obj.get("kind") == "Status"):
+            raise UnreadableError(f"the response is not the object {name!r}")
+        return obj
+
+    return decode
+
+
+def unless_unchanged(answer: Answer) -> tuple[Object, str | None] | None:
+    """Return JSON object and ETag of a 2xx response; None for 304."""
+    return None if answer.status == 304 else (object_of(answer), answer.etag)
+
+
+def _success(answer: Answer) -> Answer:
+    if not 200 <= answer.status < 300:
+        raise UnreadableError(f"unexpected status {answer.status}")
+    return answer
+
+
+async def read_answer(response: aiohttp.ClientResponse, most: int = ANSWER_BYTES) -> Answer:
+    """Read a body. Raises TooLargeError if it has more bytes than `most`."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > most:
+            raise TooLargeError(f"the response is larger than {most >> 20} MiB")
+        parts.append(part)
+    headers = response.headers
+    return Answer(response.status, b"".join(parts), headers.get("ETag"), headers.get("Retry-After"))
+
+
+async def read_lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
+    """Yield the non-empty lines of a body as they arrive. Raises UnreadableError."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            whole = b"".join((*parts, line))
+            parts, size = [], 0
+            if whole:
+                yield whole
+        parts.append(rest)
+        size += len(rest)
+        if size > ANSWER_BYTES:
+            raise UnreadableError(f"a line is larger than {ANSWER_BYTES >> 20} MiB")

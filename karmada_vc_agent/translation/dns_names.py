@@ -1,0 +1,187 @@
+"""Virtual names of Services: search domains, rewrite rules, and texts (ADR 15).
+
+A pod gets a search domain of its virtual cluster, `<cluster>.vc.<cluster domain>`. The host's
+CoreDNS rewrites names with that suffix to the host namespace: `web.shop.branch-a.vc.cluster.local`
+-> `web.shop-v-branch-a.svc.cluster.local`. Resolvers try search domains first for every name with
+fewer dots than `ndots` (5), so `web.shop`, `web.shop.svc` and `web.shop.svc.cluster.local` all
+work. The rules are generated from the claims, since a pattern cannot compute host names with a
+hash.
+
+In texts names are rewritten if annotation `D/rewrite-dns: "env,args,data"` lists the places: values
+of environment variables, arguments and commands, data of a ConfigMap (rewriting-rules 4.3).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
+from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object, annotations_of, dig
+from karmada_vc_agent.model.virtual_cluster import (
+    SERVICE_NAMES_FIRST,
+    SERVICE_NAMES_NONE,
+    HostNamespace,
+    VirtualNamespace,
+)
+from karmada_vc_agent.translation import kind_paths
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.kind_paths import pod_specs
+
+_ZONE = "vc"
+_CLUSTER_FIRST = ("", "ClusterFirst", "ClusterFirstWithHostNet")
+_NDOTS = {"name": "ndots", "value": "5"}
+
+
+def search_domain(cluster: str, cluster_domain: str) -> str:
+    """Return the search domain of a virtual cluster."""
+    return f"{cluster}.{_ZONE}.{cluster_domain}"
+
+
+def name_services(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
+    """Give every pod spec of an object the search domain of its virtual cluster.
+
+    Pods that do not use the cluster's DNS are not changed. `VirtualFirst` requires the setting
+    `clusterDNS`.
+    """
+    vc, settings = context.vc, context.settings
+    if vc.service_names == SERVICE_NAMES_NONE:
+        return
+    namespace, cluster_domain = dig(obj, "metadata", "namespace"), settings.cluster_domain
+    domain = search_domain(vc.name_on_host, cluster_domain)
+    for pod_spec in pod_specs(obj, gvk, settings.pod_templates):
+        spec = pod_spec.spec
+        if pod_spec.selector_only or not _uses_cluster_dns(spec):
+            continue
+        if vc.service_names == SERVICE_NAMES_FIRST:
+            own = f"{namespace}.svc.{cluster_domain}"
+            searches = [own, domain, f"svc.{cluster_domain}", cluster_domain]
+            _replace_dns(spec, searches, settings.cluster_dns)
+        else:
+            _add_search(spec, domain)
+
+
+def rewrite_rules(
+    cluster_domain: str,
+    claims: Mapping[str, Mapping[VirtualNamespace, HostNamespace]],
+) -> str:
+    """Return the rewrite rules, to be imported into CoreDNS's server block of the cluster domain.
+
+    claims: by virtual cluster, as it is named on the host. Longer suffixes come first, since the
+    first match wins.
+    """
+    rules = {
+        f".{virtual}{form}.{search_domain(cluster, cluster_domain)}.": host
+        for cluster, namespaces in claims.items()
+        for virtual, host in namespaces.items()
+        for form in ("", ".svc", f".svc.{cluster_domain}")
+    }
+    ordered = sorted(rules, key=lambda suffix: (-len(suffix), suffix))
+    return "".join(
+        f"rewrite stop {{\n    name suffix {suffix} .{rules[suffix]}.svc.{cluster_domain}."
+        " answer auto\n}\n"
+        for suffix in ordered
+    )
+
+
+def _uses_cluster_dns(spec: Object) -> bool:
+    policy = spec.get("dnsPolicy") or ""
+    if policy not in _CLUSTER_FIRST:
+        return False
+    # With hostNetwork, policy ClusterFirst means the DNS of the node.
+    return not spec.get("hostNetwork") or policy == "ClusterFirstWithHostNet"
+
+
+def _add_search(spec: Object, domain: str) -> None:
+    config = dict(spec.get("dnsConfig") or {})
+    searches = list(config.get("searches") or [])
+    if domain not in searches:
+        searches.append(domain)
+    spec["dnsConfig"] = {**config, "searches": searches}
+
+
+def _replace_dns(spec: Object, searches: list[str], cluster_dns: tuple[str, ...]) -> None:
+    """Spell out policy ClusterFirst, with the virtual search domain before the host's."""
+    config = dict(spec.get("dnsConfig") or {})
+    own = [domain for domain in config.get("searches") or [] if domain not in searches]
+    servers = [server for server in config.get("nameservers") or [] if server not in cluster_dns]
+    options = list(config.get("options") or [])
+    if all(dig(option, "name") != _NDOTS["name"] for option in options):
+        options.append(dict(_NDOTS))
+    spec["dnsPolicy"] = "None"
+    spec["dnsConfig"] = {
+        **config,
+        "nameservers": [*cluster_dns, *servers],
+        "searches": [*searches, *own],
+        "options": options,
+    }
+
+
+ENV, ARGS, DATA = "env", "args", "data"
+PLACES = (ENV, ARGS, DATA)
+
+DATA_FIELDS: Mapping[GroupKind, tuple[str, ...]] = {kinds.CONFIG_MAP: ("data",)}
+"""The fields behind `data`: maps of strings."""
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+
+Replace = Callable[[str], str]
+
+
+def places_of(obj: Object) -> tuple[str, ...]:
+    """Return the places that the annotation of an object lists, valid or not."""
+    text = annotations_of(obj).get(REWRITE_DNS_ANNOTATION, "")
+    return tuple(place for place in map(str.strip, text.split(",")) if place)
+
+
+def rewrite_texts(
+    obj: Object,
+    gvk: GroupVersionKind,
+    namespaces: Iterable[tuple[str, str]],
+    extra: Iterable[kind_paths.PodTemplates] = (),
+) -> bool:
+    """Replace, in place, namespaces in the texts that the object's annotation selects.
+
+    namespaces: what to replace -> replacement. Returns whether the object has the annotation: the
+    result then depends on the claims.
+    """
+    places = frozenset(places_of(obj)).intersection(PLACES)
+    if not places:
+        return False
+    replace = _replacing(dict(namespaces))
+    if DATA in places:
+        for field in DATA_FIELDS.get(gvk.group_kind, ()):
+            _change(obj.get(field), replace)
+    for pod_spec in kind_paths.pod_specs(obj, gvk, extra):
+        for container in _containers(pod_spec):
+            for variable in _list(dig(container, "env")) if ENV in places else ():
+                _change(variable, replace, "value")
+            for field in ("args", "command") if ARGS in places else ():
+                _change(dig(container, field), replace)
+    return True
+
+
+def _replacing(namespaces: Mapping[str, str]) -> Replace:
+    """Return a function that replaces all of them at once: a replacement may equal another key."""
+    if not namespaces:
+        return lambda text: text
+    names = "|".join(map(re.escape, sorted(namespaces)))
+    pattern = re.compile(rf"\.({names})\.svc(?=\.|[:/]|$)", re.MULTILINE)
+    return lambda text: pattern.sub(lambda match: f".{namespaces[match[1]]}.svc", text)
+
+
+def _containers(pod_spec: kind_paths.LocatedPodSpec) -> list[Any]:
+    if pod_spec.selector_only:
+        return []
+    return [each for field in _CONTAINERS for each in _list(pod_spec.spec.get(field))]
+
+
+def _change(part: Any, replace: Replace, *keys: str) -> None:
+    """Replace, in place, the texts in a map or list; keys: only those of a map."""
+    items = part.items() if isinstance(part, dict) else enumerate(_list(part))
+    for key, value in list(items):
+        if isinstance(value, str) and (not keys or key in keys):
+            part[key] = replace(value)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

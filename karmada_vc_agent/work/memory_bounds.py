@@ -1,0 +1,485 @@
+"""What is kept in memory of Works and host objects: as much as bounds allow.
+
+Of a Work that is out as a whole only its identity is kept in memory. It is measured as it is
+decoded, so that not even a first list holds more than a page of what is over the bound.
+
+Host objects are kept whole within the bound of their virtual cluster. Of all others only the
+identity is kept; who needs more of them reads them (host_objects.py). So a tenant who makes objects
+by the thousand, whatever marks it gives them, slows down only itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.controller import Signal
+from karmada_vc_agent.kube.store import is_echo
+from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.model.karmada import WorkShape
+from karmada_vc_agent.model.kinds import WITH_PODS
+from karmada_vc_agent.model.objects import (
+    NAMESPACE,
+    OBJECT_BYTES,
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    bytes_of,
+    gvk_of,
+    labels_of,
+    maps_at,
+    uid_of,
+)
+from karmada_vc_agent.model.virtual_cluster import (
+    BYTES_BOUND,
+    HOST_BYTES_BOUND,
+    KINDS_BOUND,
+    MANIFESTS_BOUND,
+    SHARED_OBJECTS_BOUND,
+    WORKS_BOUND,
+    Bounds,
+    VirtualCluster,
+)
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
+from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS, POD_SECURITY_LABEL
+from karmada_vc_agent.translation.shared_names import HOLDERS
+from karmada_vc_agent.work.rules.bounded_works import (
+    BoundedWorks,
+    Measure,
+    kind_of,
+    measure,
+    shared_name,
+)
+from karmada_vc_agent.work.works import (
+    WorkKey,
+    is_trimmed,
+    key_of_work,
+    manifests_of,
+    trim,
+    without_reflected,
+)
+
+NAMESPACES_KEPT = 50
+"""Of a Work that is out from the beginning."""
+NOT_MEASURED = Measure(0, 0, (), ())
+"""Of a Work that is not read."""
+
+IsShared = Callable[[GroupVersionKind], bool]
+KeepStatus = Callable[[str, str, Object], Object | None]
+"""See KeptObjects.take_status()."""
+_CUT = "cut"
+"""Marks an entry that has more on the hub: it differs from every one that is to be written."""
+
+
+def keep_all(_cluster: str, _uid: str, status: Object) -> Object:
+    """Keep any status as it is."""
+    return status
+
+
+_AMOUNTS: Mapping[str, Callable[[Bounds], str]] = {
+    WORKS_BOUND: lambda bounds: f"{bounds.works} Works",
+    BYTES_BOUND: lambda bounds: f"{bounds.bytes} bytes of memory for the manifests of its Works",
+    MANIFESTS_BOUND: lambda bounds: f"{bounds.manifests_per_work} manifests in one Work",
+    KINDS_BOUND: lambda bounds: f"{bounds.kinds} kinds",
+    SHARED_OBJECTS_BOUND: lambda bounds: f"{bounds.shared_objects} shared objects",
+}
+_HELP = {MANIFESTS_BOUND: "divide it, or have"}
+_HELP_OF_OTHERS = "delete what is not needed, or have"
+
+
+class WorkBounds:
+    """Which Works, and which manifests in them, are out.
+
+    kept: what is kept of a status. is_shared: whether objects of a kind are shared between virtual
+    clusters. on_change: called with
+    a Work that was admitted or evicted because of another one. on_met: called with a virtual
+    cluster and what it has too much of, once each time that begins.
+    """
+
+    def __init__(
+        self,
+        virtual_clusters: Mapping[str, VirtualCluster],
+        is_shared: IsShared = lambda _: False,
+        on_change: Callable[[WorkKey], None] = lambda _: None,
+        on_met: Callable[[str, str], None] = lambda *_: None,
+        kept: KeepStatus = keep_all,
+    ) -> None:
+        self._kept = kept
+        self._virtual_clusters = virtual_clusters
+        self._is_shared = is_shared
+        self._on_change = on_change
+        self._on_met = on_met
+        self._lines: dict[str, BoundedWorks] = {}
+        self._whole: dict[WorkKey, Object] = {}
+        self._met: dict[str, frozenset[str]] = {}
+
+    def cached(self, work: Object) -> Object | None:
+        """Return a Work as it is kept already, if that is whole and of the same version."""
+        cached = self._whole.get(key_of_work(work))
+        is_same = cached is not None and uid_of(cached) == uid_of(work) and is_echo(cached, work)
+        return cached if is_same else None
+
+    def observe(self, work: Object) -> None:
+        """Take a Work as it is now; trim it, and others, where they are out by that.
+
+        One of a virtual cluster that is not served here is trimmed, too: it is not read.
+        """
+        key = cluster, name = key_of_work(work)
+        if self._whole.get(key) is work:
+            return  # taken as it was decoded, and in since
+        vc = self._virtual_clusters.get(cluster)
+        if vc is None:
+            trim(work, NOT_MEASURED, 0)
+            return
+        line = self._lines.setdefault(cluster, BoundedWorks(vc.bounds))
+        metadata = work["metadata"]
+        created = str(metadata.get("creationTimestamp") or "")
+        uid, generation = uid_of(work), metadata.get("generation") or 0
+        measured = is_trimmed(work) or line.measured(name, uid, generation)
+        if measured is None:
+            measured = measure(manifests_of(work), self._is_shared)
+        changed = line.put(name, created, uid, generation, measured)
+        if line.problem(name):
+            trim(work, measured, NAMESPACES_KEPT)
+            self._whole.pop(key, None)
+        elif not is_trimmed(work):
+            self._whole[key] = work
+            self._trim_status(cluster, work)
+        self._moved(cluster, line, changed)
+
+    def _trim_status(self, cluster: str, work: Object) -> None:
+        entries = maps_at(work, "status", "manifestStatuses")
+        if not any("status" in entry for entry in entries):
+            return
+        kept = self._kept(cluster, uid_of(work), work["status"])
+        if kept is None:
+            kept = without_reflected(work["status"])
+            for entry in kept["manifestStatuses"]:
+                entry[_CUT] = True
+        work["status"] = kept
+
+    def remove(self, work: Object) -> None:
+        """Forget a deleted Work."""
+        self._remove(key_of_work(work), uid_of(work))
+
+    def _remove(self, key: WorkKey, uid: str) -> None:
+        cluster, name = key
+        line = self._lines.get(cluster)
+        if line is None:
+            return
+        changed = line.remove(name, uid)
+        if self._whole.get(key) is not None and uid_of(self._whole[key]) == uid:
+            del self._whole[key]
+        self._moved(cluster, line, changed)
+
+    def listed(self, works: Iterable[Object], clusters: Iterable[str]) -> None:
+        """Take all Works that some virtual clusters have, as they are stored.
+
+        Other Works in a line are deleted: a list that started over, since it grew too old
+        between two pages, had Works whose deletion is never reported.
+        """
+        read = frozenset(clusters)
+        stored = {
+            (key, uid_of(work)): work for work in works if (key := key_of_work(work))[0] in read
+        }
+        for each in read:
+            line = self._lines.get(each)
+            for name, uid in line.works() if line is not None else ():
+                if ((each, name), uid) not in stored:
+                    self._remove((each, name), uid)
+        for work in stored.values():
+            self.observe(work)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Forget the Works of a deleted Cluster."""
+        self._lines.pop(cluster, None)
+        self._met.pop(cluster, None)
+        self._whole = {key: work for key, work in self._whole.items() if key[0] != cluster}
+
+    def refusal(self, work: Object) -> Refusal | None:
+        """Return why a Work is out as a whole; None where it is in."""
+        cluster, name = key_of_work(work)
+        line = self._lines.get(cluster)
+        bound = line.problem(name) if line is not None else ""
+        return _refusal(line.bounds, bound) if line is not None and bound else None
+
+    def byte_count(self, work: Object) -> int:
+        """Return what the manifests of a Work hold in memory."""
+        cluster, name = key_of_work(work)
+        line = self._lines.get(cluster)
+        measured = line.measure_of(name) if line is not None else None
+        return bytes_of(manifests_of(work)) if measured is None else measured.byte_count
+
+    def refusal_of(self, cluster: str, manifest: Object) -> Refusal | None:
+        """Return why a manifest of a Work that is in is out; None where it is in, too."""
+        line, kind = self._lines.get(cluster), kind_of(manifest)
+        if line is None or kind is None:
+            return None
+        if line.bounds.kinds and not line.kinds.is_in(kind):
+            return _refusal(line.bounds, KINDS_BOUND)
+        name = shared_name(manifest, kind) if self._is_shared(kind) else None
+        if name is not None and line.bounds.shared_objects and not line.shared.is_in(name):
+            return _refusal(line.bounds, SHARED_OBJECTS_BOUND)
+        return None
+
+    def met(self) -> Iterable[tuple[str, str]]:
+        """Return (virtual cluster, bound) of each bound for which something is out now."""
+        for cluster, bounds in self._met.items():
+            for bound in sorted(bounds):
+                yield cluster, bound
+
+    def _moved(self, cluster: str, line: BoundedWorks, names: Iterable[str]) -> None:
+        for name in names:
+            key = (cluster, name)
+            measured = line.measure_of(name)
+            if measured is not None and line.problem(name):
+                whole = self._whole.pop(key, None)
+                if whole is not None:
+                    trim(whole, measured)
+            self._on_change(key)
+        before, now = self._met.get(cluster, frozenset()), frozenset(line.met())
+        self._met[cluster] = now
+        for bound in sorted(now - before):
+            self._on_met(cluster, _text(line.bounds, bound))
+
+
+class WorkCodec(RawCodec):
+    """Works, measured as they are decoded.
+
+    read: the virtual clusters whose Works are, None = all; those of others are not read.
+    """
+
+    def __init__(
+        self, bounds: WorkBounds, read: Callable[[], Container[str]] | None = None
+    ) -> None:
+        super().__init__(WorkShape)
+        self._bounds = bounds
+        self._read = read
+
+    def trim(self, obj: Object) -> Object:
+        """Return what is kept of a Work."""
+        work = super().trim(obj)
+        if (cached := self._bounds.cached(work)) is not None:
+            return cached
+        if self._read is None or key_of_work(work)[0] in self._read():
+            self._bounds.observe(work)
+        else:
+            trim(work, NOT_MEASURED, 0)
+        return work
+
+
+def _text(bounds: Bounds, bound: str) -> str:
+    return f"the virtual cluster may have {_AMOUNTS[bound](bounds)} (bounds.{bound})"
+
+
+def _refusal(bounds: Bounds, bound: str) -> Refusal:
+    which = "it has more" if bound == MANIFESTS_BOUND else "older Works have them"
+    help_text = _HELP.get(bound, _HELP_OF_OTHERS)
+    detail = f"{_text(bounds, bound)}, and {which}; {help_text} bounds.{bound} raised"
+    return Refusal(Code.BOUND_EXCEEDED, "", detail)
+
+
+SMALL_OBJECT = 16 * 2**10
+"""Kinds that the agent adds to namespaces are kept whole up to this size, over any bound."""
+SMALL_STATUS = 3 * 2**10
+"""Statuses of Works are kept whole up to this size, over any bound."""
+_METADATA = (
+    *("name", "namespace", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp"),
+)
+_MARKS = frozenset(
+    (
+        *domain.MARKS,
+        domain.NODE_SELECTOR_ANNOTATION,
+        karmada.MANAGED_LABEL,
+        karmada.MANAGED_LABELS_ANNOTATION,
+        POD_SECURITY_LABEL,
+    )
+)
+"""Labels and annotations by which the agent finds and judges objects."""
+_MARKS_LENGTH, _MARKS_LENGTH_OF_TENANTS = 4096, 1024
+"""Of all marks of an object that is not whole; tenants write those of objects in namespaces."""
+_OWN_KINDS = frozenset(gvk.group_kind for gvk in DEFAULT_KINDS)
+_READ_KINDS = _OWN_KINDS | HOLDERS.keys() | WITH_PODS | {NAMESPACE.group_kind}
+"""Kinds whose content is read of any object; of other kinds if a Work has it."""
+
+_Key = tuple[str, str]
+"""API version and uid: informers of two versions of a kind keep an object each."""
+_STATUS = "status"
+"""Of a Work, in place of its API version."""
+
+
+@dataclass(slots=True, weakref_slot=True)
+class _Account:
+    """What is kept for one virtual cluster: bytes of whole objects, number of those over it.
+
+    A new copy of an object is taken while a store still has the old one: the larger one counts.
+    """
+
+    used: int = 0
+    over: int = 0
+    _copies: defaultdict[_Key, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def used_with(self, key: _Key, size: int) -> int:
+        """Return the bytes once this copy of an object has replaced the others."""
+        return self.used - self._counted(key) + size
+
+    def add(self, key: _Key, size: int) -> None:
+        """Count a copy of an object."""
+        counted = self._counted(key)
+        self._copies[key].append(size)
+        self.used += max(size - counted, 0)
+
+    def drop(self, key: _Key, size: int) -> None:
+        """Count a copy of an object no more."""
+        counted = self._counted(key)
+        self._copies[key].remove(size)
+        left = self._counted(key)
+        self.used -= counted - left
+        if not left:
+            del self._copies[key]
+
+    def _counted(self, key: _Key) -> int:
+        return max(self._copies.get(key, ()), default=0)
+
+
+class _Whole(dict[str, Any]):
+    """A complete object or status, which counts for as long as it is in memory."""
+
+    __slots__ = ("__weakref__", "_account", "_counted")
+
+    def __init__(self, obj: Object, account: _Account, key: _Key, size: int) -> None:
+        super().__init__(obj)
+        self._account, self._counted = account, (key, size)
+        account.add(*self._counted)
+
+    def __del__(self) -> None:
+        """Count it no more."""
+        self._account.drop(*self._counted)
+
+    @property
+    def byte_count(self) -> int:
+        """What it holds in memory."""
+        return self._counted[1]
+
+
+class ObjectIdentity(dict[str, Any]):
+    """What is kept of an object that has to be read before its content is judged.
+
+    account: of a virtual cluster that has more than is kept.
+    """
+
+    __slots__ = ("_account",)
+
+    def __init__(self, obj: Object, account: _Account | None = None) -> None:
+        metadata = obj["metadata"]
+        super().__init__({key: obj[key] for key in ("apiVersion", "kind") if key in obj})
+        self["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
+        most = _MARKS_LENGTH_OF_TENANTS if metadata.get("namespace") else _MARKS_LENGTH
+        self["metadata"]["labels"] = _marks(labels_of(obj), most)
+        self["metadata"]["annotations"] = _marks(annotations_of(obj), most)
+        self._account = account or _Account()
+        self._account.over += 1
+
+    def __del__(self) -> None:
+        """Count it no more."""
+        self._account.over -= 1
+
+
+class KeptObjects(RawCodec):
+    """Decides what is kept of host objects as they are decoded, and of what Works report of them.
+
+    cluster_on: returns the virtual cluster that has a host namespace, "" if none: what is there
+    counts for it, whatever its label says. over: a virtual cluster that has more than is kept, and
+    the bound in words, once each time that begins.
+    """
+
+    def __init__(
+        self, virtual_clusters: Mapping[str, VirtualCluster], cluster_on: Callable[[str], str]
+    ) -> None:
+        super().__init__()
+        self._virtual_clusters = virtual_clusters
+        self._cluster_on = cluster_on
+        # An account exists for as long as anything counts on it.
+        self._accounts: WeakValueDictionary[str, _Account] = WeakValueDictionary()
+        self._whole: WeakValueDictionary[_Key, _Whole] = WeakValueDictionary()
+        self.over: Signal[[str, str]] = Signal()
+
+    def trim(self, obj: Object) -> Object:
+        """Return what is kept of an object; of the same version, what is kept already."""
+        obj = super().trim(obj)
+        label = labels_of(obj).get(CLUSTER_LABEL)
+        if label is None or isinstance(obj, _Whole | ObjectIdentity):
+            return obj
+        cached = self._whole.get(_key(obj))
+        if cached is not None and is_echo(cached, obj):
+            return cached
+        kind = gvk_of(obj).group_kind
+        if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
+            return ObjectIdentity(obj)
+        cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
+        bounds, account = self._account_of(cluster)
+        size, key = bytes_of(obj), _key(obj)
+        is_within = size <= OBJECT_BYTES and _fits_account(bounds, account, key, size)
+        if is_within or (size <= SMALL_OBJECT and kind in _OWN_KINDS):
+            whole = self._whole[key] = _Whole(obj, account, key, size)
+            return whole
+        if not account.over:
+            self.over.emit(cluster, host_bytes_text(bounds))
+        return ObjectIdentity(obj, account)
+
+    def take_status(self, cluster: str, uid: str, status: Object) -> Object | None:
+        """Return the status of a Work as it is kept; None = what it reflects is over the bound."""
+        size = 0 if isinstance(status, _Whole) else bytes_of(status)
+        if size <= SMALL_STATUS:
+            return status
+        bounds, account = self._account_of(cluster)
+        key = (_STATUS, uid)
+        if _fits_account(bounds, account, key, size):
+            return _Whole(status, account, key, size)
+        if not account.over:
+            self.over.emit(cluster, host_bytes_text(bounds))
+        return None
+
+    def _account_of(self, cluster: str) -> tuple[Bounds, _Account]:
+        vc = self._virtual_clusters.get(cluster)
+        account = self._accounts.setdefault(cluster if vc is not None else "", _Account())
+        return vc.bounds if vc is not None else Bounds(), account
+
+    def met(self) -> Iterable[tuple[str, str]]:
+        """Return (virtual cluster, bound) of those that have more than is kept."""
+        for cluster, account in self._accounts.items():
+            if cluster in self._virtual_clusters and account.over:
+                yield cluster, HOST_BYTES_BOUND
+
+
+def _fits_account(bounds: Bounds, account: _Account, key: _Key, size: int) -> bool:
+    return not bounds.bytes or account.used_with(key, size) <= bounds.bytes
+
+
+def held_bytes(obj: Object) -> int:
+    """Return what an object holds in memory."""
+    return obj.byte_count if isinstance(obj, _Whole) else bytes_of(obj)
+
+
+def host_bytes_text(bounds: Bounds) -> str:
+    """Return the bound in words."""
+    return (
+        f"the agent keeps {bounds.bytes} bytes of its objects on the host in memory "
+        "(bounds.bytes), and reads the others each time it needs them"
+    )
+
+
+def _key(obj: Object) -> _Key:
+    return str(obj.get("apiVersion")), uid_of(obj)
+
+
+def _marks(texts: Mapping[str, str], most: int) -> dict[str, str]:
+    kept = {}
+    for key in sorted(texts.keys() & _MARKS, key=lambda key: (len(texts[key]), key)):
+        kept[key] = texts[key][:most]
+        most -= len(kept[key])
+    return kept

@@ -1,0 +1,449 @@
+"""What a claimed namespace has of the agent: its rights, default objects, release.
+
+Rights: everywhere else it may only read, except Secrets. The roles are created by `join`, which
+lets the agent bind just these; an agent with broader rights creates no bindings.
+
+Release: Rights that a virtual cluster has by its claim end with it: the default objects, the
+RoleBindings of its ClusterRoleBindings, and the agent's own. The claim is removed last, since the
+agent may write in claimed namespaces only. The mark of the phase is first, so that no writer adds
+what was removed (ADR 59). Each step can be repeated.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from cachetools import LRUCache
+
+from karmada_vc_agent.cluster.claims import HeldError, Phase, phase_of, unclaim
+from karmada_vc_agent.kube.access_reviews import (
+    SELF_SUBJECT_REVIEWS_PATH,
+    is_allowed,
+    own_user_name,
+)
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Resource, is_absent
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    Need,
+    NotFoundError,
+    NotServedError,
+)
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import (
+    AGENT_LABEL,
+    CLUSTER_LABEL,
+    NAMESPACE_LABEL,
+    RELEASING_ANNOTATION,
+)
+from karmada_vc_agent.model.kinds import (
+    NAMESPACE_ADMIN,
+    RBAC_API,
+    RBAC_GROUP,
+    namespace_role,
+    service_account_of,
+)
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
+from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.translation.context import TranslationSettings
+from karmada_vc_agent.translation.namespace_defaults import (
+    DEFAULT_KINDS,
+    QUOTA_NAME,
+    empty_quota,
+    namespace_defaults,
+)
+from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
+from karmada_vc_agent.work.host_objects import LiveObjects, StoreOf
+
+_log = logging.getLogger(__name__)
+
+HELD_WITHIN_S = 5.0
+"""A server honours a new binding, and new labels in policies, after some milliseconds."""
+ASK_AGAIN_S = 0.05
+REMEMBERED = 16_384
+"""Namespaces whose rights are recorded; one that is forgotten costs its next claim three reviews.
+"""
+_GVK = GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding")
+BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
+_PROOFS = (
+    Need("delete", "", "configmaps"),
+    Need("create", RBAC_GROUP, "rolebindings"),
+    Need("get", "", "secrets"),
+)
+"""A right that only the agent's role in a namespace grants."""
+
+
+class NamespaceRights:
+    """Sole writer of the bindings. store_of: the informer store of a resource."""
+
+    def __init__(
+        self,
+        host: ApiClient,
+        store_of: StoreOf,
+        agent: str,
+        *,
+        follows_kinds: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._host = host
+        self._store_of = store_of
+        self._agent = agent
+        of_kinds, own = own_bindings(agent)
+        self._roles = {own: namespace_role(agent)}
+        if follows_kinds:
+            self._roles[of_kinds] = NAMESPACE_ADMIN
+        self._clock = clock
+        self._account = ""
+        self._held: LRUCache[HostNamespace, tuple[str, bool | None]] = LRUCache(REMEMBERED)
+        """Namespace -> its uid, and whether our bindings give the rights; None = not listed yet."""
+
+    async def ensure(
+        self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
+    ) -> None:
+        """Acquire our rights in a claimed namespace. Raises RetryError, KubeError.
+
+        uid: of the Namespace; a recreated one has none of the old bindings.
+        """
+        recorded_uid, was_bound = self._held.get(host, ("", None))
+        is_current = recorded_uid == uid != "" and (
+            was_bound is not None or self._bindings() is None
+        )
+        if is_current and (not was_bound or self._is_bound(host)):
+            return
+        if not is_current and await self._has_rights(host):
+            self._held[host] = (uid, await self._has_them_by_bindings(host))
+            return
+        account = await self._name_us()
+        deadline = self._clock() + HELD_WITHIN_S
+        for name, role in self._roles.items():
+            await self._bind(_binding(name, role, account, (cluster, virtual), host), deadline)
+        while not await self._has_rights(host):
+            if self._clock() > deadline:
+                raise RetryError(
+                    f"the agent lacks its rights in namespace {virtual}: {JOIN_OF_THIS_VERSION}"
+                )
+            await asyncio.sleep(ASK_AGAIN_S)
+        self._held[host] = (uid, True)
+
+    def forget(self, host: HostNamespace) -> None:
+        """Forget the rights in a namespace that is released."""
+        self._held.pop(host, None)
+
+    async def _name_us(self) -> str:
+        """Return the account that the host has for us; requested once. Raises KubeError."""
+        self._account = self._account or await own_user_name(self._host)
+        return self._account
+
+    def _bindings(self) -> Store[Object] | None:
+        """Return the bindings of the host; None while they are not listed."""
+        store = self._store_of(BINDINGS)
+        return store if store is not None and store.is_synced else None
+
+    async def _has_them_by_bindings(self, host: HostNamespace) -> bool | None:
+        """Return whether our rights come from our bindings; an administrator needs none."""
+        store = self._bindings()
+        if store is None:
+            return None
+        if not all(store.get(host, name) for name in self._roles):
+            return False
+        try:
+            await self._name_us()
+        except NotServedError:
+            if not await is_absent(self._host, SELF_SUBJECT_REVIEWS_PATH):
+                raise
+            # Before Kubernetes 1.28: subjects are not compared.
+        return self._is_bound(host)
+
+    def _is_bound(self, host: HostNamespace) -> bool:
+        store = self._bindings()
+        if store is None:
+            return True
+        for name, role in self._roles.items():
+            live = store.get(host, name)
+            desired: Object = {"roleRef": _role_ref(role)}
+            if self._account:
+                desired["subjects"] = [_subject(self._account)]
+            if live is None or any(live.get(part) != desired[part] for part in desired):
+                return False
+        return True
+
+    async def _has_rights(self, host: HostNamespace) -> bool:
+        for need in _PROOFS:
+            review = Need(need.verb, need.group, need.resource, host)
+            if not await is_allowed(self._host, review):
+                return False
+        return True
+
+    async def _bind(self, desired: Object, deadline: float) -> None:
+        """Create one binding; retry until the server has seen the claim, as the policy needs."""
+        namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
+        while True:
+            try:
+                live = await self._host.create(BINDINGS.path(namespace), desired)
+            except AlreadyExistsError:
+                path = BINDINGS.path(namespace, name)
+                live = await self._host.get(path)
+                content = {part: desired[part] for part in ("roleRef", "subjects")}
+                if content != {part: live.get(part) for part in content}:
+                    _log.info("Correcting own rights", extra={"namespace": namespace})
+                    live = await self._host.replace(path, {**live, **content})
+            except HeldError:
+                raise
+            except (ForbiddenError, InvalidError):
+                if self._clock() > deadline:
+                    raise
+                await asyncio.sleep(ASK_AGAIN_S)
+                continue
+            store = self._store_of(BINDINGS)
+            if store is not None:
+                store.observe(live)
+            return
+
+
+def own_bindings(agent: str) -> tuple[str, str]:
+    """Return the names of all that an agent may have there; the last one lets it delete them."""
+    return f"vc-agent:{agent}:kinds", f"vc-agent:{agent}"
+
+
+def _binding(
+    name: str,
+    role: str,
+    account: str,
+    claim: tuple[str, VirtualNamespace],
+    host: HostNamespace,
+) -> Object:
+    labels = dict(zip((CLUSTER_LABEL, NAMESPACE_LABEL), claim, strict=True))
+    return {
+        "apiVersion": RBAC_API,
+        "kind": "RoleBinding",
+        "metadata": {
+            "name": name,
+            "namespace": host,
+            "labels": labels | {AGENT_LABEL: name.split(":")[1]},
+        },
+        "roleRef": _role_ref(role),
+        "subjects": [_subject(account)],
+    }
+
+
+def _role_ref(role: str) -> Object:
+    return {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
+
+
+def _subject(user: str) -> Object:
+    account = service_account_of(user)
+    if account is None:
+        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
+    namespace, name = account
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+
+_WATCHED = frozenset(("list", "watch"))
+_PLURALS = ("resourcequotas", "limitranges", "networkpolicies", "rolebindings")
+RESOURCES = {
+    gvk: Resource(gvk, plural, namespaced=True, verbs=_WATCHED)
+    for gvk, plural in zip(DEFAULT_KINDS, _PLURALS, strict=True)
+}
+QUOTAS = RESOURCES[GroupVersionKind("", "v1", "ResourceQuota")]
+_CONTENT = ("spec", "roleRef", "subjects")
+
+
+class NamespaceShares:
+    """The shares of quotas, by host namespace; without the feature of quotas there are none."""
+
+    def expect(self, cluster: str, namespace: str) -> None:
+        """Record a host namespace whose quota was just created, and has no share yet."""
+
+    async def share(self, cluster: str, namespace: str) -> None:
+        """Wait until a new namespace has its share, for a bounded time."""
+
+
+class DefaultObjects:
+    """Keeps the default objects of single namespaces; their only writer.
+
+    Except for the content of a quota, which depends on the other namespaces of the virtual cluster:
+    it is created with zeros, and the quotas controller fills it, which `divisions` waits for.
+    store_of: the informer store of a resource, with the objects that carry our label.
+    """
+
+    def __init__(
+        self,
+        host: ApiClient,
+        store_of: StoreOf,
+        settings: TranslationSettings,
+        divisions: NamespaceShares,
+    ) -> None:
+        self._host = host
+        self._objects = LiveObjects(host, store_of)
+        self._settings = settings
+        self.divisions = divisions
+
+    async def ensure(
+        self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
+    ) -> None:
+        """Create or correct the default objects of a namespace. Raises KubeError."""
+        desired = namespace_defaults(
+            vc,
+            virtual,
+            host,
+            self._settings.infrastructure,
+            self._settings.pod_cidrs,
+            self._settings.gateway,
+        )
+        if vc.quota:  # before anyone is bound who may create what it counts
+            await self._make_quota(vc, virtual, host)
+        for obj in desired:
+            await self._correct(vc, obj)
+        kept = {(gvk_of(obj), obj["metadata"]["name"]) for obj in desired}
+        if vc.quota:
+            kept.add((QUOTAS.gvk, QUOTA_NAME))
+        for gvk, names in DEFAULT_KINDS.items():
+            for name in names:
+                if (gvk, name) not in kept:
+                    await self._remove(RESOURCES[gvk], host, name)
+
+    async def _correct(self, vc: VirtualCluster, desired: Object) -> None:
+        resource = RESOURCES[gvk_of(desired)]
+        namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
+        live = await self._objects.get(resource, namespace, name)
+        if live is None:
+            live = await self._create(resource, desired)
+        if _is_right(desired, live):
+            return
+        extra = {"virtual_cluster": vc.name, "namespace": namespace, "object": name}
+        _log.info("Correcting default of namespace", extra=extra)
+        path = resource.path(namespace, name)
+        if live.get("roleRef") != desired.get("roleRef"):
+            await self._host.delete(path)  # roleRef is immutable
+            live = await self._create(resource, desired)
+        else:
+            version = live["metadata"]["resourceVersion"]
+            metadata = {**desired["metadata"], "resourceVersion": version}
+            live = await self._host.replace(path, {**desired, "metadata": metadata})
+        self._observe(resource, live)
+
+    async def _make_quota(
+        self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
+    ) -> None:
+        live = await self._objects.get(QUOTAS, host, QUOTA_NAME)
+        desired = empty_quota(vc, virtual, host)
+        if live is None:
+            self.divisions.expect(vc.name, host)
+            live = await self._create(QUOTAS, desired)
+        labels = desired["metadata"]["labels"]
+        if not labels.items() <= labels_of(live).items():
+            patch = {"metadata": {"labels": labels}}
+            path = QUOTAS.path(host, QUOTA_NAME)
+            self._observe(QUOTAS, await self._host.merge_patch(path, patch))
+
+    async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
+        """Delete a default object in the informer, which holds only objects with our label."""
+        if self._objects.cached(resource, namespace, name) is None:
+            return
+        _log.info("Removing default of namespace", extra={"namespace": namespace, "object": name})
+        try:
+            await self._host.delete(resource.path(namespace, name))
+        except NotFoundError:
+            return
+
+    async def _create(self, resource: Resource, desired: Object) -> Object:
+        namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
+        try:
+            live = await self._host.create(resource.path(namespace), desired)
+        except AlreadyExistsError:
+            return await self._host.get(resource.path(namespace, name))
+        self._observe(resource, live)
+        return live
+
+    def _observe(self, resource: Resource, live: Object) -> None:
+        if CLUSTER_LABEL in labels_of(live):  # otherwise no informer has it
+            self._objects.observe(resource, live)
+
+
+def _is_right(desired: Object, live: Object) -> bool:
+    if any(desired.get(part) != live.get(part) for part in _CONTENT):
+        return False
+    return bool(labels_of(desired).items() <= labels_of(live).items())
+
+
+_MARK: Object = {"metadata": {"annotations": {RELEASING_ANNOTATION: "true"}}}
+
+
+async def begin_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
+    """Mark a claimed namespace as RELEASING; return it. Raises KubeError."""
+    if phase_of(live, agent) is not Phase.CLAIMED:
+        return live
+    return await _patch(host, live, _MARK, agent, as_user)
+
+
+async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
+    """Remove what an agent made in a namespace, then its claim; return the namespace.
+
+    live: the Namespace; left alone unless RELEASING. as_user: who may change claimed namespaces;
+    "" = the caller. What is there is read from the server: an informer may lag. Raises KubeError.
+    """
+    if phase_of(live, agent) is not Phase.RELEASING:
+        return live
+    name = live["metadata"]["name"]
+    _log.info("Releasing namespace", extra={"namespace": name})
+    # Rights are removed before what bounds their use.
+    for resource in reversed(RESOURCES.values()):
+        answer = await host.get(resource.path(name))
+        for obj in answer.get("items") or ():
+            if _is_of_the_claim(resource.gvk, obj):
+                with suppress(NotFoundError):
+                    await host.delete(resource.path(name, obj["metadata"]["name"]))
+    for binding in own_bindings(agent):
+        with suppress(NotFoundError):
+            await host.delete(BINDINGS.path(name, binding))
+    # The cache may have its identity alone (ADR 63).
+    whole = await host.get(_path(live))
+    return await _patch(host, live, unclaim(whole), agent, as_user)
+
+
+async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: str = "") -> None:
+    """Delete a claimed namespace with all that is in it.
+
+    Raises KubeError; ConflictError if another one has its name, and a claim of the agent. One that
+    is being deleted answers with a conflict, too.
+    """
+    with suppress(NotFoundError):
+        try:
+            await host.delete_same(_path(live), live, as_user)
+        except ConflictError:
+            if phase_of(await host.get(_path(live)), agent) is Phase.CLAIMED:
+                raise
+
+
+async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_user: str) -> Object:
+    """Patch a claimed namespace; return it as it is if another process has released it.
+
+    Policies deny the agent what it does not claim. Another one under its name is not patched.
+    Raises KubeError.
+    """
+    try:
+        return await host.patch_same(_path(live), live, patch, as_user)
+    except (ConflictError, ForbiddenError, InvalidError):
+        now = await host.get(_path(live))
+        if phase_of(now, agent) is not Phase.UNCLAIMED:
+            raise
+        return now
+
+
+def _is_of_the_claim(gvk: GroupVersionKind, obj: Object) -> bool:
+    """Return whether an object is of the claim, not of a Work; it may lack our labels."""
+    name = obj["metadata"]["name"]
+    if gvk == BINDINGS.gvk and name.startswith(CONVERTED_PREFIX):
+        return True
+    return name in DEFAULT_KINDS[gvk] and CLUSTER_LABEL in labels_of(obj)
+
+
+def _path(live: Object) -> str:
+    return f"/api/v1/namespaces/{live['metadata']['name']}"

@@ -1,0 +1,458 @@
+"""Reports of a sync: outcome, manifestStatuses, events in Karmada's words.
+
+`follow` maps a change on the host to the key of the Work that owns the object; execution then
+reconciles that Work: it repairs drift, and calls `reflect` for the entries it writes.
+
+Events: A Work of the checkpoint has none: what the hub has is open, and its list has every Work
+synced again.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
+from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
+from karmada_vc_agent.interpretation.user_hooks import InterpretationError
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.events import EventRecorder, Series
+from karmada_vc_agent.kube.store import is_echo
+from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model.domain import WORK_ANNOTATION
+from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
+from karmada_vc_agent.model.objects import (
+    Object,
+    annotations_of,
+    dig,
+    gvk_of,
+    key_of,
+    maps_at,
+    namespaced_name,
+    size_of,
+)
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Notice
+from karmada_vc_agent.translation.kind_policy import Code
+from karmada_vc_agent.translation.restore import (
+    names_of,
+    restore,
+    restore_text,
+    restore_texts,
+)
+from karmada_vc_agent.translation.translate import MAX_LEVELS
+from karmada_vc_agent.work import targets
+from karmada_vc_agent.work.bound_roles import is_stand_in
+from karmada_vc_agent.work.host_objects import Applied
+from karmada_vc_agent.work.rules import work_conditions
+from karmada_vc_agent.work.rules.work_conditions import (
+    ManifestStatus,
+    Reflection,
+    applied_of,
+    dispatching_of,
+    manifest_status,
+)
+from karmada_vc_agent.work.targets import Failure, Waiting
+from karmada_vc_agent.work.works import WorkKey, is_listed
+
+EXECUTION = "execution-controller"
+WORK_STATUS = "work-status-controller"
+ESCAPES = "escape-detector"
+POLICIES = "policy-status"
+EVICTIONS = "evictions"
+STATUS = "cluster-status"
+HOST_EVENTS = "host-events"
+"""Components of the events that Karmada's agent does not have."""
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+
+class WorkEvents:
+    """Writes the events of one Work; texts and names are those of the hub."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def dispatching(self, work: Object, message: str) -> None:
+        """Report that the condition Dispatching changed."""
+        self._recorder.record(EXECUTION, work, NORMAL, "WorkDispatching", message)
+
+    def synced(self, work: Object, cluster: str) -> None:
+        """Report that all manifests of a Work are applied."""
+        text = f"Sync work({_name(work)}) to cluster({cluster}) successful."
+        self._recorder.record(EXECUTION, work, NORMAL, "SyncSucceed", text)
+
+    def sync_failed(self, work: Object, cluster: str, error: str) -> None:
+        """Report that a Work could not be applied."""
+        text = f"Failed to sync work({_name(work)}) to cluster({cluster}), err: {error}"
+        self._recorder.record(EXECUTION, work, WARNING, "SyncFailed", text)
+
+    def refused(self, work: Object, code: str, text: str) -> None:
+        """Report that a manifest is refused by a rule (rewriting-rules 7)."""
+        self._recorder.record(EXECUTION, work, WARNING, code, text)
+
+    def bound_met(self, cluster: Object, text: str) -> None:
+        """Report on a Cluster that it exceeds a bound; its Works say which of them do."""
+        text = f"{text}; the agent does not apply what exceeds the bound"
+        self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
+
+    def kept_less(self, cluster: Object, text: str) -> None:
+        """Report on a Cluster that its objects on the host exceed a bound."""
+        self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
+
+    def noticed(self, work: Object, notice: Notice) -> None:
+        """Report what a user should know of an applied manifest."""
+        self._recorder.record(EXECUTION, work, WARNING, notice.code, notice.detail)
+
+    def escaped(self, involved: Object, manifest: Object | None, cluster: str, text: str) -> None:
+        """Report that a pod runs where it must not.
+
+        involved: its Work, otherwise its Cluster. manifest: that of its template, if any.
+        """
+        self._recorder.record(ESCAPES, involved, WARNING, "PodEscaped", text)
+        if manifest is not None:
+            self._on_template(manifest, cluster, WARNING, "PodEscaped", text, source=ESCAPES)
+
+    def seen_on_host(
+        self, work: Object, manifest: Object, cluster: str, reason: str, text: str, series: Series
+    ) -> bool:
+        """Report on Work and template what the host says; return whether it will be written."""
+        on_work = self._recorder.record(HOST_EVENTS, work, WARNING, reason, text, series=series)
+        on_template = self._on_template(
+            manifest, cluster, WARNING, reason, text, source=HOST_EVENTS, series=series
+        )
+        return on_work and on_template
+
+    def evicted(self, cluster: Object, text: str) -> None:
+        """Report on a Cluster that a pod is evicted from a node that left."""
+        self._recorder.record(EVICTIONS, cluster, NORMAL, "PodEvicted", text)
+
+    def eviction_held(self, cluster: Object, text: str) -> None:
+        """Report on a Cluster that a pod is not evicted yet, from a node that left."""
+        self._recorder.record(EVICTIONS, cluster, WARNING, "PodEvictionHeld", text)
+
+    def condition_changed(
+        self, cluster: Object, type_: ConditionType, condition: Condition
+    ) -> None:
+        """Report on a Cluster that a condition becomes this one."""
+        kind = NORMAL if type_.is_normal(condition) else WARNING
+        self._recorder.record(STATUS, cluster, kind, condition["reason"], condition["message"])
+
+    def namespace_held(self, cluster: Object, namespace: str, reason: str | None) -> None:
+        """Report on a Cluster that an administrator holds a namespace; None = no more."""
+        if reason is None:
+            text = f"namespace {namespace} is not held any more"
+            self._recorder.record(STATUS, cluster, NORMAL, "NamespaceReleased", text)
+        else:
+            text = f"the agent writes nothing in namespace {namespace}: {reason}"
+            self._recorder.record(STATUS, cluster, WARNING, "NamespaceHeld", text)
+
+    def policy_wrong(self, cluster: Object, reason: str, text: str) -> None:
+        """Report on a Cluster which admission policy is missing, changed or not in effect."""
+        self._recorder.record(POLICIES, cluster, WARNING, reason, text)
+
+    def applied(self, manifest: Object, cluster: str) -> None:
+        """Report on the template that its object is on the host."""
+        self._applied(manifest, cluster, _slashed(manifest), EXECUTION)
+
+    def not_applied(self, manifest: Object, cluster: str, error: str) -> None:
+        """Report on the template that its object could not be written."""
+        self._not_applied(manifest, cluster, _name(manifest), error, EXECUTION)
+
+    def recreated(self, manifest: Object, cluster: str, error: str | None) -> None:
+        """Report on the template whether its object, deleted on the host, could be recreated."""
+        name = _slashed(manifest)
+        if error is None:
+            self._applied(manifest, cluster, name, WORK_STATUS)
+        else:
+            self._not_applied(manifest, cluster, name, error, WORK_STATUS)
+
+    def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
+        """Report the result of reflecting the status of an object."""
+        text = f"Reflect status for object({manifest['kind']}/{_slashed(manifest)})"
+        if error is None:
+            self._status(work, NORMAL, "ReflectStatusSucceed", f"{text} succeed.")
+        else:
+            self._status(work, WARNING, "ReflectStatusFailed", f"{text} failed, err: {error}.")
+
+    def interpreted(self, work: Object, manifest: Object, health: str, error: str | None) -> None:
+        """Report the health of an object; health is Healthy or Unhealthy."""
+        text = f"Interpret health of object({manifest['kind']}/{_slashed(manifest)})"
+        if error is None:
+            text = f"{text} as {health.lower()}."
+            self._status(work, NORMAL, "InterpretHealthSucceed", text)
+        else:
+            text = f"{text} failed, err: {error}."
+            self._status(work, WARNING, "InterpretHealthFailed", text)
+
+    def _applied(self, manifest: Object, cluster: str, name: str, source: str) -> None:
+        text = f"Successfully applied resource({name}) to cluster {cluster}"
+        self._on_template(manifest, cluster, NORMAL, "SyncSucceed", text, source)
+
+    def _not_applied(
+        self, manifest: Object, cluster: str, name: str, error: str, source: str
+    ) -> None:
+        text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
+        self._on_template(manifest, cluster, WARNING, "SyncFailed", text, source)
+
+    def _status(self, work: Object, kind: str, reason: str, text: str) -> None:
+        self._recorder.record(WORK_STATUS, work, kind, reason, text)
+
+    def _on_template(
+        self,
+        manifest: Object,
+        cluster: str,
+        kind: str,
+        reason: str,
+        text: str,
+        source: str = EXECUTION,
+        series: Series | None = None,
+    ) -> bool:
+        """Record an event about a template; return whether it will be, or there is none."""
+        uid = annotations_of(manifest).get(karmada.TEMPLATE_UID_ANNOTATION)
+        key = key_of(manifest)
+        if not isinstance(uid, str) or not uid or not key.name or not all(key.gvk[1:]):
+            return True  # a manifest that is refused for its shape may not name a template
+        template: Object = {
+            "apiVersion": key.gvk.api_version,
+            "kind": key.gvk.kind,
+            "metadata": {"namespace": key.namespace, "name": key.name, "uid": uid},
+        }
+        flow = karmada.execution_namespace(cluster)  # as for the events on its Works
+        return self._recorder.record(source, template, kind, reason, text, flow, series)
+
+
+def _metadata(obj: Object) -> Object:
+    """Return the metadata, empty if the manifest is malformed."""
+    metadata = dig(obj, "metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _slashed(obj: Object) -> str:
+    """Return `namespace/name`, with the slash even without a namespace."""
+    metadata = _metadata(obj)
+    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+
+
+def _name(obj: Object) -> str:
+    metadata = _metadata(obj)
+    return namespaced_name(metadata.get("namespace") or "", metadata.get("name") or "")
+
+
+UNKNOWN = "Unknown"
+_TOO_DEEP = f"it is nested deeper than {MAX_LEVELS} levels"
+
+
+def owning_work(obj: Object) -> WorkKey | None:
+    """Return the Work that a host object belongs to, by our annotation."""
+    namespace, _, name = annotations_of(obj).get(WORK_ANNOTATION, "").partition("/")
+    cluster = cluster_of_execution_namespace(namespace)
+    return (cluster, name) if cluster and name else None
+
+
+class WorkStatus:
+    """Enqueues Works for changes on the host, and reflects live objects."""
+
+    def __init__(
+        self,
+        changed: Callable[[WorkKey, Object | None], None],
+        events: WorkEvents,
+        interpreter: Interpreter = BUILT_IN,
+    ) -> None:
+        self._changed = changed
+        self._events = events
+        self._interpreter = interpreter
+
+    def follow(self, old: Object | None, new: Object | None) -> None:
+        """Enqueue the Work of a host object that was added, changed or deleted.
+
+        The old object counts too, so removing the annotation does not hide a change. Our own writes
+        were reflected by the reconcile that made them.
+        """
+        if is_echo(old, new):
+            return
+        changed = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
+        for owner in {owning_work(obj) for obj in changed} - {None}:
+            assert owner is not None  # noqa: S101 - for the type checker
+            self._changed(owner, new)
+
+    async def reflect(
+        self,
+        work: Object,
+        ordinal: int,
+        manifest: Object,
+        live: Object,
+        context: TranslationContext,
+    ) -> Reflection:
+        """Return the entry for one manifest.
+
+        manifest: the original of the Work. live: the host object. If its health cannot be
+        interpreted, the entry has `Unknown` and the problem to retry.
+        """
+        cluster = context.vc.name
+        virtual, names = restore(live, context), names_of(live, context)
+        before = _entry(work, ordinal)
+        try:
+            status = await self._interpreter.reflect_status(cluster, virtual)
+        except InterpretationError as error:
+            problem = restore_text(str(error), names)
+            self._events.reflected(work, manifest, problem)
+            return Reflection(None, problem, targets.hook_dependency(cluster, error))
+        problem, dependency = "", None
+        try:
+            health: str = await self._interpreter.interpret_health(cluster, virtual)
+        except InterpretationError as error:
+            health, problem = UNKNOWN, restore_text(str(error), names)
+            dependency = targets.hook_dependency(cluster, error)
+        too_deep = size_of(status, MAX_LEVELS) is None
+        status = None if too_deep else restore_texts(status, names)
+        entry = manifest_status(ordinal, manifest, status, health)
+        if entry != before and is_listed(work):
+            self._events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
+            if self._interpreter.interprets_health(gvk_of(virtual)):
+                self._events.interpreted(work, manifest, health, problem or None)
+        return Reflection(entry, problem, dependency)
+
+
+def _entry(work: Object, ordinal: int) -> Object | None:
+    for entry in maps_at(work, "status", "manifestStatuses"):
+        if dig(entry, "identifier", "ordinal") == ordinal:
+            return entry
+    return None
+
+
+@dataclass(slots=True)
+class WorkOutcome:
+    """Skipped manifests have no result. unreadable: why a status could not be read, or ""."""
+
+    results: list[tuple[Object, Applied | Failure | Waiting]] = field(default_factory=list)
+    entries: list[ManifestStatus] = field(default_factory=list)
+    unreadable: str = ""
+    unreadable_for: set[Hashable | None] = field(default_factory=set)
+
+    def reflected(self, reflection: Reflection | None) -> None:
+        """Add the reflection of one manifest, None if it has none."""
+        if reflection is None:
+            return
+        if reflection.problem:
+            self.unreadable = reflection.problem
+            self.unreadable_for.add(reflection.dependency)
+        if reflection.entry is not None:
+            self.entries.append(reflection.entry)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """What could not be applied, or not kept as it was."""
+        done = (_done(result) for _, result in self.results)
+        return [result for result in done if isinstance(result, Failure)]
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        """What waits for a window."""
+        return [result for _, result in self.results if isinstance(result, Waiting)]
+
+    @property
+    def errors(self) -> list[str]:
+        """The messages of the failures."""
+        return [failure.text for failure in self.failures]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the refusals."""
+        return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
+
+    @property
+    def waits_for(self) -> tuple[Hashable, ...]:
+        """What ends the failures, where they are refusals."""
+        return tuple(each for failure in self.failures for each in failure.waits_for)
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether retrying after a delay is useless: all failures are refusals."""
+        failures = self.failures
+        return bool(failures) and all(failure.is_final for failure in failures)
+
+    def retry(self, text: str) -> RetryError:
+        """Return the error with which the Work backs off."""
+        failed = [failure.waits_for for failure in self.failures if not failure.is_final]
+        unreadable = [(each,) if each is not None else () for each in self.unreadable_for]
+        shared = dict.fromkeys(each for waits_for in (*failed, *unreadable) for each in waits_for)
+        return RetryError(text, shared, is_own=() in (*failed, *unreadable))
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Return whether all was on the host before: nothing was written, failed or waits."""
+        return all(
+            isinstance(result, Applied) and not result.was_written for _, result in self.results
+        )
+
+    @property
+    def was_recreated(self) -> bool:
+        """Return whether a deleted object was recreated, or an attempt failed."""
+        return any(is_recreation(result) for _, result in self.results)
+
+
+def is_recreation(result: Applied | Failure | Waiting) -> bool:
+    """Return whether an object existed before and was deleted on the host."""
+    done = _done(result)
+    if isinstance(done, Failure):
+        return done.is_recreation
+    return done is not None and done.was_recreated
+
+
+def _done(result: Applied | Failure | Waiting) -> Applied | Failure | None:
+    return result.kept if isinstance(result, Waiting) else result
+
+
+def report_dispatching(events: WorkEvents, work: Object, condition: Condition) -> None:
+    """Write an event if the condition Dispatching changed."""
+    before = dispatching_of(work.get("status"))
+    if is_listed(work) and (before is None or before["status"] != condition["status"]):
+        events.dispatching(work, condition["message"])
+
+
+def report_sync(
+    events: WorkEvents, cluster: str, work: Object, outcome: WorkOutcome, *, is_new: bool
+) -> None:
+    """Write the events of a sync; one that changed nothing is worth none.
+
+    is_new: the Work changed since its last sync.
+    """
+    before = applied_of(work.get("status"))
+    if not is_listed(work):
+        return
+    if outcome.was_recreated and not is_new:
+        _report_recreation(events, cluster, outcome)
+    elif is_new or outcome.errors or before is None or before["status"] != "True":
+        _report_manifests(events, cluster, outcome, work)
+
+
+def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, work: Object) -> None:
+    """Write the events of the Work and each of its manifests, also of success."""
+    for manifest, outcome_of_one in outcome.results:
+        result = outcome_of_one.kept if isinstance(outcome_of_one, Waiting) else outcome_of_one
+        if result is None:
+            continue
+        if isinstance(result, Applied):
+            for notice in result.notices:
+                events.noticed(work, notice)
+            events.applied(manifest, cluster)
+            continue
+        if result.code is not None:
+            events.refused(work, result.code, result.text)
+        events.not_applied(manifest, cluster, result.text)
+    if outcome.waiting and not outcome.errors:
+        return
+    if outcome.errors:
+        error = work_conditions.aggregate(outcome.errors)
+        events.sync_failed(work, cluster, error)
+    else:
+        events.synced(work, cluster)
+
+
+def _report_recreation(events: WorkEvents, cluster: str, outcome: WorkOutcome) -> None:
+    """Write events on the templates only, as Karmada does: the Work did not change."""
+    for manifest, result in outcome.results:
+        if is_recreation(result):
+            done = result.kept if isinstance(result, Waiting) else result
+            error = done.text if isinstance(done, Failure) else None
+            events.recreated(manifest, cluster, error)
