@@ -26,7 +26,7 @@ _HORIZON_DAYS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class _Window:
     """One window; days: on which it begins, 0 = Monday. Times are minutes of the day."""
 
     days: frozenset[int]
@@ -71,12 +71,12 @@ class WindowState:
 
 
 @lru_cache(maxsize=1024)
-def parse_windows(text: str) -> tuple[Window, ...]:
+def parse_windows(text: str) -> tuple[_Window, ...]:
     """Parse windows with `;` between them. Raises ValueError."""
     return tuple(_parse(part.strip()) for part in text.split(";"))
 
 
-def window_state(windows: Sequence[Window], now: datetime) -> WindowState:
+def window_state(windows: Sequence[_Window], now: datetime) -> WindowState:
     """Return the state of several windows, of which one is enough to be open."""
     spans = sorted(
         (start, end, window.zone.key) for window in windows for start, end in window.spans(now)
@@ -96,7 +96,7 @@ def window_state(windows: Sequence[Window], now: datetime) -> WindowState:
     return WindowState(is_open=False)
 
 
-def _parse(text: str) -> Window:
+def _parse(text: str) -> _Window:
     match = re.fullmatch(ONE_WINDOW, text)
     if match is None:
         raise ValueError(f'"{text}" is not a valid window; {WINDOW_RULE}')
@@ -104,7 +104,7 @@ def _parse(text: str) -> Window:
     start_minute, end_minute = _minute(start), _minute(end)
     if start_minute == end_minute:
         raise ValueError(f'"{text}" has no length; write 00:00-24:00 for the whole day')
-    return Window(_days(days), start_minute, end_minute, _zone(zone or "UTC"))
+    return _Window(_days(days), start_minute, end_minute, _zone(zone or "UTC"))
 
 
 def _zone(name: str) -> ZoneInfo:

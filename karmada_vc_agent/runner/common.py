@@ -270,7 +270,7 @@ UNKNOWN_ON_HUB_FOR_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Discoveries:
+class _Discoveries:
     """Discovery of both API servers."""
 
     hub: Discovery
@@ -338,7 +338,7 @@ class Common:
         self.queues = Queues(vcs, config.rate_limiter_base_delay)
         self.registrations = Registrations(self.state, self.stores.clusters, vcs, self.reregister)
         self.held_changes = HeldChanges(self.signals.work_due.emit)
-        self.discoveries = Discoveries(
+        self.discoveries = _Discoveries(
             hub=Discovery(clients.hub, self.clock.monotonic, UNKNOWN_ON_HUB_FOR_S),
             host=Discovery(clients.host_urgent, self.clock.monotonic),
         )

@@ -52,7 +52,7 @@ class Offline(Protocol):
         """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
 
 
-class SavedHub(Protocol):
+class _SavedHub(Protocol):
     """All that is saved of the hub.
 
     offline: serves from it.
@@ -117,7 +117,7 @@ class Parts:
             feature.prepare(common)
         self.leases = Leases(common.scopes)
         self.works = WorkParts(common)
-        self.checkpoint: SavedHub | None = None
+        self.checkpoint: _SavedHub | None = None
         self.reachable = self._reachable()
         self.missing_rights = MissingRights(
             common.clients.lacking,

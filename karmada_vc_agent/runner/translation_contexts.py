@@ -58,7 +58,7 @@ def translation_settings(config: AgentConfig) -> TranslationSettings:
     )
 
 
-class HostViews(Protocol):
+class _HostViews(Protocol):
     """Views of the host; in the agent these are Stores, in the gateway its HostState."""
 
     membership: Membership
@@ -84,7 +84,7 @@ class TranslationContexts:
     def __init__(
         self,
         settings: TranslationSettings,
-        stores: HostViews,
+        stores: _HostViews,
         is_of_cluster: Callable[[str, str], bool],
         bound_to: Callable[[str], str | None],
         host_discovery: Discovery,

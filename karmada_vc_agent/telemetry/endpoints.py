@@ -72,7 +72,7 @@ IDLE_S = 60.0
 HANDSHAKE_S = 10.0
 
 
-class BoundedSite(web.BaseSite):
+class _BoundedSite(web.BaseSite):
     """As `web.TCPSite`, but of so many connections. tls: None = in the clear.
 
     A client may open connections, send nothing on them, and leave the agent without files for its
@@ -245,7 +245,7 @@ async def serve(
     )
     await runner.setup()
     try:
-        await BoundedSite(runner, (host.strip("[]") or None, int(port)), tls).start()
+        await _BoundedSite(runner, (host.strip("[]") or None, int(port)), tls).start()
     except BaseException:
         await runner.cleanup()
         raise

@@ -42,7 +42,7 @@ from karmada_vc_agent.translation.shared_names import (
 )
 
 
-class Finding(NamedTuple):
+class _Finding(NamedTuple):
     """Something that may affect others, and its path.
 
     guard: what refuses it, and what `allow` lists; None = always refused.
@@ -54,7 +54,7 @@ class Finding(NamedTuple):
     guard: Guard | None = None
 
 
-Find = Callable[[Object, TranslationContext], Iterator[Finding]]
+Find = Callable[[Object, TranslationContext], Iterator[_Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ _NOT_A_SOURCE = frozenset(
 _ON_THE_NODE = ("hostPath", "local")
 
 
-def _volume(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _volume(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find storage that may belong to others, a missing claim, and, refused always, recycling."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
@@ -117,45 +117,45 @@ def _volume(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     reclaim = spec.get("persistentVolumeReclaimPolicy")
     if reclaim == "Recycle":
         problem = f'{path} "Recycle" runs a pod on any node to empty the volume; use Retain'
-        yield Finding(forbidden, path, problem)
+        yield _Finding(forbidden, path, problem)
     if reclaim == "Delete" and spec.get("hostPath"):
         problem = f'{path} "Delete" of a hostPath deletes files of the control plane; use Retain'
-        yield Finding(forbidden, path, problem)
+        yield _Finding(forbidden, path, problem)
     if not (dig(spec, "claimRef", "name") and dig(spec, "claimRef", "namespace")):
         problem = (
             "spec.claimRef is not set, so claims of other virtual clusters may bind the volume; "
             "set its name and namespace"
         )
-        yield Finding(forbidden, "spec.claimRef", problem, Guard.UNCLAIMED_VOLUMES)
+        yield _Finding(forbidden, "spec.claimRef", problem, Guard.UNCLAIMED_VOLUMES)
     for source in sorted(key for key in spec if key not in _NOT_A_SOURCE and spec[key]):
         if source in _ON_THE_NODE:
             problem = f"spec.{source} is a directory or disk of a node"
-            yield Finding(forbidden, f"spec.{source}", problem, Guard.HOST_PATH)
+            yield _Finding(forbidden, f"spec.{source}", problem, Guard.HOST_PATH)
         else:
             problem = f"spec.{source} refers to storage that may belong to others"
-            yield Finding(forbidden, f"spec.{source}", problem, Guard.NETWORK_VOLUMES)
+            yield _Finding(forbidden, f"spec.{source}", problem, Guard.NETWORK_VOLUMES)
 
 
-def _snapshot_content(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _snapshot_content(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find handles of snapshots and volumes that may belong to others."""
     for handle in ("snapshotHandle", "volumeHandle"):
         if dig(obj, "spec", "source", handle):
             path = f"spec.source.{handle}"
             problem = f"{path} refers to storage that may belong to others"
-            yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
+            yield _Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
 
 
-def _class_secrets(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _class_secrets(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find Secrets in a namespace: all who name the class have its storage, and read the name."""
     parameters = obj.get("parameters")
     for key, value in parameters.items() if isinstance(parameters, dict) else ():
         if str(key).lower().endswith("namespace") and "${" not in str(value):
             path = f'parameters["{key}"]'
             problem = f"{path} {value} lets all who name the class use the Secret there"
-            yield Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
+            yield _Finding(Code.VOLUME_FORBIDDEN, path, problem, Guard.NETWORK_VOLUMES)
 
 
-def _pods(obj: Object, context: TranslationContext) -> Iterator[Finding]:
+def _pods(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
     """Find, in pods, volumes elsewhere, also inline CSI, and chosen addresses and networks."""
     for path, is_partial in pod_spec_paths(gvk_of(obj), context.settings.pod_templates):
         parent, _, last = path.rpartition(".")
@@ -166,28 +166,28 @@ def _pods(obj: Object, context: TranslationContext) -> Iterator[Finding]:
             for key in sorted(annotations_of(pod).keys() & POD_ADDRESSES):
                 here = f'{head}metadata.annotations["{key}"]'
                 problem = f"{here} chooses an address or a network that others may have"
-                yield Finding(Code.ADDRESS_FORBIDDEN, here, problem, Guard.POD_ADDRESSES)
+                yield _Finding(Code.ADDRESS_FORBIDDEN, here, problem, Guard.POD_ADDRESSES)
 
 
-def _volumes_of(spec: Any, path: str) -> Iterator[Finding]:
+def _volumes_of(spec: Any, path: str) -> Iterator[_Finding]:
     volumes = dig(spec, "volumes")
     for i, volume in enumerate(volumes if isinstance(volumes, list) else ()):
         for source in sorted(volume.keys() - OWN_SOURCES) if isinstance(volume, dict) else ():
             here = f"{path}.volumes[{i}].{source}"
             problem = f"{here} refers to storage that may belong to others"
-            yield Finding(Code.VOLUME_FORBIDDEN, here, problem, Guard.NETWORK_VOLUMES)
+            yield _Finding(Code.VOLUME_FORBIDDEN, here, problem, Guard.NETWORK_VOLUMES)
 
 
 _DEFAULT_CLASS = re.compile(r"/is-default-(virt-)?class$")
 
 
-def _default_class(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _default_class(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find annotations that make a class the default one."""
     for key, value in annotations_of(obj).items():
         if _DEFAULT_CLASS.search(key) and value == "true":
             path = f'metadata.annotations["{key}"]'
             problem = f"{path} would apply to all virtual clusters"
-            yield Finding(Code.KIND_FORBIDDEN, path, problem, Guard.DEFAULT_CLASSES)
+            yield _Finding(Code.KIND_FORBIDDEN, path, problem, Guard.DEFAULT_CLASSES)
 
 
 _BALANCER_KEYS = frozenset(LOAD_BALANCER_KEYS)
@@ -195,12 +195,12 @@ _BALANCER_KEYS = frozenset(LOAD_BALANCER_KEYS)
 # --- addresses --------------------------------------------------------------------------
 
 
-def _service(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _service(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find `externalIPs`, `loadBalancerIP`, `loadBalancerClass` and node ports."""
     code = Code.ADDRESS_FORBIDDEN
     for path, address in values_at(obj, "spec.externalIPs[]"):
         problem = f'{path} "{address}" would take over that address on the whole host'
-        yield Finding(code, path, problem, Guard.EXTERNAL_ADDRESSES)
+        yield _Finding(code, path, problem, Guard.EXTERNAL_ADDRESSES)
     if address := dig(obj, "spec", "loadBalancerIP"):
         yield _balanced("spec.loadBalancerIP", address)
     for where, problem, guard in (
@@ -209,17 +209,17 @@ def _service(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
     ):
         for path, value in values_at(obj, where):
             if value:
-                yield Finding(code, path, f"{path} {value} {problem}", guard)
+                yield _Finding(code, path, f"{path} {value} {problem}", guard)
 
 
-def _gateway_addresses(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _gateway_addresses(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find `addresses`: controllers make them externalIPs of a Service of their own."""
     for path, address in values_at(obj, "spec.addresses[].value"):
         problem = f'{path} "{address}" would take over that address on the whole host'
-        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
+        yield _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_ADDRESSES)
 
 
-def _gateway_infrastructure(obj: Object, context: TranslationContext) -> Iterator[Finding]:
+def _gateway_infrastructure(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
     """Find what the Service of a Gateway would be refused: controllers copy annotations.
 
     And parameters of a controller: those of Envoy Gateway are pods in a namespace of the host.
@@ -228,7 +228,7 @@ def _gateway_infrastructure(obj: Object, context: TranslationContext) -> Iterato
     if dig(obj, *path.split("."), "parametersRef"):
         here = f"{path}.parametersRef"
         problem = f"a controller makes of {here} what it says, with rights of its own"
-        yield Finding(Code.REFERENCE_FORBIDDEN, here, problem, Guard.CONTROLLER_KINDS)
+        yield _Finding(Code.REFERENCE_FORBIDDEN, here, problem, Guard.CONTROLLER_KINDS)
     made = {"metadata": {"annotations": dig(obj, *path.split("."), "annotations")}}
     for find in (_external_dns, _load_balancer_keys, _proxy_calls, _snippets):
         for finding in find(made, context):
@@ -237,7 +237,7 @@ def _gateway_infrastructure(obj: Object, context: TranslationContext) -> Iterato
             yield finding._replace(path=where, problem=problem)
 
 
-def _load_balancer_keys(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _load_balancer_keys(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find annotations that choose a load balancer or its address."""
     annotations = annotations_of(obj)
     for key in sorted(annotations.keys() & _BALANCER_KEYS):
@@ -245,12 +245,12 @@ def _load_balancer_keys(obj: Object, _context: TranslationContext) -> Iterator[F
             yield _balanced(f'metadata.annotations["{key}"]', annotations[key])
 
 
-def _balanced(path: str, value: Any) -> Finding:
+def _balanced(path: str, value: Any) -> _Finding:
     problem = f"{path} {value} belongs to the host; other virtual clusters may claim it too"
-    return Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.LOAD_BALANCER_ADDRESSES)
+    return _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.LOAD_BALANCER_ADDRESSES)
 
 
-def _external_name(obj: Object, context: TranslationContext) -> Iterator[Finding]:
+def _external_name(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
     """Find an `externalName` other than a Service in a namespace of its own.
 
     Any other name may be one of others: of their Services in short, of a pod by its address, or of
@@ -263,10 +263,10 @@ def _external_name(obj: Object, context: TranslationContext) -> Iterator[Finding
             f'{path} "{name}" is not known to belong to the virtual cluster; write '
             "<service>.<namespace>.svc"
         )
-        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_NAMES)
+        yield _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_NAMES)
 
 
-def _endpoints(obj: Object, context: TranslationContext) -> Iterator[Finding]:
+def _endpoints(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
     """Find addresses, except in slices that Karmada itself sends for a MultiClusterService."""
     if _is_dispatched(obj):
         return
@@ -279,9 +279,9 @@ def _endpoints(obj: Object, context: TranslationContext) -> Iterator[Finding]:
             code, guard = Code.ADDRESS_FORBIDDEN, Guard.FOREIGN_ENDPOINTS
             if context.is_of_host(str(address)):
                 problem = f'{path} "{address}" belongs to a node, pod or Service of others'
-                yield Finding(code, path, problem, Guard.HOST_ENDPOINTS)
+                yield _Finding(code, path, problem, Guard.HOST_ENDPOINTS)
             problem = f'{path} "{address}" is not known to belong to the virtual cluster'
-            yield Finding(code, path, problem, guard)
+            yield _Finding(code, path, problem, guard)
 
 
 def _is_dispatched(obj: Object) -> bool:
@@ -306,22 +306,22 @@ ENDS_OF_VALUES = r"[;{}\r\n]"
 ENDS_OF_PATHS = r'[;\s"]'
 
 
-def _external_dns(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _external_dns(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find annotations that request a name outside of the cluster."""
     for key, value in annotations_of(obj).items():
         if key in DNS_NAMES and value:
             path = f'metadata.annotations["{key}"]'
             problem = f"{path} {value} is a public name; other virtual clusters may claim it too"
-            yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_DNS)
+            yield _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.EXTERNAL_DNS)
 
 
-def _dns_endpoint(_obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _dns_endpoint(_obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find each object: external-dns publishes its names."""
     problem = "kind DNSEndpoint creates public names; other virtual clusters may claim them too"
-    yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.EXTERNAL_DNS)
+    yield _Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.EXTERNAL_DNS)
 
 
-def _snippets(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _snippets(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find annotations that change the configuration of a proxy."""
     for key, value in annotations_of(obj).items():
         is_more = key.startswith(INGRESS_NGINX) and re.search(ENDS_OF_VALUES, str(value))
@@ -329,40 +329,40 @@ def _snippets(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
             yield _configures(f'metadata.annotations["{key}"]')
 
 
-def _paths(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _paths(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find paths that are more than a path in the configuration of a proxy."""
     for path, value in values_at(obj, "spec.rules[].http.paths[].path"):
         if re.search(ENDS_OF_PATHS, str(value)):
             yield _configures(path)
 
 
-def _configures(path: str) -> Finding:
+def _configures(path: str) -> _Finding:
     problem = f"{path} changes the configuration of a shared proxy"
-    return Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
+    return _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
 
 
-def _proxy_calls(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _proxy_calls(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find annotations by which a shared proxy calls addresses, or takes objects, of others."""
     for key, value in annotations_of(obj).items():
         if key.endswith(PROXY_CALLS) and value:
             path = f'metadata.annotations["{key}"]'
             problem = f"{path} {value} is not known to belong to the virtual cluster"
-            yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
+            yield _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
 
 
-def _rule_calls(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _rule_calls(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find a URL: CloudCore calls it, from the host's network."""
     path = "spec.targetResource.resource"
     if url := dig(obj, *path.split(".")):
         problem = f"{path} {url} is not known to belong to the virtual cluster"
-        yield Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
+        yield _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
 
 
 def _hosts(path: str, *, is_needed: bool) -> Find:
     """Make a search for hosts at a path that match many; is_needed: none matches all."""
     parent, _, last = path.rpartition(".")
 
-    def check(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+    def check(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
         holders = values_at(obj, parent) if parent else iter([("", obj)])
         for where, holder in holders:
             value = dig(holder, last.removesuffix("[]"))
@@ -378,7 +378,7 @@ def _hosts(path: str, *, is_needed: bool) -> Find:
     return check
 
 
-def _ingress(obj: Object, context: TranslationContext) -> Iterator[Finding]:
+def _ingress(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
     """Find rules, certificates, backends and aliases that match many hosts or every host."""
     if dig(obj, "spec", "defaultBackend"):
         path = "spec.defaultBackend"
@@ -392,36 +392,36 @@ def _ingress(obj: Object, context: TranslationContext) -> Iterator[Finding]:
             yield _many(f"{path} {value} matches many hosts", path)
 
 
-def _many(problem: str, path: str) -> Finding:
+def _many(problem: str, path: str) -> _Finding:
     problem = f"{problem}, also those of other virtual clusters"
-    return Finding(Code.HOST_FORBIDDEN, path, problem, Guard.WILDCARD_HOSTS)
+    return _Finding(Code.HOST_FORBIDDEN, path, problem, Guard.WILDCARD_HOSTS)
 
 
-def _account_token(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _account_token(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find a Secret that Kubernetes fills with a token of an account."""
     if obj.get("type") == SERVICE_ACCOUNT_TOKEN:
         problem = (
             f'Kubernetes would write a token of the host into a Secret of type "{obj["type"]}", '
             "which does not expire; mount a projected token into the pod"
         )
-        yield Finding(Code.KIND_FORBIDDEN, "type", problem, Guard.ACCOUNT_TOKENS)
+        yield _Finding(Code.KIND_FORBIDDEN, "type", problem, Guard.ACCOUNT_TOKENS)
 
 
-def _controller_kind(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _controller_kind(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find each object: a controller with rights of its own reconciles it."""
     kind = gvk_of(obj).kind
     problem = f"a controller with rights of its own reconciles kind {kind}"
-    yield Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.CONTROLLER_KINDS)
+    yield _Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.CONTROLLER_KINDS)
 
 
-def _shared_name(obj: Object, _context: TranslationContext) -> Iterator[Finding]:
+def _shared_name(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     """Find each object: all virtual clusters share its name."""
     gvk = gvk_of(obj)
     problem = (
         f'all virtual clusters share the names of kind {gvk.kind}; "allow: [{gvk.group}/{gvk.kind}/'
         f'{dig(obj, "metadata", "name")}]" gives it this one'
     )
-    yield Finding(Code.NAME_RESERVED, "metadata.name", problem, Guard.SHARED_KINDS)
+    yield _Finding(Code.NAME_RESERVED, "metadata.name", problem, Guard.SHARED_KINDS)
 
 
 _VOLUME = Check(

@@ -108,7 +108,7 @@ object on the host turns out to be large is applied again among the large ones.
 _Result = Applied | Failure | Waiting | None
 
 
-class WorkApplier:
+class _WorkApplier:
     """Applies Works and reads the status of their objects.
 
     work_status: None if controller workStatus is disabled: no manifestStatuses are written.
@@ -245,7 +245,7 @@ class ExecutionController:
 
     work_status: None if controller workStatus is disabled: no manifestStatuses are written. scopes:
     ended once a Cluster is deleted. measure: called after each sync of a Work with success or
-    error, and its duration in seconds. large_slots: see WorkApplier.
+    error, and its duration in seconds. large_slots: see _WorkApplier.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ class ExecutionController:
         self._bounds = bounds
         self._measure = measure
         self._bugs = Bugs()
-        self._applier = WorkApplier(
+        self._applier = _WorkApplier(
             manifests, work_status, events, bounds, held_changes, self._bugs, large_slots
         )
 

@@ -154,7 +154,7 @@ class _Stored:
 
 
 @dataclass(slots=True)
-class _Request:
+class _SigningRequest:
     """A request on the hub: its name, the key it is for, how often it was polled."""
 
     name: str
@@ -189,7 +189,7 @@ class CertificateController:
         self._use = use
         self._now = now
         self._renewed = renewed or AgentCondition()
-        self._request: _Request | None = None
+        self._request: _SigningRequest | None = None
         self._issued: tuple[bytes, bytes] | None = None
         self._in_use: datetime | None = None
         self._refusals = 0
@@ -271,7 +271,7 @@ class CertificateController:
             extra={"request": name, "ends": stored.certificate.not_after.isoformat()},
         )
         # Before it is sent: if the answer is lost it may have arrived, and is then polled.
-        self._request = _Request(name, key)
+        self._request = _SigningRequest(name, key)
         try:
             await self._hub.create(
                 SIGNING_REQUESTS_PATH, signing_request(name, request, stored.certificate.lifetime_s)
@@ -282,7 +282,7 @@ class CertificateController:
             raise
         return POLL
 
-    async def _await(self, stored: Sequence[_Stored], request: _Request) -> Requeue:
+    async def _await(self, stored: Sequence[_Stored], request: _SigningRequest) -> Requeue:
         """Poll the request; while it is pending there is no other."""
         try:
             answer = await self._hub.get(f"{SIGNING_REQUESTS_PATH}/{request.name}")
@@ -302,7 +302,7 @@ class CertificateController:
         self._renewed.fail("RequestPending", _PENDING.format(request.name) + _ends(stored[0]))
         return self._rest("Waiting for the hub to sign", request=request.name)
 
-    def _begin_again(self, request: _Request, reason: str) -> Requeue:
+    def _begin_again(self, request: _SigningRequest, reason: str) -> Requeue:
         """Drop a request that will not be signed; the next one is sent after a growing delay."""
         self._request = None
         pause_s = min(self._interval_s * 2**self._refusals, LONGEST_PAUSE_S)

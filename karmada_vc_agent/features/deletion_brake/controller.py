@@ -36,7 +36,7 @@ SETTLES_S = 1.0
 COMPONENT = "deletion-brake"
 
 
-class DeletionBrakeController:
+class _DeletionBrakeController:
     """The key is a virtual cluster.
 
     path: of the ConfigMap with the agent's state. enqueue: called with a Work that waits no more.
@@ -145,7 +145,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
             )
             works.recorder.record(COMPONENT, work, WARNING, "DeletionHeld", text)
 
-    controller = DeletionBrakeController(
+    controller = _DeletionBrakeController(
         common.clients.host,
         works.finalizer,
         state_path(common.config.agent_namespace, common.config.agent_name),

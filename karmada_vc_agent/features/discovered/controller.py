@@ -24,7 +24,7 @@ from karmada_vc_agent.features.discovered.records import (
     Discovered,
     DiscoveredRecord,
     DiscoveredRecords,
-    Discovery,
+    GroupSource,
     Making,
     making_of_groups,
     making_of_labels,
@@ -68,7 +68,7 @@ class DiscoveryController:
 
     def __init__(
         self,
-        discovery: Discovery,
+        discovery: GroupSource,
         source: VirtualClusterSource,
         records: DiscoveredRecords,
         making: Callable[[], Making],
@@ -317,7 +317,7 @@ def setup_node_labels(parts: Parts) -> ControllerSpec[str] | None:
 def _setup(
     name: str,
     parts: Parts,
-    discovery: Discovery,
+    discovery: GroupSource,
     source: VirtualClusterSource,
     making: Callable[[AgentConfig], Making],
     workers: int = 1,

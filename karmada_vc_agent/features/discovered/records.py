@@ -103,7 +103,7 @@ def record_of(source: str, discovered: Discovered) -> DiscoveredRecord:
     return DiscoveredRecord(source, discovered.subject, labels, nodes=discovered.nodes)
 
 
-class Discovery(Protocol):
+class GroupSource(Protocol):
     """Lists what is to be a virtual cluster.
 
     source: its settings, `nodeGroups`. by_label: whether labels of nodes define it. is_synced:

@@ -112,7 +112,7 @@ _POD = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
 
 
 @dataclass(slots=True)
-class _Left:
+class _LeftPod:
     """A pod, and when its node was seen to have left. is_held: that it is kept was reported."""
 
     uid: str
@@ -141,7 +141,7 @@ class Evictions:
         self._events = events
         self._damping_s = damping_s
         self._clock = clock
-        self._seen: dict[PodKey, _Left] = {}
+        self._seen: dict[PodKey, _LeftPod] = {}
 
     async def reconcile(self, key: PodKey) -> Requeue | None:
         """Evict one pod whose node left long enough ago, and forget any other."""
@@ -161,14 +161,16 @@ class Evictions:
         self._seen.pop(key, None)
         return None
 
-    def _note(self, key: PodKey, pod: Pod) -> _Left:
+    def _note(self, key: PodKey, pod: Pod) -> _LeftPod:
         left = self._seen.get(key)
         uid, node = pod.metadata.uid, pod.spec.node_name
         if left is None or (left.uid, left.node) != (uid, node):
-            left = self._seen[key] = _Left(uid, node, self._clock())
+            left = self._seen[key] = _LeftPod(uid, node, self._clock())
         return left
 
-    async def _evict(self, key: PodKey, left: _Left, vc: VirtualCluster, cluster: Object) -> None:
+    async def _evict(
+        self, key: PodKey, left: _LeftPod, vc: VirtualCluster, cluster: Object
+    ) -> None:
         """Evict a pod if host and agent agree on it. Raises KubeError."""
         path = _POD.path(*key)
         try:
@@ -198,7 +200,7 @@ class Evictions:
         return f"{namespace}/{key[1]}"
 
 
-def _is_evictable(pod: Object, left: _Left) -> bool:
+def _is_evictable(pod: Object, left: _LeftPod) -> bool:
     """Return whether this is that pod, and no controller of its node keeps it."""
     metadata = pod["metadata"]
     if metadata["uid"] != left.uid or dig(pod, "spec", "nodeName") != left.node:

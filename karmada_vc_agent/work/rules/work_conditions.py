@@ -90,7 +90,7 @@ def _applied(status: str, reason: str, message: str) -> Condition:
     )
 
 
-class _Identifier(TypedDict):
+class _ManifestIdentifier(TypedDict):
     """The manifest that an entry is about; Karmada's bindings compare all fields but `resource`."""
 
     ordinal: int
@@ -105,7 +105,7 @@ class _Identifier(TypedDict):
 class ManifestStatus(TypedDict):
     """One entry of manifestStatuses; health is `Healthy`, `Unhealthy` or `Unknown`."""
 
-    identifier: _Identifier
+    identifier: _ManifestIdentifier
     status: NotRequired[Object]
     health: str
 
@@ -184,8 +184,8 @@ def has_ordinal(entry: Object) -> bool:
     return isinstance(dig(entry, "identifier", "ordinal"), int)
 
 
-def _identifier(ordinal: int, key: ObjectKey) -> _Identifier:
-    identifier = _Identifier(
+def _identifier(ordinal: int, key: ObjectKey) -> _ManifestIdentifier:
+    identifier = _ManifestIdentifier(
         ordinal=ordinal,
         version=key.gvk.version,
         kind=key.gvk.kind,
@@ -199,7 +199,7 @@ def _identifier(ordinal: int, key: ObjectKey) -> _Identifier:
     return identifier
 
 
-def _names_manifest(identifier: _Identifier, manifests: Sequence[Object]) -> bool:
+def _names_manifest(identifier: _ManifestIdentifier, manifests: Sequence[Object]) -> bool:
     ordinal = identifier["ordinal"]
     if not 0 <= ordinal < len(manifests):
         return False

@@ -75,7 +75,9 @@ def _joins(scope: KindScope) -> bool:
     return scope is KindScope.VOLUMES
 
 
-def _read(parsed: ParsedRequest, members: object_membership.Membership, name: str = "") -> Forward:
+def _read(
+    parsed: ParsedRequest, members: object_membership.ObjectFilter, name: str = ""
+) -> Forward:
     """Return a request with the client's own rights; name: of the object on the host."""
     path = structs.replace(parsed.path, name=name) if name else parsed.path
     return parsed_request.forward(parsed, path, parsed_request.response_to(parsed, members))

@@ -1,6 +1,6 @@
 """Which objects are of the virtual cluster, and how its clients see them.
 
-One Membership for each way to belong: by namespace, by claim, by node selector, by label, by
+One ObjectFilter for each way to belong: by namespace, by claim, by node selector, by label, by
 volume claim, by a RoleBinding in the anchor.
 """
 
@@ -189,7 +189,7 @@ def _none(_obj: Object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class ObjectFilter:
     """Decides whether an object is shown, and maps it. obj: at least its metadata.
 
     take: maps an object in place; False: it is not of the virtual cluster, and unchanged.
@@ -208,7 +208,7 @@ def _name_of(obj: Object) -> str:
     return text_at(obj, "metadata", "name")
 
 
-def in_namespaces(only: str = "") -> Membership:
+def in_namespaces(only: str = "") -> ObjectFilter:
     """Return that of objects in namespaces of the virtual cluster.
 
     only: the virtual namespace of the request; "": all but the anchor (G-42).
@@ -224,10 +224,10 @@ def in_namespaces(only: str = "") -> Membership:
         reader.restore(obj, virtual)
         return True
 
-    return Membership(take, _namespace_of)
+    return ObjectFilter(take, _namespace_of)
 
 
-def written_namespace(host: str, virtual: str) -> Membership:
+def written_namespace(host: str, virtual: str) -> ObjectFilter:
     """Return that of a Namespace that is written, by both names; a dry run leaves none behind."""
 
     def take(obj: Object, reader: ObjectReader) -> bool:
@@ -236,7 +236,7 @@ def written_namespace(host: str, virtual: str) -> Membership:
         reader.restore(obj, virtual)
         return True
 
-    return Membership(take)
+    return ObjectFilter(take)
 
 
 def _take_namespace(obj: Object, reader: ObjectReader) -> bool:
@@ -291,25 +291,25 @@ def _take_binding(obj: Object, reader: ObjectReader) -> bool:
     return _take_any(obj, reader)
 
 
-NAMESPACES = Membership(_take_namespace, _name_of)
+NAMESPACES = ObjectFilter(_take_namespace, _name_of)
 """The Namespaces themselves, the anchor as `kube-system`."""
-SELECTED = Membership(_take_any)
+SELECTED = ObjectFilter(_take_any)
 """Objects that the host has selected already."""
-SHARED_OBJECTS = Membership(_take_shared)
+SHARED_OBJECTS = ObjectFilter(_take_shared)
 """Shared objects: those of the host, its own, and, but in Strict, those of others."""
-NODES = Membership(_take_node)
+NODES = ObjectFilter(_take_node)
 """A node that is requested by name."""
-BY_NODE_NAME = Membership(_take_by_node_name)
+BY_NODE_NAME = ObjectFilter(_take_by_node_name)
 """What belongs to nodes by their name alone, such as their metrics."""
-LABELLED = Membership(_take_labelled)
+LABELLED = ObjectFilter(_take_labelled)
 """Renamed cluster-scoped objects, with the label of the virtual cluster."""
-BINDINGS = Membership(_take_binding)
+BINDINGS = ObjectFilter(_take_binding)
 """ClusterRoleBindings, read from what they became in the anchor."""
 
 
 def volume_membership(
     names: tuple[FieldTerm, ...] = (), *, metadata_only: bool = False
-) -> Membership:
+) -> ObjectFilter:
     """Return that of PersistentVolumes: labelled, or bound to a claim of the virtual cluster.
 
     names: terms of a fieldSelector on the virtual name. Whole objects are needed, so metadata_only
@@ -338,7 +338,7 @@ def volume_membership(
             _cut_to_metadata(obj)
         return True
 
-    return Membership(take, _namespace_of_claim)
+    return ObjectFilter(take, _namespace_of_claim)
 
 
 def _namespace_of_claim(obj: Object) -> str:
@@ -347,7 +347,9 @@ def _namespace_of_claim(obj: Object) -> str:
     return text_at(obj, "spec", "claimRef", "namespace")
 
 
-def unknown_namespaces(objects: list[Object], membership: Membership, view: View) -> Unknown | None:
+def unknown_namespaces(
+    objects: list[Object], membership: ObjectFilter, view: View
+) -> Unknown | None:
     """Return the namespaces that the view must read before these objects can be mapped."""
     hosts = {membership.namespace_of(obj) for obj in objects} - {""}
     unknown = frozenset(

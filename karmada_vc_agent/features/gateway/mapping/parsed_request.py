@@ -26,7 +26,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.object_membership import (
-    Membership,
+    ObjectFilter,
     ObjectReader,
     unknown_namespaces,
 )
@@ -56,7 +56,7 @@ class JoinedPages:
     def __init__(
         self,
         response: OfResource,
-        membership: Membership,
+        membership: ObjectFilter,
         query: Query,
         limit: int | None,
         place: PagePosition,
@@ -324,7 +324,7 @@ def with_label(query: Query, selector: str) -> Query:
 
 def response_to(
     parsed: ParsedRequest,
-    membership: Membership,
+    membership: ObjectFilter,
     of_kind: type[OfResource] = OfResource,
     *,
     namespace: str = "",
@@ -408,7 +408,7 @@ def forward(
 
 
 def filtered(
-    parsed: ParsedRequest, path: ResourcePath, response: OfResource, membership: Membership
+    parsed: ParsedRequest, path: ResourcePath, response: OfResource, membership: ObjectFilter
 ) -> Forward:
     """Return a request for what is filtered here: authorized first, joined from pages (G-24, G-40).
 

@@ -15,7 +15,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     View,
 )
 from karmada_vc_agent.features.gateway.mapping.object_membership import (
-    Membership,
+    ObjectFilter,
     ObjectReader,
     Texts,
     claims_with_anchor,
@@ -86,7 +86,7 @@ class Tables:
         self._names: list[str] = []
         self._are_shown = False
 
-    def map(self, table: Object, membership: Membership, reader: ObjectReader) -> None:
+    def map(self, table: Object, membership: ObjectFilter, reader: ObjectReader) -> None:
         """Keep, in place, the rows of the virtual cluster, mapped."""
         self._learn(table)
         table["rows"] = [row for row in rows_of(table) if self._take(row, membership, reader)]
@@ -110,7 +110,7 @@ class Tables:
             self._columns = columns
             self._names = [str(dig(column, "name")) for column in columns]
 
-    def _take(self, row: Object, membership: Membership, reader: ObjectReader) -> bool:
+    def _take(self, row: Object, membership: ObjectFilter, reader: ObjectReader) -> bool:
         obj = row.get("object")
         if not isinstance(obj, dict) or not is_readable(obj):
             return False
@@ -206,7 +206,7 @@ class OfResource(Response):
     def __init__(
         self,
         info: KindInfo,
-        membership: Membership,
+        membership: ObjectFilter,
         kind: ResponseKind,
         *,
         name: str = "",

@@ -28,7 +28,7 @@ AHEAD_BYTES = 2**20
 Sent = Callable[[str], AbstractAsyncContextManager[HostAnswer]]
 
 
-class _FailedError(Exception):
+class _AnswerFailedError(Exception):
     """A page that the host refuses."""
 
 
@@ -54,7 +54,7 @@ class JoinedAnswer:
     async def _send(self, query: str) -> None:
         try:
             following = await self._take(query, is_first=True)
-        except _FailedError:
+        except _AnswerFailedError:
             return
         if self._pages.is_whole:
             headers = [("Content-Type", self._content_type)]
@@ -77,7 +77,7 @@ class JoinedAnswer:
                 break
             try:
                 query = await self._take(query)
-            except _FailedError:
+            except _AnswerFailedError:
                 break  # what there is so far says where to go on
             parts.append(self._taken())
         return b",".join(filter(None, parts))
@@ -101,12 +101,12 @@ class JoinedAnswer:
                 break
             try:
                 query = await self._take(query)
-            except _FailedError as error:
+            except _AnswerFailedError as error:
                 raise RefusalError(500, "a page of the list cannot be read") from error
         yield b"]}"
 
     async def _take(self, query: str, *, is_first: bool = False) -> str | None:
-        """Take one page; return the query of the next one. Raises _FailedError."""
+        """Take one page; return the query of the next one. Raises _AnswerFailedError."""
         while True:
             try:
                 content = await self._content(query, is_first=is_first)
@@ -156,6 +156,6 @@ class JoinedAnswer:
             if answer.status >= 300:
                 if is_first:
                     await self._mapped.send(answer)
-                raise _FailedError
+                raise _AnswerFailedError
             self._content_type = answer.value(b"content-type") or JSON
             return await answer.read(PAGE_BYTES, self._mapped.reserve)
