@@ -6,8 +6,9 @@ import pytest
 
 from e2e.lab import objects
 from e2e.lab.api import Object
+from e2e.lab.endpoints import Endpoints
 from e2e.lab.interpreting import events_of
-from e2e.lab.lab import CLUSTERS, Lab
+from e2e.lab.lab import CLUSTERS, FAST, Group, Lab
 from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
 
 REFUSED = "BoundExceeded"
@@ -68,3 +69,42 @@ def _events_of_cluster(lab: Lab, name: str) -> list[Object]:
 def _some(found: list[Object]) -> list[Object]:
     assert found
     return found
+
+
+def test_virtual_cluster_for_which_the_agent_computes_too_much_waits_for_the_others(
+    lab: Lab,
+) -> None:
+    """Nothing it writes is large or slow; there is much of it, and it changes again and again."""
+    busy, other = lab.group("a", nodes=0), lab.group("b", nodes=0)
+    namespace, endpoints = lab.namespace(), Endpoints.new()
+    agent = lab.new_agent(
+        busy.settings(bounds={"loopMilliseconds": 5}),
+        other.settings(),
+        flags=(*FAST, *endpoints.flags()),
+    ).start()
+    lab.wait_serving(agent)
+    works = [
+        lab.create_work(
+            busy, f"w-{n}", *(objects.config_map(namespace, f"m-{n}-{k}") for k in range(20))
+        )
+        for n in range(40)
+    ]
+    small = objects.config_map(namespace, "small")
+    of_other = lab.create_work(other, "small", small)
+    for number in range(10):
+        data = {"n": str(number)}
+        path = "/spec/workload/manifests/0/data"
+        lab.hub.patch_json(of_other, {"op": "replace", "path": path, "value": data})
+        within(BACKED_OFF_S, _has, lab, small, other, data)
+
+    events = within(BACKED_OFF_S, lambda: _some(_events_of_cluster(lab, busy.name)))
+    assert "more than 5 ms of a second" in events[0]["message"]
+    assert not _events_of_cluster(lab, other.name)
+    for work in works:  # held, never refused
+        lab.wait_applied(work)
+    used = endpoints.scrape().values("virtual_cluster_loop_seconds_total")
+    assert used[busy.name,] > used[other.name,] > 0
+
+
+def _has(lab: Lab, manifest: Object, group: Group, data: dict[str, str]) -> None:
+    assert lab.on_host(manifest, group)["data"] == data

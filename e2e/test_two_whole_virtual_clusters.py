@@ -9,6 +9,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.branch import Branch
+from e2e.lab.deletions import confirm_deletions
 from e2e.lab.inventory import chosen
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.leave import leave
@@ -23,7 +24,14 @@ Everything = dict[str, Object]
 
 
 def _delete_on_the_hub(lab: Lab, group: Group) -> None:
+    """Delete a Cluster on the hub; so much is deleted by that that the site has to confirm it."""
     lab.hub.delete(f"{CLUSTERS}/{group.name}")
+    within(THROUGH_HUB_S, _is_held, lab, group)
+    confirm_deletions(lab, group.name)
+
+
+def _is_held(lab: Lab, group: Group) -> None:
+    assert condition(lab.cluster(group.name), "DeletionsHeld")["status"] == "True"
 
 
 def _leave(lab: Lab, group: Group) -> None:

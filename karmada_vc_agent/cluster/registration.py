@@ -45,11 +45,13 @@ def settings_digest(vc: VirtualCluster) -> str:
 
     Settings at their default do not count, so that a new one in a later version changes nothing,
     nor does a level of Pod Security that the profile requires.
-    Nor do a pause and windows, which say nothing of the Cluster.
+    Nor do a pause, windows and the share of the loop, which say nothing of the Cluster.
     """
     defaults = VirtualCluster(vc.name, bounds=Bounds(bytes=Size(_FIRST_BYTES)))
-    if vc.bounds.bytes == Bounds().bytes:
-        vc = replace(vc, bounds=replace(vc.bounds, bytes=defaults.bounds.bytes))
+    bounds = replace(vc.bounds, loop_milliseconds=defaults.bounds.loop_milliseconds)
+    if bounds.bytes == Bounds().bytes:
+        bounds = replace(bounds, bytes=defaults.bounds.bytes)
+    vc = replace(vc, bounds=bounds)
     given = {
         name: value
         for name in vc.__struct_fields__
@@ -64,7 +66,8 @@ def _plain(value: object) -> object:
     if isinstance(value, ApplyAs):
         return {**msgspec.structs.asdict(value), "is_default": value.is_default}
     if isinstance(value, msgspec.Struct):
-        return _plain(msgspec.structs.asdict(value))
+        fields = msgspec.structs.asdict(value)
+        return _plain({name: fields[name] for name in fields if name != "loop_milliseconds"})
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

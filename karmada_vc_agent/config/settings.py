@@ -156,9 +156,9 @@ class DeletionBrakeSettings(
         Help(
             "Share of the objects of a virtual cluster: if the hub deletes more than that within "
             "the window, the agent holds the deletions ([ADR 76](adr/0076-deletion-brake.md)). 1: "
-            "none is held, which is the default; 0.3 is a good value."
+            "none is held, as for clusters of tests that are emptied again and again."
         ),
-    ] = 1.0
+    ] = 0.3
     at_least: Annotated[int, Range(1), Help("Fewer deletions than that are never held.")] = 10
     window: Annotated[_Positive, Help("Within that time deletions are counted together.")] = (
         Duration(300)

@@ -7,13 +7,22 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Mapping,
+)
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
+from karmada_vc_agent.kube.loop_time import measured
 from karmada_vc_agent.kube.tasks import ALONE, LogOnce, Supervisor
 from karmada_vc_agent.kube.work_queue import ControllerInstrument, QueueClosedError, WorkQueue
 
@@ -204,7 +213,7 @@ class ControllerSpec(Generic[K]):
 
     name: str
     queue: WorkQueue[K]
-    reconcile: Callable[[K], Awaitable[Requeue | None]]
+    reconcile: Callable[[K], Coroutine[Any, Any, Requeue | None]]
     workers: int = 1
     switch: str | None = None
     by_cluster: bool = True
@@ -306,7 +315,7 @@ class Controller(Generic[K]):
         """Reconcile once; return the result for ControllerInstrument."""
         try:
             with flows.of(self._flow_of(key)):
-                outcome = await self._reconcile(key)
+                outcome = await measured(self._reconcile(key))
         except (ConflictError, NotReadyError, UnreachableError) as error:
             # Conflicts are not logged; an outage is logged once, not for each key.
             _log.debug("Backing off", extra=self._about(key, str(error)))

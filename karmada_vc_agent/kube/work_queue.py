@@ -27,6 +27,7 @@ from typing import Generic, TypeVar
 from cachetools import LRUCache
 
 from karmada_vc_agent.kube.flows import TokenBucket
+from karmada_vc_agent.kube.loop_time import LoopTime
 
 K = TypeVar("K", bound=Hashable)
 
@@ -128,6 +129,10 @@ GROUPS_REMEMBERED = 1024
 """Groups whose rate of retries is kept; one that is dropped may retry a burst at once."""
 
 
+HELD_CHECK_S = 0.05
+"""How often groups that are held are checked: what they computed lately counts less and less."""
+
+
 class QueueClosedError(Exception):
     """The queue is closed."""
 
@@ -157,7 +162,8 @@ class WorkQueue(Generic[K]):
     group_of: the group of a key. base_delay_s, max_delay_s: the back-off of add_rate_limited,
     doubled by each failure. new_retries: creates the rate limit for retries of one group. at_once:
     how many keys of one group are processed concurrently; 0 = no limit. clock: for metrics; the
-    clock of the event loop does not move within an iteration.
+    clock of the event loop does not move within an iteration. loop_time: a group that exceeds its
+    share of it waits while another group, that does not, has a key here.
     """
 
     def __init__(
@@ -168,6 +174,7 @@ class WorkQueue(Generic[K]):
         new_retries: Callable[[], TokenBucket] | None = None,
         clock: Callable[[], float] = time.monotonic,
         at_once: int = 0,
+        loop_time: LoopTime | None = None,
     ) -> None:
         self.group_of = group_of
         self._base_delay_s = base_delay_s
@@ -175,6 +182,8 @@ class WorkQueue(Generic[K]):
         self._new_retries = new_retries
         self._retries: LRUCache[Hashable, TokenBucket] = LRUCache(GROUPS_REMEMBERED)
         self.at_once = at_once
+        self._loop_time = loop_time
+        self._held_check: asyncio.TimerHandle | None = None
         self._clock = clock
         self._ready: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
         self._queued: set[K] = set()
@@ -398,7 +407,27 @@ class WorkQueue(Generic[K]):
         return next(filter(self._may_have_another, self._ready), None)
 
     def _may_have_another(self, group: Hashable) -> bool:
-        return not self.at_once or self._working_of[group] < self.at_once
+        is_below = not self.at_once or self._working_of[group] < self.at_once
+        return is_below and not self._is_held(group)
+
+    def _is_held(self, group: Hashable) -> bool:
+        """Return whether a group exceeds its share of the loop while another one does not."""
+        loop_time = self._loop_time
+        if loop_time is None or not loop_time.is_over(group):
+            return False
+        active = (other for other in (*self._ready, *self._working_of) if other != group)
+        if all(map(loop_time.is_over, active)):
+            return False
+        loop_time.held(group)
+        if self._held_check is None:
+            loop = asyncio.get_running_loop()
+            self._held_check = loop.call_later(HELD_CHECK_S, self._check_held)
+        return True
+
+    def _check_held(self) -> None:
+        self._held_check = None
+        for _ in range(self.due()):
+            self._wake_one()
 
     def _take_of(self, group: Hashable) -> K:
         keys = self._ready[group]
@@ -426,8 +455,8 @@ class WorkQueue(Generic[K]):
             self._working_of[group] -= 1
             if not self._working_of[group]:
                 del self._working_of[group]
-            if group in self._ready:
-                self._wake_one()  # it may have had its maximum of workers
+            if self._ready:
+                self._wake_one()  # its group may have had its maximum, another one was held
         if key in self._again:
             self._again.discard(key)
             self.add(key)

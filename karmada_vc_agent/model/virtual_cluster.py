@@ -45,6 +45,14 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
             "and classes."
         ),
     ] = 200
+    loop_milliseconds: Annotated[
+        _Bound,
+        Unit("ms"),
+        Help(
+            "Milliseconds of each second that the agent computes for it while it has something to "
+            "do for others; alone it takes what it needs."
+        ),
+    ] = 250
 
 
 WORKS_BOUND, BYTES_BOUND, HOST_BYTES_BOUND, MANIFESTS_BOUND, KINDS_BOUND, SHARED_OBJECTS_BOUND = (
@@ -55,6 +63,7 @@ WORKS_BOUND, BYTES_BOUND, HOST_BYTES_BOUND, MANIFESTS_BOUND, KINDS_BOUND, SHARED
     "kinds",
     "sharedObjects",
 )
+LOOP_BOUND = "loopMilliseconds"
 """Names of the bounds in settings, messages and metrics; HOST_BYTES is `bytes` once more."""
 
 

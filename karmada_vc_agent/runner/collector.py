@@ -15,6 +15,7 @@ from karmada_vc_agent.cluster.rules.cluster_objects import cluster_numbers
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import LOOP_BOUND
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.metrics import Sample
@@ -103,7 +104,8 @@ class MetricsCollector:
                 yield Sample("orphaned_objects", (name,), orphans[name])
             yield Sample("virtual_cluster_missing_rights", (name,), len(missing.get(name, ())))
         yield from _by_code("virtual_cluster_refused_manifests", works.memory.refusals(), served)
-        bounds = (*works.bounds.met(), *common.stores.kept.met())
+        over = [(name, LOOP_BOUND) for name in served if common.loop_time.is_over(name)]
+        bounds = (*works.bounds.met(), *common.stores.kept.met(), *over)
         yield from _by_code("virtual_cluster_bounds_met", bounds, served)
         for controller in self._controllers:
             yield from _of_queue(controller, served)
@@ -117,6 +119,8 @@ class MetricsCollector:
         states = Counter(self._work_states(name))
         for state in WORK_STATES:
             yield Sample("virtual_cluster_works", (name, state), states[state])
+        loop_s = self._common.loop_time.used.get(name, 0.0)
+        yield Sample("virtual_cluster_loop_seconds_total", (name,), loop_s)
         stores = self._common.stores
         yield Sample("virtual_cluster_nodes", (name,), len(stores.membership.nodes_of(name)))
         overlaps = len(stores.membership.overlaps(name))

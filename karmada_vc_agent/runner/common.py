@@ -40,6 +40,7 @@ from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.flows import TokenBucket
 from karmada_vc_agent.kube.informers import AnyReflector, NamedReflector
+from karmada_vc_agent.kube.loop_time import LoopTime
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.tasks import Supervisor
@@ -52,7 +53,7 @@ from karmada_vc_agent.model.setting import (
     enabled_controllers,
     feature_gates,
 )
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import LOOP_BOUND, VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, is_agents_own
 from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.runner.translation_contexts import translation_settings
@@ -114,8 +115,11 @@ FEW_WORKERS = 4
 class Queues:
     """Makes queues; of several virtual clusters none has more than half of the workers."""
 
-    def __init__(self, virtual_clusters: VirtualClusters, base_delay_s: float) -> None:
+    def __init__(
+        self, virtual_clusters: VirtualClusters, base_delay_s: float, loop_time: LoopTime
+    ) -> None:
         self._virtual_clusters = virtual_clusters
+        self._loop_time = loop_time
         self._base_delay_s = base_delay_s
         self._shared: list[tuple[WorkQueue[Any], int]] = []
         virtual_clusters.changed.subscribe(self._share)
@@ -140,7 +144,7 @@ class Queues:
         base_delay_s: the first pause of a key that fails; None = that of the settings.
         """
         first_s = self._base_delay_s if base_delay_s is None else base_delay_s
-        made = WorkQueue(cluster_of, first_s, max_delay_s, new_retries)
+        made = WorkQueue(cluster_of, first_s, max_delay_s, new_retries, loop_time=self._loop_time)
         self._shared.append((made, half_of_workers(workers)))
         self._share()
         return made
@@ -335,7 +339,9 @@ class Common:
             self.judgements if CLUSTER_STATUS in self.switches else None,
             self.state.clusters,
         )
-        self.queues = Queues(vcs, config.rate_limiter_base_delay)
+        self.loop_time = LoopTime(self._loop_share, self._loop_share_exceeded)
+        self.scopes.ended.subscribe(self.loop_time.forget)
+        self.queues = Queues(vcs, config.rate_limiter_base_delay, self.loop_time)
         self.registrations = Registrations(self.state, self.stores.clusters, vcs, self.reregister)
         self.held_changes = HeldChanges(self.signals.work_due.emit)
         self.discoveries = _Discoveries(
@@ -347,6 +353,18 @@ class Common:
         for client in clients.of_host():
             client.refusal = self.held.refusal
         self.supervisor = Supervisor(self.metrics.part_restarted)
+
+    def _loop_share(self, flow: Hashable) -> float | None:
+        vc = self.virtual_clusters.get(str(flow))
+        return vc.bounds.loop_milliseconds / 1000 if vc is not None else None
+
+    def _loop_share_exceeded(self, flow: Hashable) -> None:
+        bound = round((self._loop_share(flow) or 0.0) * 1000)
+        text = (
+            f"the agent computes more than {bound} ms of a second for it (bounds.{LOOP_BOUND}), "
+            "so its Works wait while others have something to do"
+        )
+        self.signals.bound_met.emit(str(flow), text)
 
     def provide(self, part: object) -> None:
         """Share what a feature made with its controllers, by its type."""

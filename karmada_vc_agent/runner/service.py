@@ -12,6 +12,7 @@ from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.informers import not_listed_text, unlisted_paths, wait_all_synced
+from karmada_vc_agent.kube.loop_time import measure_with
 from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.model.setting import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -287,6 +288,7 @@ class Service:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`, then let what is being done end."""
+        measure_with(self._common.loop_time)
         async with asyncio.TaskGroup() as group:
             readers = self._start_reading(group)
             stopped = group.create_task(stop.wait(), name="stop")

@@ -87,6 +87,11 @@ GAUGES: dict[str, Gauge] = {
     "virtual_cluster_bounds_met": Gauge(
         "Whether it has more than a bound allows (1), by bound.", (CLUSTER, "bound")
     ),
+    "virtual_cluster_loop_seconds_total": Gauge(
+        "Seconds that the agent computed for it; beyond its bound it waits for others.",
+        (CLUSTER,),
+        is_counter=True,
+    ),
     "virtual_cluster_nodes": Gauge("Number of nodes of the virtual cluster.", (CLUSTER,)),
     "virtual_cluster_node_overlaps": Gauge(
         "Number of its nodes that another virtual cluster also selects.", (CLUSTER,)

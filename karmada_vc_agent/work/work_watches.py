@@ -18,6 +18,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Signal
+from karmada_vc_agent.kube.loop_time import measured
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.tasks import ALONE, Supervisor
@@ -129,7 +130,11 @@ class WorkWatches:
         path = work_path(execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
         reflector = self._reflectors[cluster] = Reflector(self._hub, path, store.codec, store)
         name = f"reflector {path}"
-        run = partial(flows.run, cluster, reflector.run)
+
+        async def run() -> None:
+            with flows.of(cluster):
+                await measured(reflector.run())
+
         self._running[cluster] = self._supervisor.start(group, "reflector", run, name)
 
     def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -120,7 +120,7 @@ class RequestMeter:
         self._metrics = metrics
         self._in_progress = in_progress
         self.connections = connections
-        self.used: Mapping[str, float] = {}
+        self.used: Mapping[Hashable, float] = {}
         metrics.add_source(self._samples)
 
     def answered(self, record: RequestRecord, cluster: str) -> None:
@@ -146,6 +146,6 @@ class RequestMeter:
         for (cluster, is_long), count in self._in_progress().items():
             labels = (cluster, "true" if is_long else "false")
             yield Sample("gateway_requests_in_progress", labels, count)
-        for cluster, seconds in self.used.items():
-            yield Sample("gateway_loop_seconds_total", (cluster,), seconds)
+        for flow, seconds in self.used.items():
+            yield Sample("gateway_loop_seconds_total", (str(flow),), seconds)
         yield Sample("gateway_connections", (), self.connections())

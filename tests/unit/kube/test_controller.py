@@ -1,7 +1,8 @@
 """Controller: what becomes of a key after each way a reconcile can end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import namespace
 from tests.fakes.virtual_time import let_others_run
 
-Reconcile = Callable[[str], Awaitable[Requeue | None]]
+Reconcile = Callable[[str], Coroutine[Any, Any, Requeue | None]]
 
 
 class Script:

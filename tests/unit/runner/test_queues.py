@@ -6,14 +6,15 @@ import pytest
 
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.controller import RELIEVED_AFTER_S, Controller, ControllerSpec
+from karmada_vc_agent.kube.loop_time import LoopTime
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import FEW_WORKERS, Queues
 
 BASE_S = 7.0
-QUEUES = Queues(VirtualClusters(), BASE_S)
+QUEUES = Queues(VirtualClusters(), BASE_S, LoopTime(lambda _: 0.0))
 SEVERAL = VirtualClusters(VirtualCluster(name=f"branch-{each}") for each in "abcd")
-SHARED = Queues(SEVERAL, BASE_S)
+SHARED = Queues(SEVERAL, BASE_S, LoopTime(lambda _: 0.0))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ async def test_a_virtual_cluster_that_is_added_does_not_wait_for_slow_keys_of_th
     None
 ):
     registry = VirtualClusters((VirtualCluster(name="branch-a"),))
-    queues = Queues(registry, BASE_S)
+    queues = Queues(registry, BASE_S, LoopTime(lambda _: 0.0))
     queue: WorkQueue[str] = queues.by_cluster(lambda key: key.partition("/")[0])
     begun: list[str] = []
 

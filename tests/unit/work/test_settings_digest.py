@@ -6,9 +6,11 @@ Where it finds others, each Cluster that was deleted on the hub is registered ag
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from karmada_vc_agent.cluster.registration import settings_digest
 from karmada_vc_agent.config.loading import load_config, with_profile_defaults
+from karmada_vc_agent.model.virtual_cluster import Bounds
 from tests.fakes import objects
 
 SETTINGS = """\
@@ -70,3 +72,10 @@ def test_pause_is_no_other_description_of_the_cluster() -> None:
     assert settings_digest(objects.virtual_cluster(paused=True)) == settings_digest(
         objects.virtual_cluster()
     )
+
+
+def test_share_of_the_loop_is_no_other_description_of_the_cluster() -> None:
+    bounds = Bounds(works=7)
+    assert settings_digest(
+        objects.virtual_cluster(bounds=replace(bounds, loop_milliseconds=20))
+    ) == settings_digest(objects.virtual_cluster(bounds=bounds))

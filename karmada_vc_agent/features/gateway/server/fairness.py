@@ -15,20 +15,15 @@ waits, nor does one for a request that waits for its client or for the host.
 import asyncio
 import math
 import time
-import types
 from collections import Counter, deque
 from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Coroutine,
-    Generator,
     Iterable,
     Iterator,
 )
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
-from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
@@ -39,6 +34,7 @@ from karmada_vc_agent.kube.flows import (
     FairSlots,
     endpoint_connections,
 )
+from karmada_vc_agent.kube.loop_time import DECAY_S, LoopTime
 
 SHORT_REQUESTS, LONG_REQUESTS = 200, 1000
 """Requests of one virtual cluster at once; long: watches, logs that are followed, upgrades."""
@@ -237,20 +233,16 @@ SLICE_S = 0.005
 """How long one request may compute before others get a slot."""
 SHARE = 0.25
 """Of the loop's time: what a virtual cluster may use lately without waiting for others."""
-LATELY_S = 1.0
-"""After this time, what was used counts as 1/e of it."""
 LEAST_S = 0.0001
 """What a slot costs at least."""
 PAUSE_S = 0.005
-"""How often it is looked whether those that used more than their share may go on."""
-
-Out = TypeVar("Out")
+"""How often it is checked whether those that used more than their share may go on."""
 
 
 class FairScheduler:
     """Grants slots, one in each round of the loop, by the time that virtual clusters used.
 
-    active: those with a request in progress. used: virtual cluster -> seconds, ever.
+    active: those with a request in progress.
     """
 
     def __init__(
@@ -260,41 +252,16 @@ class FairScheduler:
     ) -> None:
         self._active = active
         self._clock = clock
+        self.time = LoopTime(lambda _: SHARE, clock=clock)
         self._last_slot: dict[str, float] = {}
-        self.used: dict[str, float] = {}
-        self._recent: dict[str, tuple[float, float]] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._is_granting = False
         self._again: asyncio.TimerHandle | None = None
 
-    def spend(self, cluster: str, seconds: float) -> None:
-        """Take note of what a virtual cluster used."""
-        self.used[cluster] = self.used.get(cluster, 0.0) + seconds
-        self._recent[cluster] = self._lately(cluster) + seconds, self._clock()
-
     def forget(self, cluster: str) -> None:
-        """Let go of a virtual cluster that is no longer served."""
-        self.used.pop(cluster, None)
-        self._recent.pop(cluster, None)
+        """Drop a virtual cluster that is no longer served."""
+        self.time.forget(cluster)
         self._last_slot.pop(cluster, None)
-
-    @types.coroutine
-    def measured(self, cluster: str, request: Coroutine[Any, Any, Out]) -> Generator[Any, Any, Out]:
-        """Run what answers a request, and count the time that it computes between its waits."""
-        step: Callable[[], Any] = partial(request.send, None)
-        while True:
-            began = self._clock()
-            try:
-                waits_for = step()
-            except StopIteration as ended:
-                result: Out = ended.value
-                return result
-            finally:
-                self.spend(cluster, self._clock() - began)
-            try:
-                step = partial(request.send, (yield waits_for))
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it is the request's
-                step = partial(request.throw, error)
 
     async def wait(self, cluster: str) -> None:
         """Wait for a slot; the first one in a round is free at once."""
@@ -304,21 +271,17 @@ class FairScheduler:
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(cluster, deque()).append(waiter)
             await waiter
-            self.spend(cluster, LEAST_S)
+            self.time.spend(cluster, LEAST_S)
         self._last_slot[cluster] = self._clock()
-
-    def _lately(self, cluster: str) -> float:
-        amount, at = self._recent.get(cluster) or (0, 0)
-        return amount * math.exp((at - self._clock()) / LATELY_S)
 
     def _is_held_back(self, cluster: str) -> bool:
         """Whether it used more than its share, and an active one that did not had a slot lately.
 
         Others that still wait for one, and used less, are next anyway.
         """
-        share, since = SHARE * LATELY_S, self._clock() - LATELY_S
-        return self._lately(cluster) > share and any(
-            self._lately(other) <= share and self._last_slot.get(other, -math.inf) > since
+        since = self._clock() - DECAY_S
+        return self.time.is_over(cluster) and any(
+            not self.time.is_over(other) and self._last_slot.get(other, -math.inf) > since
             for other in self._active()
         )
 
@@ -329,9 +292,9 @@ class FairScheduler:
 
     def _grant(self) -> None:
         self._is_granting = False
-        for cluster in sorted(self._waiting, key=self._lately):
+        for cluster in sorted(self._waiting, key=self.time.recent):
             if self._is_held_back(cluster):  # as are all who used more
-                self._look_again()
+                self._check_later()
                 return
             if self._give_slot(cluster):
                 self._grant_soon()
@@ -350,11 +313,11 @@ class FairScheduler:
             del self._waiting[cluster]
         return is_given
 
-    def _look_again(self) -> None:
+    def _check_later(self) -> None:
         if self._again is None:
-            self._again = asyncio.get_running_loop().call_later(PAUSE_S, self._look)
+            self._again = asyncio.get_running_loop().call_later(PAUSE_S, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._again = None
         self._grant_soon()
 

@@ -120,7 +120,7 @@ class Gateway:
         self._moved: dict[str, asyncio.Event] = {}
         self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._scheduler = FairScheduler(limits.active)
-        meter.used = self._scheduler.used
+        meter.used = self._scheduler.time.used
         self._bodies, self._answers = MemoryBudget(BODIES_AT_ONCE), MemoryBudget()
         self._events = MemoryBudget()
         self._planning, self._heavy = MemoryBudget(LONG_PLANS_AT_ONCE), MemoryBudget(1)
@@ -173,7 +173,7 @@ class Gateway:
         cluster = exchange.head.cluster
         if not cluster or not self._state.sums_of(cluster):
             raise unauthorized()
-        await self._scheduler.measured(cluster, self._answer_known(exchange, record))
+        await self._scheduler.time.measured(cluster, self._answer_known(exchange, record))
 
     async def _answer_known(self, exchange: Exchange, record: RequestRecord) -> None:
         head = exchange.head
@@ -254,7 +254,7 @@ class Gateway:
             await _take(reserved, self._planning, view.name)
             with view.pinned():
                 planned, used = await _to_its_end(self._planner, request, who, view)
-        self._scheduler.spend(view.name, used)
+        self._scheduler.time.spend(view.name, used)
         return planned
 
     async def _answer_at_once(self, exchange: Exchange, planned: PlanAnswer | Refused) -> None:
@@ -323,7 +323,8 @@ class Gateway:
         is_watch = forward.response.kind is ResponseKind.WATCH
         if is_watch and forward.as_gateway:
             others.append(self._moved_of(cluster).wait())
-        forwarded = self._scheduler.measured(cluster, self._forward(exchange, forward, who, view))
+        answer = self._forward(exchange, forward, who, view)
+        forwarded = self._scheduler.time.measured(cluster, answer)
         ended = await first_of(forwarded, *others)
         if _DISCONNECTED in ended:
             raise ClientGoneError

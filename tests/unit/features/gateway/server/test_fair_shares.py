@@ -71,21 +71,21 @@ async def test_turns_go_by_the_time_that_was_used() -> None:
             had.append(cluster)
             clock.now += cost_s
 
-    requests = [turns.measured("a", compute("a", 5, 0.01)) for _ in range(10)]
-    await asyncio.gather(*requests, turns.measured("b", compute("b", 30, 0.001)))
+    requests = [turns.time.measured("a", compute("a", 5, 0.01)) for _ in range(10)]
+    await asyncio.gather(*requests, turns.time.measured("b", compute("b", 30, 0.001)))
     assert had.count("a") == 50
     assert had.count("b") == 30
     last = [at for at, cluster in enumerate(had) if cluster == "b"][-1]
     assert had[:last].count("a") <= 4
-    assert turns.used["a"] == pytest.approx(0.5, rel=0.05)
-    assert turns.used["b"] == pytest.approx(0.033)  # each turn costs something itself
+    assert turns.time.used["a"] == pytest.approx(0.5, rel=0.05)
+    assert turns.time.used["b"] == pytest.approx(0.033)  # each turn costs something itself
 
 
 async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> None:
     clock, asking = Clock(), ["a", "b"]
     turns = FairScheduler(lambda: asking, clock)
     await turns.wait("b")
-    turns.spend("a", 1.0)
+    turns.time.spend("a", 1.0)
     held_back = asyncio.create_task(turns.wait("a"))
     for _ in range(3):
         await asyncio.sleep(0.01)
@@ -100,7 +100,7 @@ async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> No
 async def test_who_waits_for_its_host_or_client_holds_nobody_back() -> None:
     clock, asking = Clock(), ["a", "b"]
     turns = FairScheduler(lambda: asking, clock)
-    turns.spend("a", 100.0)
+    turns.time.spend("a", 100.0)
     async with asyncio.timeout(5):
         await turns.wait("a")  # "b" has had none
     await turns.wait("b")
@@ -117,7 +117,7 @@ async def test_who_used_more_than_its_share_goes_on_where_nobody_else_asks() -> 
     turns = FairScheduler(lambda: asking, clock)
     await turns.wait("b")
     for cluster in ("a", "c"):
-        turns.spend(cluster, 1.0)
+        turns.time.spend(cluster, 1.0)
     held_back = asyncio.create_task(turns.wait("a"))
     await asyncio.sleep(0.01)
     assert not held_back.done()
@@ -136,7 +136,7 @@ async def test_what_a_request_raises_or_is_told_passes_the_measure() -> None:
             told.append("cancelled")
             raise RuntimeError("a bug") from None
 
-    request = asyncio.create_task(turns.measured("a", fails()))
+    request = asyncio.create_task(turns.time.measured("a", fails()))
     await asyncio.sleep(0)
     request.cancel()
     with pytest.raises(RuntimeError, match="a bug"):
@@ -240,14 +240,14 @@ async def test_large_objects_of_others_do_not_break_a_list(lab: Lab) -> None:
 
 
 async def test_a_body_that_comes_slowly_holds_nobody_back(lab: Lab) -> None:
-    lab.gateway._scheduler._clock = Clock()
+    lab.gateway._scheduler = FairScheduler(lab.gateway._scheduler._active, Clock())
     path, length = "/api/v1/namespaces/edge/configmaps", ("Content-Length", "1000")
     token = TOKENS["b", "access"]
     _, writer = await lab.open(path, length, token=token, cluster="b", method="POST")
     async with asyncio.timeout(10):
         while not lab.limits.in_progress():  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0.01)
-        lab.gateway._scheduler.spend("a", 1.0)
+        lab.gateway._scheduler.time.spend("a", 1.0)
         assert (await lab.ask(path)).code == 200
     assert lab.limits.in_progress() == {("b", False): 1}
     writer.close()
@@ -334,7 +334,7 @@ async def test_who_is_held_back_has_no_place_that_others_wait_for(lab: Lab) -> N
     path = "/api/v1/namespaces/edge/configmaps"
     token = TOKENS["b", "access"]
     assert (await lab.ask(path, token=token, cluster="b")).code == 200
-    turns.spend("a", 1000.0)
+    turns.time.spend("a", 1000.0)
     request = VirtualRequest("POST", path, "", "", "application/json", body)
     who = Caller("a", "access", "x", (), "vc:a:x", ())
     with lab.limits.slot("b", is_long=False):
@@ -437,13 +437,13 @@ async def test_a_watch_that_ends_after_its_virtual_cluster_leaves_nothing(lab: L
     turns = lab.gateway._scheduler
     reader, writer = await lab.open("/api/v1/namespaces/edge/configmaps?watch=true")
     await reader.readuntil(b"\r\n\r\n")
-    assert turns.used["a"]
+    assert turns.time.used["a"]
     lab.state.file.replace_all(v for v in agent_config().virtual_clusters if v.name == "b")
     writer.close()
     async with asyncio.timeout(10):
         while not lab.audit:  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0.01)
-    assert (turns.used, turns._recent, turns._last_slot) == ({}, {}, {})
+    assert (turns.time.used, turns.time._recent, turns._last_slot) == ({}, {}, {})
     assert b'member_cluster="a"' not in lab.metrics.text()
 
 
