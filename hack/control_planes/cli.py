@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from control_planes import lifecycle, nodes, tools
-from control_planes.directory import UP, Directory, Shape
+from control_planes.directory import ETCD, KINE, UP, Directory, Shape
 from control_planes.errors import ControlPlanesError
 from control_planes.run_command import run_command
 
@@ -18,6 +18,7 @@ hosts are played by kwok; everything else is the real thing.
 \b
 Examples:
   hack/control-planes up .test/a --nodes 6 --label branch=a,b,c
+  hack/control-planes up .test/b --kubernetes 1.32 --hub-kubernetes 1.35 --karmada 1.17
   KUBECONFIG=.test/a/host.kubeconfig .test/a/bin/kubectl get nodes -L branch
   KUBECONFIG=.test/a/hub.kubeconfig .test/a/bin/kubectl get clusters
   hack/control-planes nodes .test/a --count 3 --label branch=d
@@ -42,10 +43,42 @@ def cli() -> None:
     pass
 
 
+def _minor(module: tools.ToolModule, of: str) -> str:
+    return f"Minor version of {of}: {', '.join(tools.minors(module))}. Default: that of go.mod."
+
+
+KUBERNETES = click.option(
+    "--kubernetes", default="", metavar="MINOR", help=_minor(tools.KUBERNETES, "the hosts")
+)
+HUB_KUBERNETES = click.option(
+    "--hub-kubernetes",
+    default="",
+    metavar="MINOR",
+    help="Minor version of the hub's API server, as for the hosts.",
+)
+KARMADA = click.option(
+    "--karmada", default="", metavar="MINOR", help=_minor(tools.KARMADA, "Karmada")
+)
+
+
+DATASTORE = click.option(
+    "--datastore",
+    default=ETCD,
+    show_default=True,
+    type=click.Choice([ETCD, KINE]),
+    help="Where the hosts store their objects; kine: each in SQLite, as K3s does.",
+)
+
+
 @cli.command()
-def build() -> None:
+@DATASTORE
+@KUBERNETES
+@HUB_KUBERNETES
+@KARMADA
+def build(*, datastore: str, kubernetes: str, hub_kubernetes: str, karmada: str) -> None:
     """Build the programs that the cache lacks."""
-    tools.build_missing()
+    versions = tools.Versions(kubernetes, hub_kubernetes, karmada)
+    lifecycle.build(versions, datastore=datastore)
 
 
 @cli.command()
@@ -63,6 +96,10 @@ def build() -> None:
     "apiserver-network-proxy with an agent for each host.",
 )
 @click.option("--audit", is_flag=True, help="Write DIR/logs/NAME-audit.log: who wrote what.")
+@DATASTORE
+@KUBERNETES
+@HUB_KUBERNETES
+@KARMADA
 @click.option(
     "--programs",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -79,6 +116,10 @@ def up(
     pods: int,
     access: bool,
     audit: bool,
+    datastore: str,
+    kubernetes: str,
+    hub_kubernetes: str,
+    karmada: str,
     programs: Path | None,
 ) -> None:
     """Start a hub and hosts; DIR gets kubeconfigs, bin/ and logs/.
@@ -88,7 +129,9 @@ def up(
     already with the same options is left as it is (exit code 0), any other one is refused.
     """
     batch = nodes.NodeBatch(count, labels, nodes.NodeSize(cpu, memory, pods))
-    lifecycle.up(Directory(directory.absolute()), Shape(hosts, batch, access, audit), programs)
+    versions = tools.Versions(kubernetes, hub_kubernetes, karmada)
+    shape = Shape(hosts, batch, access, audit, versions, datastore)
+    lifecycle.up(Directory(directory.absolute()), shape, programs)
 
 
 @cli.command("nodes")

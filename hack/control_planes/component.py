@@ -79,6 +79,21 @@ def etcd(data: Path) -> Component:
     )
 
 
+def kine(cluster: str, data: Path) -> Component:
+    """Describe a datastore of one host on SQLite, as K3s has it."""
+    options = "_journal_mode=WAL&_synchronous=OFF&_busy_timeout=30000&_txlock=immediate"
+    return Component(
+        f"{cluster}-kine",
+        "kine",
+        (
+            f"--endpoint=sqlite://{data / f'{cluster}.db'}?{options}&cache=shared",
+            f"--listen-address=http://{LOOPBACK}:{PORT}",
+            f"--metrics-bind-address={LOOPBACK}:{HEALTH_PORT}",
+        ),
+        f"{PLAIN_HEALTH_APART}/metrics",
+    )
+
+
 def api_server(cluster: str, pki: ClusterPki, etcd_port: int, *extra: str) -> Component:
     return Component(
         f"{cluster}-kube-apiserver",

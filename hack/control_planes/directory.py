@@ -6,12 +6,14 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from control_planes.errors import ControlPlanesError
 from control_planes.nodes import NodeBatch
+from control_planes.tools import Versions
 
+ETCD, KINE = "etcd", "kine"
 STARTING, UP, DOWN = "starting", "up", "down"
 ACCESS_FILE = "access.json"
 """How the hub reaches the hosts; see access.py."""
@@ -26,6 +28,8 @@ class Shape:
     nodes: NodeBatch
     access: bool = False
     audit: bool = False
+    versions: Versions = field(default_factory=Versions)
+    datastore: str = ETCD
 
     def __str__(self) -> str:
         size, nodes = self.nodes.size, self.nodes
@@ -34,6 +38,7 @@ class Shape:
             f"--hosts {self.hosts} --nodes {nodes.count}{labels}"
             f" --cpu {size.cpu} --memory {size.memory} --pods {size.pods}"
             f"{' --access' if self.access else ''}{' --audit' if self.audit else ''}"
+            f"{self.versions}{'' if self.datastore == ETCD else f' --datastore {self.datastore}'}"
         )
 
 

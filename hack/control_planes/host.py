@@ -74,9 +74,16 @@ def kwok(cluster: str, pki: ClusterPki, module: Path) -> Component:
     )
 
 
-async def start(cluster: Cluster, launcher: Launcher, etcd_port: int) -> ApiServer:
-    """Start a host and return access to it once pods could be created."""
+async def start(
+    cluster: Cluster, launcher: Launcher, etcd_port: int, store: Component | None = None
+) -> ApiServer:
+    """Start a host and return access to it once pods could be created.
+
+    store: its own datastore; None = the etcd at etcd_port.
+    """
     name = cluster.name
+    if store is not None:
+        etcd_port = await launcher.launch(store)
     module = await asyncio.to_thread(tools.module_directory, "kwok", KWOK_MODULE)
     parts = components(name, cluster.pki, etcd_port, module)
     clients = (f"{name}-kube-scheduler", f"{name}-kwok")

@@ -98,7 +98,11 @@ def controller(pki: ClusterPki, name: str) -> Component:
 
 
 async def start(
-    cluster: Cluster, launcher: Launcher, etcd_port: int, reached_hosts: int = 0
+    cluster: Cluster,
+    launcher: Launcher,
+    etcd_port: int,
+    karmada: tools.ToolModule,
+    reached_hosts: int = 0,
 ) -> None:
     """Start the hub and return once everything that makes it Karmada answers.
 
@@ -107,9 +111,7 @@ async def start(
     parts = components(cluster.pki, etcd_port)
     reaching = access.components(cluster.pki, etcd_port) if reached_hosts else {}
     async with asyncio.TaskGroup() as group:
-        source = group.create_task(
-            asyncio.to_thread(tools.module_directory, "karmada", karmada_objects.MODULE)
-        )
+        source = group.create_task(asyncio.to_thread(tools.source_of, karmada))
         clients = (*KARMADA, *(access.AGGREGATED if reaching else ()))
         api = await cluster.start_api_server(launcher, parts, clients)
         await _apply_all(api, karmada_objects.namespaces())

@@ -70,7 +70,8 @@ class Launcher:
         raise self._failure(component, f"found its port taken {PORT_ATTEMPTS} times")
 
     def _start(self, component: Component) -> subprocess.Popen[bytes]:
-        program = str(self._programs[component.program])
+        of_component = self._programs.get(component.name)  # in a version of its own
+        program = str(of_component or self._programs[component.program])
         log = self._directory.log(component.name)
         command = [*(AGAIN if component.panics else ()), program, *component.arguments]
         try:

@@ -20,7 +20,7 @@ from control_planes import (
 )
 from control_planes.api import ApiError, ApiServer
 from control_planes.cluster import create_cluster
-from control_planes.directory import DOWN, UP, Directory, Shape
+from control_planes.directory import DOWN, ETCD, KINE, UP, Directory, Shape
 from control_planes.errors import ControlPlanesError
 from control_planes.launch import Launcher
 from control_planes.progress import StartProgress
@@ -46,11 +46,23 @@ def up(directory: Directory, shape: Shape, own_programs: Path | None) -> None:
     with directory.locked():
         if _is_up_already(directory, shape):
             return
-        modules = (*tools.MODULES, *(tools.ACCESS_MODULES if shape.access else ()))
-        programs = tools.build_missing(modules) | _find_programs(own_programs)
+        built = build(shape.versions, access=shape.access, datastore=shape.datastore)
+        programs = built | _find_programs(own_programs)
         needed = inotify.EACH * (1 + shape.hosts)
         with inotify.room(needed, tools.cache_root() / "inotify.lock", _say):
             _start_all(directory, shape, programs)
+
+
+def build(
+    versions: tools.Versions, *, access: bool = False, datastore: str = ETCD
+) -> dict[str, Path]:
+    """Build what is missing; return the programs, those of the hub alone by component."""
+    modules = [*versions.modules]
+    modules += tools.ACCESS_MODULES if access else ()
+    modules += (tools.KINE,) if datastore == KINE else ()
+    programs = tools.build_missing(modules)
+    of_hub = tools.build_missing(versions.of_hub) if versions.of_hub else {}
+    return programs | {f"{hub.NAME}-{name}": path for name, path in of_hub.items()}
 
 
 def down(directory: Directory, *, purge: bool) -> int | None:
@@ -114,18 +126,21 @@ async def _start(directory: Directory, programs: dict[str, Path], shape: Shape) 
         loop.add_signal_handler(signal.SIGTERM, task.cancel)
     reached = shape.hosts if shape.access else 0
     more = ACCESS_COMPONENTS + reached if reached else 0
-    progress = StartProgress(1 + HUB_COMPONENTS + HOST_COMPONENTS * shape.hosts + more)
+    of_host = HOST_COMPONENTS + (shape.datastore == KINE)
+    progress = StartProgress(1 + HUB_COMPONENTS + of_host * shape.hosts + more)
     progress.say(f"starting a hub and {shape.hosts} host(s) in {directory.shown}")
     launcher = Launcher(directory, programs, progress)
     try:
         etcd_port = await launcher.launch(component.etcd(directory.data))
         async with asyncio.TaskGroup() as group:
             made = create_cluster(hub.NAME, directory, audited=shape.audit)
-            group.create_task(hub.start(made, launcher, etcd_port, reached))
+            karmada = shape.versions.karmada_module
+            group.create_task(hub.start(made, launcher, etcd_port, karmada, reached))
             for number in range(1, shape.hosts + 1):
                 name = host.host_name(number)
                 cluster = create_cluster(name, directory, audited=shape.audit)
-                started = group.create_task(host.start(cluster, launcher, etcd_port))
+                store = component.kine(name, directory.data) if shape.datastore == KINE else None
+                started = group.create_task(host.start(cluster, launcher, etcd_port, store))
                 if number == 1 and shape.nodes.count:
                     group.create_task(_add_first_nodes(started, shape.nodes, progress))
     finally:

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from control_planes import golang
@@ -57,40 +57,44 @@ class ToolModule:
         return self.go_mod.with_suffix(".sum")
 
 
+KUBERNETES = ToolModule(
+    "kubernetes",
+    {
+        program: KUBERNETES_COMMANDS + program
+        for program in (
+            "kube-apiserver",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kubectl",
+        )
+    },
+    version_of="k8s.io/kubernetes",
+    version_packages=("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
+)
+KARMADA = ToolModule(
+    "karmada",
+    {
+        "karmada-aggregated-apiserver": KARMADA_COMMANDS + "aggregated-apiserver",
+        "karmada-controller-manager": KARMADA_COMMANDS + "controller-manager",
+        "karmada-webhook": KARMADA_COMMANDS + "webhook",
+        "karmada-scheduler": KARMADA_COMMANDS + "scheduler",
+        "karmada-agent": KARMADA_COMMANDS + "agent",
+        "kubectl-karmada": KARMADA_COMMANDS + "kubectl-karmada",
+    },
+    version_of="github.com/karmada-io/karmada",
+    version_packages=("github.com/karmada-io/karmada/pkg/version",),
+)
 MODULES = (
     ToolModule("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
-    ToolModule(
-        "kubernetes",
-        {
-            program: KUBERNETES_COMMANDS + program
-            for program in (
-                "kube-apiserver",
-                "kube-controller-manager",
-                "kube-scheduler",
-                "kubectl",
-            )
-        },
-        version_of="k8s.io/kubernetes",
-        version_packages=("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
-    ),
-    ToolModule(
-        "karmada",
-        {
-            "karmada-aggregated-apiserver": KARMADA_COMMANDS + "aggregated-apiserver",
-            "karmada-controller-manager": KARMADA_COMMANDS + "controller-manager",
-            "karmada-webhook": KARMADA_COMMANDS + "webhook",
-            "karmada-scheduler": KARMADA_COMMANDS + "scheduler",
-            "karmada-agent": KARMADA_COMMANDS + "agent",
-            "kubectl-karmada": KARMADA_COMMANDS + "kubectl-karmada",
-        },
-        version_of="github.com/karmada-io/karmada",
-        version_packages=("github.com/karmada-io/karmada/pkg/version",),
-    ),
+    KUBERNETES,
+    KARMADA,
     ToolModule("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
     ToolModule("coredns", {"coredns": "karmada-vc-agent/hack/tools/coredns"}),
     # Those of its dependencies that Karmada has, too, are at Karmada's versions: compiled once.
     ToolModule("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}),
 )
+KINE = ToolModule("kine", {"kine": "github.com/k3s-io/kine"})
+"""A datastore for small sites; built only where it is asked for."""
 CLIENT_GO = ToolModule("client-go", {"client-go-user": "karmada-vc-agent/hack/tools/client-go"})
 """At the versions of `karmada`, too."""
 ACCESS_MODULES = (
@@ -135,6 +139,65 @@ ADMISSION_MODULES = (
 
 Those before 1.34 have what they share with it at the versions of 1.34: compiled once.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions by minor, as `1.32`; "" = the one of go.mod, which a plain `up` runs.
+
+    kubernetes: of the hosts. hub: of the hub's API server. karmada: of Karmada and its agent.
+    """
+
+    kubernetes: str = ""
+    hub: str = ""
+    karmada: str = ""
+
+    def __str__(self) -> str:
+        """Return the options that ask for them."""
+        options = {
+            "kubernetes": self.kubernetes,
+            "hub-kubernetes": self.hub,
+            "karmada": self.karmada,
+        }
+        return "".join(f" --{name} {minor}" for name, minor in options.items() if minor)
+
+    @property
+    def modules(self) -> tuple[ToolModule, ...]:
+        """Return what is built for a hub and hosts, but for the hub's own Kubernetes."""
+        chosen = {"kubernetes": self.kubernetes, "karmada": self.karmada}
+        return tuple(pinned(each, chosen.get(each.name, "")) for each in MODULES)
+
+    @property
+    def of_hub(self) -> tuple[ToolModule, ...]:
+        """Return the Kubernetes of the hub, where that is another one."""
+        return () if self.hub == self.kubernetes else (pinned(KUBERNETES, self.hub),)
+
+    @property
+    def karmada_module(self) -> ToolModule:
+        return pinned(KARMADA, self.karmada)
+
+
+def pinned(module: ToolModule, minor: str) -> ToolModule:
+    """Return a tool module for a minor version; "" is that of its go.mod."""
+    if not minor or minor == default_minor(module):
+        return module
+    chosen = replace(module, modfile=f"{minor}.mod")
+    if not chosen.go_mod.exists():
+        there = ", ".join(minors(module))
+        raise ControlPlanesError(f"{module.name} {minor} is not pinned; there are {there}")
+    return chosen
+
+
+def default_minor(module: ToolModule) -> str:
+    """Return the minor version that the go.mod of a tool module has."""
+    version = required_version(module.go_mod.read_text(), module.version_of)
+    return ".".join(version.removeprefix("v").split(".")[:2])
+
+
+def minors(module: ToolModule) -> list[str]:
+    """Return the minor versions of a tool module that are pinned, oldest first."""
+    there = {path.stem for path in module.directory.glob("[0-9]*.mod")} | {default_minor(module)}
+    return sorted(there, key=lambda minor: [int(part) for part in minor.split(".")])
 
 
 def cache_root() -> Path:
@@ -214,6 +277,19 @@ def build_missing(modules: Iterable[ToolModule] = MODULES) -> dict[str, Path]:
 def module_directory(tool_module: str, module: str) -> Path:
     """Return where the source of a required Go module lies, fetching it when it is not there."""
     return Path(_download(module, TOOL_MODULES / tool_module)["Dir"])
+
+
+def source_of(module: ToolModule) -> Path:
+    """Return where the source of the version lies that a tool module builds."""
+    return fetch(
+        f"{module.version_of}@{required_version(module.go_mod.read_text(), module.version_of)}"
+    )
+
+
+def fetch(module: str) -> Path:
+    """Return where the source of a Go module with its version lies: `example.com/x@v1.2.3`."""
+    with tempfile.TemporaryDirectory() as nowhere:
+        return Path(_download(module, Path(nowhere))["Dir"])
 
 
 def pinned_directory(module: str, checksum: str) -> Path:

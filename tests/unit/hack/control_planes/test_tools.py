@@ -64,3 +64,32 @@ def test_each_program_is_a_tool_of_its_go_mod(module: tools.ToolModule) -> None:
 )
 def test_go_version_is_parsed(text: str, version: tuple[int, int] | None) -> None:
     assert golang.parse_go_version(text) == version
+
+
+def test_default_version_is_that_of_go_mod_and_has_no_pin() -> None:
+    minor = tools.default_minor(tools.KUBERNETES)
+
+    assert tools.pinned(tools.KUBERNETES, "") is tools.KUBERNETES
+    assert tools.pinned(tools.KUBERNETES, minor) is tools.KUBERNETES
+
+
+@pytest.mark.parametrize("module", [tools.KUBERNETES, tools.KARMADA], ids=lambda each: each.name)
+def test_each_pin_is_of_its_minor_and_builds_all_programs(module: tools.ToolModule) -> None:
+    for minor in tools.minors(module):
+        go_mod = tools.pinned(module, minor).go_mod.read_text()
+
+        version = tools.required_version(go_mod, module.version_of)
+        assert version.startswith(f"v{minor}.")
+        assert all(package in go_mod for package in module.packages.values())
+        assert tools.pinned(module, minor).go_sum.exists()
+
+
+def test_version_that_is_not_pinned_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ControlPlanesError, match=r"kubernetes 1\.2 is not pinned; there are .*1\."):
+        tools.pinned(tools.KUBERNETES, "1.2")
+
+
+def test_hub_of_the_same_version_needs_no_programs_of_its_own() -> None:
+    assert tools.Versions("1.32", "1.32").of_hub == ()
+    assert [each.modfile for each in tools.Versions("", "1.32").of_hub] == ["1.32.mod"]
+    assert str(tools.Versions("1.32", "", "1.17")) == " --kubernetes 1.32 --karmada 1.17"

@@ -1,0 +1,3 @@
+module karmada-vc-agent/hack/tools/stub
+
+go 1.26
