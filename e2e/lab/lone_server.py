@@ -72,7 +72,7 @@ def lone_karmada(root: Path, *, is_audited: bool = False) -> Iterator[Api]:
         launcher = Launcher(directory, programs, StartProgress(1 + 6))
         etcd_port = await launcher.launch(component.etcd(directory.data))
         cluster = create_cluster(hub.NAME, directory, audited=is_audited)
-        await hub.start(cluster, launcher, etcd_port)
+        await hub.start(cluster, launcher, etcd_port, tools.KARMADA)
 
     try:
         with warnings.catch_warnings():

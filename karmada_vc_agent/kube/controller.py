@@ -22,7 +22,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
-from karmada_vc_agent.kube.loop_time import measured
+from karmada_vc_agent.kube.flows import measured
 from karmada_vc_agent.kube.tasks import ALONE, LogOnce, Supervisor
 from karmada_vc_agent.kube.work_queue import ControllerInstrument, QueueClosedError, WorkQueue
 

@@ -26,8 +26,7 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.kube.flows import TokenBucket
-from karmada_vc_agent.kube.loop_time import LoopTime
+from karmada_vc_agent.kube.flows import LoopTime, TokenBucket
 
 K = TypeVar("K", bound=Hashable)
 

@@ -38,9 +38,8 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
-from karmada_vc_agent.kube.flows import TokenBucket
+from karmada_vc_agent.kube.flows import LoopTime, TokenBucket
 from karmada_vc_agent.kube.informers import AnyReflector, NamedReflector
-from karmada_vc_agent.kube.loop_time import LoopTime
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.tasks import Supervisor

@@ -25,8 +25,7 @@ from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.controller import NotReadyError, Rest, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, TooLargeError
-from karmada_vc_agent.kube.flows import FairSlots
-from karmada_vc_agent.kube.loop_time import measured
+from karmada_vc_agent.kube.flows import FairSlots, measured
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import OBJECT_BYTES, SMALL_BYTES, Object, bytes_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster

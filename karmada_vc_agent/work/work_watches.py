@@ -18,7 +18,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.loop_time import measured
+from karmada_vc_agent.kube.flows import measured
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.tasks import ALONE, Supervisor

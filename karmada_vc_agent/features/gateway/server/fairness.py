@@ -28,13 +28,14 @@ from weakref import WeakValueDictionary
 
 from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
 from karmada_vc_agent.kube.flows import (
+    DECAY_S,
     ENDPOINTS,
     MOST_FILES,
     RESERVED_FILES,
     FairSlots,
+    LoopTime,
     endpoint_connections,
 )
-from karmada_vc_agent.kube.loop_time import DECAY_S, LoopTime
 
 SHORT_REQUESTS, LONG_REQUESTS = 200, 1000
 """Requests of one virtual cluster at once; long: watches, logs that are followed, upgrades."""
