@@ -29,7 +29,7 @@ def widget(name: str) -> Object:
 
 
 def deployment(name: str) -> Object:
-    """Return a Deployment of one pod; kwok plays it."""
+    """Return a Deployment of one pod; kwok simulates it."""
     container = {"name": "app", "image": "registry.example/app:1"}
     spec = {
         "replicas": 1,

@@ -126,7 +126,7 @@ def test_what_is_promoted_is_taken_over_and_there_is_no_second_copy(
 def test_what_an_edge_application_made_is_taken_over_once_it_is_let_go(
     lab: Lab, kubectl_karmada: Path
 ) -> None:
-    """KubeEdge's controller is played: it makes a Deployment for each group, and owns it."""
+    """KubeEdge's controller is simulated: it makes a Deployment for each group, and owns it."""
     home, selector = f"{lab.id}-shop", {BELONGING: f"{lab.id}-a"}
     group = Group(f"{lab.id}-a", selector)
     lab.add_node(group)

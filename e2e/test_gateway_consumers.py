@@ -1,7 +1,7 @@
 """What Karmada reads of member clusters by itself, of two virtual clusters of one host.
 
 karmada-search, karmada-metrics-adapter and the FederatedHPA controller run in the hub as they are.
-The host has a stand-in for a metrics server, since what is played by kwok uses nothing.
+The host has a stand-in for a metrics server, since what is simulated by kwok uses nothing.
 """
 
 from collections import Counter

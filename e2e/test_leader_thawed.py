@@ -43,7 +43,7 @@ class Scene:
         self.lab = Lab(hub, host, directory)
         stack.callback(clean_up, self.lab)
         self.group = Group(f"{self.lab.id}-a", {self.lab.label: "a"})
-        self.lab.add_node(self.group, is_played=False)
+        self.lab.add_node(self.group, is_simulated=False)
 
     def agent(self) -> Agent:
         return self.lab.new_agent(self.group, flags=FLAGS, checkpoint=KEPT).start()

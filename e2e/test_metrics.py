@@ -45,10 +45,10 @@ def _start(
 
 
 def _group(lab: Lab, letter: str) -> Group:
-    """Make a group of one node; nobody plays it, so this needs no kwok."""
+    """Make a group of one node; nobody simulates it, so this needs no kwok."""
     group = Group(f"{lab.id}-{letter}", {lab.label: letter})
     lab.clusters.add(group.name)
-    lab.add_node(group, is_played=False)
+    lab.add_node(group, is_simulated=False)
     return group
 
 

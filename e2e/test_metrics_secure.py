@@ -34,7 +34,7 @@ def endpoints(lab: Lab, wire: Proxy) -> Endpoints:
         file.rename(file.with_stem("tls"))
     flags = (*FAST, *endpoints.flags(), "--metrics-secure", "--metrics-cert-dir", str(made.parent))
     group = Group(f"{lab.id}-a", {lab.label: "a"})
-    lab.add_node(group, is_played=False)
+    lab.add_node(group, is_simulated=False)
     agent = lab.new_agent(group, flags=flags, host=wire.kubeconfig)
     agent.start()
     lab.wait_serving(agent)

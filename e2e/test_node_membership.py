@@ -34,7 +34,7 @@ def test_nodes_that_are_added_and_deleted_are_counted(lab: Lab) -> None:
 def test_a_node_that_is_not_ready_is_counted_as_such(lab: Lab) -> None:
     group = lab.group("a", nodes=1)
     lab.serve(group)
-    name = lab.add_node(group, is_played=False)
+    name = lab.add_node(group, is_simulated=False)
     _wait_nodes(lab, group, 2, ready=1)
     _set_ready(lab, name, "True")
     _wait_nodes(lab, group, 2, ready=2)

@@ -93,7 +93,7 @@ def test_cluster_that_is_deleted_while_its_nodes_are_away_leaves_nothing(lab: La
 def _offline_group(lab: Lab, letter: str) -> Group:
     """Make a group whose only node is Ready, and is nobody's to keep so but the test's."""
     group = Group(f"{lab.id}-{letter}", {lab.label: letter})
-    lab.add_node(group, is_played=False)
+    lab.add_node(group, is_simulated=False)
     _set_ready(lab, group, "True")
     return group
 

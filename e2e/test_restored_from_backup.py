@@ -113,9 +113,9 @@ def test_a_host_restored_from_a_backup_is_put_right(hub: Api, tmp_path: Path) ->
 
 
 def _unplayed_group(lab: Lab) -> Group:
-    """Return a group with a node that nobody plays: this host has an API server and no more."""
+    """Return a group with a node that nobody simulates: this host has an API server and no more."""
     group = Group(f"{lab.id}-a", {lab.label: "a"})
-    lab.add_node(group, is_played=False)
+    lab.add_node(group, is_simulated=False)
     lab.clusters.add(group.name)
     return group
 

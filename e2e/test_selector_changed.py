@@ -73,7 +73,7 @@ def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(
 
 def _add_node_of_the_test(lab: Lab, group: Group, labels: dict[str, str]) -> str:
     """Add a node whose pods run until the test ends them: kwok completes those of Jobs at once."""
-    name = lab.add_node(group, labels=labels, is_played=False)
+    name = lab.add_node(group, labels=labels, is_simulated=False)
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "set by the test"}
     lab.host.patch(f"{NODES}/{name}/status", {"status": {"conditions": [ready]}})
     return name

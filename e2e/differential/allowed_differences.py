@@ -217,7 +217,7 @@ ALLOWED: tuple[Allowed, ...] = (
         "federated-quota",
         "works.*.status.manifestStatuses.*.status.used.*",
         "the quota counts what the other cases make and delete beside it on its own host",
-        "e2e/differential/play.py: all cases are played at once",
+        "e2e/differential/play.py: all cases are run at once",
         sometimes=True,
     ),
     # --- what we do better on purpose -----------------------------------------------------

@@ -1,4 +1,4 @@
-"""Both agents, started once; all cases are played before the first is judged."""
+"""Both agents, started once; all cases are run before the first is judged."""
 
 import os
 from collections import Counter
@@ -57,7 +57,7 @@ def results(
 ) -> Iterator[dict[str, Result]]:
     """Play the cases that are asked for; return how each ended."""
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-        pytest.fail("the cases are played all at once: run e2e/differential without --numprocesses")
+        pytest.fail("the cases are run all at once: run e2e/differential without --numprocesses")
     program = program_of(request.config)
     ours = Lab(hub, host, tmp_path_factory.mktemp("ours"))
     real = Lab(hub, host2, tmp_path_factory.mktemp("real"))

@@ -101,7 +101,7 @@ def test_every_allowed_difference_says_why_and_where() -> None:
 def test_a_difference_put_into_what_was_seen_is_caught(results: dict[str, Result]) -> None:
     """With real observations: whatever is changed on our side, the case fails."""
     if not any(not result.differences for result in results.values()):
-        pytest.skip("no case was played without a difference")
+        pytest.skip("no case was run without a difference")
     # A case of which something is allowed may allow what is put in.
     case, result = next(each for each in results.items() if not each[1].differences)
     real, ours = result.observed

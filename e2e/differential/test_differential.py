@@ -27,6 +27,6 @@ def test_case(case: str, results: dict[str, Result], record_property: object) ->
 def test_no_allowed_difference_is_stale(results: dict[str, Result]) -> None:
     """An entry that allows nothing any more would hide the next difference."""
     if results.keys() != CASES.keys():
-        pytest.skip("only a part of the cases was played")
+        pytest.skip("only a part of the cases was run")
     found = [difference for result in results.values() for difference in result.differences]
     assert compare.stale(found, ALLOWED) == []

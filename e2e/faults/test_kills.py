@@ -1,6 +1,6 @@
 """The agent is killed again and again in a stream of changes, while the hub is away, too.
 
-The seed is printed; E2E_SEED plays the same changes and kills again.
+The seed is printed; E2E_SEED repeats the same changes and kills again.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A stand-in for the metrics server of a host: nodes and pods played by kwok use nothing.
+"""A stand-in for the metrics server of a host: nodes and pods simulated by kwok use nothing.
 
 It answers group metrics.k8s.io behind the host's aggregator, for the pods that are there.
 """

@@ -75,12 +75,12 @@ class Lab:
         cpu: str = "4",
         labels: dict[str, str] | None = None,
         *,
-        is_played: bool = True,
+        is_simulated: bool = True,
     ) -> str:
         """Make one more node of a group; its readiness is not waited for."""
         name = f"{group.name}-{len(group.nodes) + 1}"
         marks = {f"{self.id}/node": "", **group.selector, **(labels or {})}
-        self.host.create(objects.node(name, marks, cpu, is_played=is_played))
+        self.host.create(objects.node(name, marks, cpu, is_simulated=is_simulated))
         group.nodes.append(name)
         return name
 

@@ -160,10 +160,10 @@ def custom_definition(
     }
 
 
-def node(name: str, labels: dict[str, str], cpu: str = "4", *, is_played: bool = True) -> Object:
+def node(name: str, labels: dict[str, str], cpu: str = "4", *, is_simulated: bool = True) -> Object:
     """Return a Node as an edge registers it.
 
-    is_played: whether kwok plays it; otherwise nobody touches it but the test.
+    is_simulated: whether kwok simulates it; otherwise nobody touches it but the test.
     """
     resources = {"cpu": cpu, "memory": "8Gi", "pods": "110", "ephemeral-storage": "100Gi"}
     basic = {
@@ -177,7 +177,7 @@ def node(name: str, labels: dict[str, str], cpu: str = "4", *, is_played: bool =
         "kind": "Node",
         "metadata": {
             "name": name,
-            "annotations": {"kwok.x-k8s.io/node": "fake"} if is_played else {},
+            "annotations": {"kwok.x-k8s.io/node": "fake"} if is_simulated else {},
             "labels": basic | labels,
         },
         "status": {"capacity": resources, "allocatable": resources},

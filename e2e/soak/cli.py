@@ -61,7 +61,7 @@ def command(*, minutes: float, seed: int | None, kills: float) -> None:
             print(text)
         problems = [one.problem for one in found if one.problem]
         if problems or not found:
-            sys.exit(f"hack/soak: {problems[0] if problems else 'no round was played'}")
+            sys.exit(f"hack/soak: {problems[0] if problems else 'no round was run'}")
 
 
 def _soak(lab: Lab, chosen: random.Random, minutes: float, kills: float) -> list[Round]:

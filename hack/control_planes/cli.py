@@ -13,7 +13,7 @@ from control_planes.run_command import run_command
 HELP = """Run a Karmada hub and Kubernetes hosts as plain processes on loopback.
 
 The programs are built from their Go modules into a cache on first use. Nodes and pods of the
-hosts are played by kwok; everything else is the real thing.
+hosts are simulated by kwok; everything else is the real thing.
 
 \b
 Examples:

@@ -1,4 +1,4 @@
-"""Start a host: a whole Kubernetes cluster whose nodes and pods are played by kwok."""
+"""Start a host: a whole Kubernetes cluster whose nodes and pods are simulated by kwok."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Nodes that kwok plays: as many as wanted, labels spread over them in turn."""
+"""Nodes that kwok simulates: as many as wanted, labels spread over them in turn."""
 
 import asyncio
 import re

@@ -1,7 +1,7 @@
-"""Keep real nodes and played ones apart: `python -m kind_clusters.apart DIR HOST`.
+"""Keep real nodes and simulated ones apart: `python -m kind_clusters.apart DIR HOST`.
 
 Pods of the suite have images that nobody can pull, and count what runs on their nodes: they must
-not come to a real node, nor kind's own pods to a played one.
+not come to a real node, nor kind's own pods to a simulated one.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Real nodes and played ones are kept apart."""
+"""Real nodes and simulated ones are kept apart."""
 
 from typing import Any
 
