@@ -1,9 +1,6 @@
 """`karmada-vc-agent join` on a real hub and host: by an administrator and by a bootstrap token."""
 
-import base64
 import secrets
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,102 +9,25 @@ import pytest
 import yaml
 
 from e2e.lab import objects
-from e2e.lab.access import Kubeconfigs, account_kubeconfig
-from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
-from e2e.lab.api import Api, Object, collection, path_of
+from e2e.lab.api import Api, Object, collection
 from e2e.lab.cleanup import LEASES, NAMESPACES, REQUESTS, clean_up
-from e2e.lab.lab import FAST, Group, Lab
+from e2e.lab.joining import Joining, bootstrap_token, may_renew
+from e2e.lab.lab import Lab
 from e2e.lab.leave import leave
 from e2e.lab.lone_server import lone_karmada
 from e2e.lab.wait import eventually
-from karmada_vc_agent.install.hub_credentials import public_key_hash
 
 DOMAIN = "virtualcluster.kubeedge.io"
 UNCHANGED = "Nothing to change"
 
 
-class Joining:
-    """Runs `join` for the settings of one agent."""
-
-    def __init__(self, lab: Lab, *groups: Group) -> None:
-        self.lab = lab
-        self.agent = lab.new_agent(*groups, flags=FAST)
-        self.file = lab.directory / "join.yaml"
-        self.server = yaml.safe_load(lab.hub.kubeconfig.read_text())["clusters"][0]["cluster"]
-
-    def add(self, group: Group) -> None:
-        self.agent.settings["virtualClusters"].append(group.settings())
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run_without_host("--kubeconfig", str(self.lab.host.kubeconfig), *arguments)
-
-    def run_without_host(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        self.file.write_text(yaml.safe_dump(settings_file(self.agent.settings)))
-        command = [sys.executable, "-m", "karmada_vc_agent", "join", "--config", str(self.file)]
-        return subprocess.run(
-            [*command, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-            env=clean_environment(),
-        )
-
-    def as_administrator(self) -> list[str]:
-        """Apply with the hub's kubeconfig; return the lines told."""
-        done = self.run("--karmada-kubeconfig", str(self.lab.hub.kubeconfig), "--apply")
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    def ca_hash(self) -> str:
-        return public_key_hash(base64.b64decode(self.server["certificate-authority-data"]))
-
-    def endpoint(self) -> str:
-        return str(self.server["server"]).removeprefix("https://")
-
-    def kubeconfig(self) -> Path:
-        """Return the hub's kubeconfig that was installed for the agent."""
-        secrets_path = collection("v1", "Secret", self.agent.namespace)
-        secret = self.lab.host.get(f"{secrets_path}/karmada-kubeconfig")
-        path = self.lab.directory / "installed.kubeconfig"
-        path.write_bytes(base64.b64decode(secret["data"]["karmada-kubeconfig"]))
-        return path
-
-    def serve(self) -> Agent:
-        """Run the agent with what was installed for it."""
-        admin, file = self.lab.host.kubeconfig, self.lab.directory / "account.kubeconfig"
-        account = account_kubeconfig(admin, self.agent.namespace, self.agent.name, file)
-        used = Kubeconfigs(self.kubeconfig(), account)
-        directory = self.lab.directory / "installed"
-        agent = Agent(directory, used, self.agent.settings, *FAST, administrator=None)
-        self.lab.agents.append(agent)
-        agent.start()
-        self.lab.wait_serving(agent)
-        return agent
-
-
 @pytest.fixture
 def token(hub: Api) -> Iterator[str]:
     """A bootstrap token, as `kubectl-karmada token create` makes it (contract 1.7 point 1)."""
-    token_id, secret = secrets.token_hex(3), secrets.token_hex(8)
-    values = {
-        "token-id": token_id,
-        "token-secret": secret,
-        "usage-bootstrap-signing": "true",
-        "usage-bootstrap-authentication": "true",
-        "auth-extra-groups": "system:bootstrappers:karmada:default-cluster-token",
-    }
-    made = hub.create(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": f"bootstrap-token-{token_id}", "namespace": "kube-system"},
-            "type": "bootstrap.kubernetes.io/token",
-            "stringData": values,
-        }
-    )
-    yield f"{token_id}.{secret}"
-    hub.delete(path_of(made))
+    token = bootstrap_token(hub)
+    yield token
+    token_id = token.partition(".")[0]
+    hub.delete(f"{collection('v1', 'Secret', 'kube-system')}/bootstrap-token-{token_id}")
 
 
 @pytest.mark.smoke
@@ -297,29 +217,8 @@ def test_rights_end_with_the_settings_that_needed_them(lab: Lab) -> None:
 def test_hub_approves_renewals_though_it_grants_nothing_to_agents(lab: Lab) -> None:
     """Asked as Karmada's agentcsrapproving does, of a user without the group of agents."""
     Joining(lab, lab.group("a")).as_administrator()
-    assert _may_renew(lab, f"system:karmada:agent:{lab.id}")
-    assert not _may_renew(lab, f"system:karmada:agent:{lab.id}-other")
-
-
-def _may_renew(lab: Lab, user: str) -> bool:
-    attributes = {
-        "group": "certificates.k8s.io",
-        "version": "*",
-        "resource": "certificatesigningrequests",
-        "subresource": "selfclusteragent",
-        "verb": "create",
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": user,
-            "groups": ["system:authenticated"],
-            "resourceAttributes": attributes,
-        },
-    }
-    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    return bool(lab.hub.post(path, review)["status"]["allowed"])
+    assert may_renew(lab, f"system:karmada:agent:{lab.id}")
+    assert not may_renew(lab, f"system:karmada:agent:{lab.id}-other")
 
 
 def _rbac(kind: str, namespace: str = "") -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from control_planes import component, hub, processes, tools
+from control_planes import component, hub, installers, processes, tools
 from control_planes.cluster import Cluster, create_cluster
 from control_planes.directory import Directory, Shape
 from control_planes.launch import Launcher
@@ -55,10 +55,12 @@ def lone_api_server(
 
 
 @contextmanager
-def lone_karmada(root: Path, *, is_audited: bool = False) -> Iterator[Api]:
+def lone_karmada(
+    root: Path, *, is_audited: bool = False, installer: str = installers.INIT
+) -> Iterator[Api]:
     """Run a fresh hub with an etcd of its own; skip the test where it is not built.
 
-    is_audited: whether its API server keeps an `audit_log`.
+    is_audited: whether its API server keeps an `audit_log`. installer: whose objects it has.
     """
     programs = tools.program_paths()
     missing = [name for name in ("etcd", *hub.KARMADA) if not programs[name].exists()]
@@ -72,7 +74,7 @@ def lone_karmada(root: Path, *, is_audited: bool = False) -> Iterator[Api]:
         launcher = Launcher(directory, programs, StartProgress(1 + 6))
         etcd_port = await launcher.launch(component.etcd(directory.data))
         cluster = create_cluster(hub.NAME, directory, audited=is_audited)
-        await hub.start(cluster, launcher, etcd_port, tools.KARMADA)
+        await hub.start(cluster, launcher, etcd_port, tools.KARMADA, installer=installer)
 
     try:
         with warnings.catch_warnings():

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from control_planes import access, component, karmada_objects, tools
+from control_planes import access, component, installers, karmada_objects, tools
 from control_planes.api import ApiError, ApiServer, Object
 from control_planes.cluster import Cluster
 from control_planes.component import LOOPBACK, PLAIN_HEALTH, PORT, TLS_HEALTH, Component
@@ -103,10 +103,12 @@ async def start(
     etcd_port: int,
     karmada: tools.ToolModule,
     reached_hosts: int = 0,
+    installer: str = installers.INIT,
 ) -> None:
     """Start the hub and return once everything that makes it Karmada answers.
 
     reached_hosts: number of hosts for what reaches member clusters (access.py); 0 = none of it.
+    installer: whose objects it has (installers.py).
     """
     parts = components(cluster.pki, etcd_port)
     reaching = access.components(cluster.pki, etcd_port) if reached_hosts else {}
@@ -114,15 +116,17 @@ async def start(
         source = group.create_task(asyncio.to_thread(tools.source_of, karmada))
         clients = (*KARMADA, *(access.AGGREGATED if reaching else ()))
         api = await cluster.start_api_server(launcher, parts, clients)
-        await _apply_all(api, karmada_objects.namespaces())
     module = source.result()
+    left = await asyncio.to_thread(
+        installers.left_by, installer, module, cluster.server, cluster.pki.ca
+    )
+    await _apply_all(api, [each for each in left if each["kind"] == "Namespace"])
     async with asyncio.TaskGroup() as group:
         group.create_task(launcher.launch(parts[f"{NAME}-kube-controller-manager"]))
         definitions = group.create_task(_install_crds(api, module))
         aggregated = group.create_task(launcher.launch(parts[AGGREGATED]))
         hook = group.create_task(launcher.launch(parts[WEBHOOK]))
-        rules = karmada_objects.access_rules(module, cluster.server, cluster.pki.ca)
-        await _apply_all(api, rules)
+        await _apply_all(api, [each for each in left if each["kind"] != "Namespace"])
         await _aggregate(api, module, await aggregated, cluster.pki.ca)
         port, crds = await hook, await definitions
         await _apply_all(api, karmada_objects.with_conversion(module, crds, port, cluster.pki.ca))

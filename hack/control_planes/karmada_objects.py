@@ -38,7 +38,7 @@ def crds(module: Path) -> list[Object]:
 
 def with_conversion(module: Path, definitions: list[Object], port: int, ca: Path) -> list[Object]:
     """Return those CRDs that have versions to convert, patched to ask the webhook for it."""
-    texts = {"{{name}}.{{namespace}}.svc:443": f"localhost:{port}", "{{caBundle}}": _bundle(ca)}
+    texts = {"{{name}}.{{namespace}}.svc:443": f"localhost:{port}", "{{caBundle}}": bundle(ca)}
     patches = {
         patch["metadata"]["name"]: patch["spec"]
         for path in sorted((module / CRDS / "patches").glob("*.yaml"))
@@ -56,7 +56,7 @@ def aggregated_api(
 ) -> list[Object]:
     """Return the APIServices of a server, and the Service that leads them to a port on loopback."""
     path = module / DEPLOY / f"{server}-apiservice.yaml"
-    items = _parse(path, {"{{caBundle}}": _bundle(ca)})
+    items = _parse(path, {"{{caBundle}}": bundle(ca)})
     for item in items:
         if item["kind"] == "APIService":
             item["spec"]["service"]["port"] = port
@@ -66,13 +66,13 @@ def aggregated_api(
 
 
 def webhook_configurations(module: Path, port: int, ca: Path) -> list[Object]:
-    texts = {WEBHOOK_SERVICE: f"localhost:{port}", "{{caBundle}}": _bundle(ca)}
+    texts = {WEBHOOK_SERVICE: f"localhost:{port}", "{{caBundle}}": bundle(ca)}
     return _parse(module / DEPLOY / "webhook-configuration.yaml", texts)
 
 
 def access_rules(module: Path, server: str, ca: Path) -> list[Object]:
     """Return RBAC for admins and cluster proxy, and what `karmadactl register` needs."""
-    texts = {"{{ca_crt}}": _bundle(ca), "{{apiserver_address}}": server}
+    texts = {"{{ca_crt}}": bundle(ca), "{{apiserver_address}}": server}
     return [
         *_parse(module / DEPLOY / "admin-clusterrole-aggregation.yaml", {}),
         *_parse(module / DEPLOY / "cluster-proxy-admin-rbac.yaml", {}),
@@ -80,7 +80,8 @@ def access_rules(module: Path, server: str, ca: Path) -> list[Object]:
     ]
 
 
-def _bundle(ca: Path) -> str:
+def bundle(ca: Path) -> str:
+    """Return an authority as `caBundle` has it."""
     return base64.b64encode(ca.read_bytes()).decode()
 
 
