@@ -58,6 +58,11 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
         """Return True if there is more than one, which share what there is."""
         return len(self._by_name) > 1
 
+    def loop_share(self, name: Hashable) -> float | None:
+        """Return the share of the event loop that a virtual cluster may use; None: not served."""
+        vc = self._by_name.get(str(name))
+        return vc.bounds.loop_milliseconds / 1000 if vc is not None else None
+
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Have exactly these from now on; listeners are notified of the differences only."""
         self._have({vc.name: vc for vc in virtual_clusters})

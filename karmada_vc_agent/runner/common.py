@@ -338,7 +338,7 @@ class Common:
             self.judgements if CLUSTER_STATUS in self.switches else None,
             self.state.clusters,
         )
-        self.loop_time = LoopTime(self._loop_share, self._loop_share_exceeded)
+        self.loop_time = LoopTime(vcs.loop_share, self._loop_share_exceeded)
         self.scopes.ended.subscribe(self.loop_time.forget)
         self.queues = Queues(vcs, config.rate_limiter_base_delay, self.loop_time)
         self.registrations = Registrations(self.state, self.stores.clusters, vcs, self.reregister)
@@ -353,12 +353,8 @@ class Common:
             client.refusal = self.held.refusal
         self.supervisor = Supervisor(self.metrics.part_restarted)
 
-    def _loop_share(self, flow: Hashable) -> float | None:
-        vc = self.virtual_clusters.get(str(flow))
-        return vc.bounds.loop_milliseconds / 1000 if vc is not None else None
-
     def _loop_share_exceeded(self, flow: Hashable) -> None:
-        bound = round((self._loop_share(flow) or 0.0) * 1000)
+        bound = round((self.virtual_clusters.loop_share(flow) or 0.0) * 1000)
         text = (
             f"the agent computes more than {bound} ms of a second for it (bounds.{LOOP_BOUND}), "
             "so its Works wait while others have something to do"

@@ -20,6 +20,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Hashable,
     Iterable,
     Iterator,
 )
@@ -232,8 +233,6 @@ async def _patient(lock: asyncio.Lock | asyncio.Semaphore, wait_s: float) -> Non
 
 SLICE_S = 0.005
 """How long one request may compute before others get a slot."""
-SHARE = 0.25
-"""Of the loop's time: what a virtual cluster may use lately without waiting for others."""
 LEAST_S = 0.0001
 """What a slot costs at least."""
 PAUSE_S = 0.005
@@ -243,17 +242,18 @@ PAUSE_S = 0.005
 class FairScheduler:
     """Grants slots, one in each round of the loop, by the time that virtual clusters used.
 
-    active: those with a request in progress.
+    active: those with a request in progress. share_of: as LoopTime has it.
     """
 
     def __init__(
         self,
-        active: Callable[[], Iterable[str]] = tuple,
+        active: Callable[[], Iterable[str]],
+        share_of: Callable[[Hashable], float | None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._active = active
         self._clock = clock
-        self.time = LoopTime(lambda _: SHARE, clock=clock)
+        self.time = LoopTime(share_of, clock=clock)
         self._last_slot: dict[str, float] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._is_granting = False

@@ -119,7 +119,7 @@ class Gateway:
         self._ending = asyncio.Event()
         self._moved: dict[str, asyncio.Event] = {}
         self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._scheduler = FairScheduler(limits.active)
+        self._scheduler = FairScheduler(limits.active, state.virtual_clusters.loop_share)
         meter.used = self._scheduler.time.used
         self._bodies, self._answers = MemoryBudget(BODIES_AT_ONCE), MemoryBudget()
         self._events = MemoryBudget()

@@ -26,9 +26,13 @@ from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
 from tests.fakes.gateway_lab import TOKENS, Lab, agent_config, config_map, gateway_lab, read_chunk
 
 
+def _share(_: object) -> float:
+    return 0.25
+
+
 async def test_each_virtual_cluster_has_one_turn_in_a_round() -> None:
     """A hundred requests of one, and one of another that comes last."""
-    turns, had = FairScheduler(), []
+    turns, had = FairScheduler(tuple, _share), []
 
     async def compute(cluster: str, times: int) -> None:
         for _ in range(times):
@@ -41,7 +45,7 @@ async def test_each_virtual_cluster_has_one_turn_in_a_round() -> None:
 
 
 async def test_a_turn_that_nobody_waits_for_any_more_is_given_to_the_next() -> None:
-    turns = FairScheduler()
+    turns = FairScheduler(tuple, _share)
     await turns.wait("a")
     waiting = [asyncio.create_task(turns.wait("a")) for _ in range(3)]
     await asyncio.sleep(0)
@@ -63,7 +67,7 @@ class Clock:
 async def test_turns_go_by_the_time_that_was_used() -> None:
     """The steps of "a" cost ten times as much: "b", who comes last, has ten of its for one."""
     clock, had = Clock(), []
-    turns = FairScheduler(clock=clock)
+    turns = FairScheduler(tuple, _share, clock)
 
     async def compute(cluster: str, times: int, cost_s: float) -> None:
         for _ in range(times):
@@ -83,7 +87,7 @@ async def test_turns_go_by_the_time_that_was_used() -> None:
 
 async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> None:
     clock, asking = Clock(), ["a", "b"]
-    turns = FairScheduler(lambda: asking, clock)
+    turns = FairScheduler(lambda: asking, _share, clock)
     await turns.wait("b")
     turns.time.spend("a", 1.0)
     held_back = asyncio.create_task(turns.wait("a"))
@@ -99,7 +103,7 @@ async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> No
 
 async def test_who_waits_for_its_host_or_client_holds_nobody_back() -> None:
     clock, asking = Clock(), ["a", "b"]
-    turns = FairScheduler(lambda: asking, clock)
+    turns = FairScheduler(lambda: asking, _share, clock)
     turns.time.spend("a", 100.0)
     async with asyncio.timeout(5):
         await turns.wait("a")  # "b" has had none
@@ -114,7 +118,7 @@ async def test_who_waits_for_its_host_or_client_holds_nobody_back() -> None:
 
 async def test_who_used_more_than_its_share_goes_on_where_nobody_else_asks() -> None:
     clock, asking = Clock(), ["a", "b"]
-    turns = FairScheduler(lambda: asking, clock)
+    turns = FairScheduler(lambda: asking, _share, clock)
     await turns.wait("b")
     for cluster in ("a", "c"):
         turns.time.spend(cluster, 1.0)
@@ -127,7 +131,7 @@ async def test_who_used_more_than_its_share_goes_on_where_nobody_else_asks() -> 
 
 
 async def test_what_a_request_raises_or_is_told_passes_the_measure() -> None:
-    turns, told = FairScheduler(), []
+    turns, told = FairScheduler(tuple, _share), []
 
     async def fails() -> None:
         try:
@@ -240,7 +244,7 @@ async def test_large_objects_of_others_do_not_break_a_list(lab: Lab) -> None:
 
 
 async def test_a_body_that_comes_slowly_holds_nobody_back(lab: Lab) -> None:
-    lab.gateway._scheduler = FairScheduler(lab.gateway._scheduler._active, Clock())
+    lab.gateway._scheduler = FairScheduler(lab.gateway._scheduler._active, _share, Clock())
     path, length = "/api/v1/namespaces/edge/configmaps", ("Content-Length", "1000")
     token = TOKENS["b", "access"]
     _, writer = await lab.open(path, length, token=token, cluster="b", method="POST")
