@@ -172,7 +172,13 @@ def _pods(lab: Lab, template: Object, group: Group) -> list[Object]:
 
 def _has_pods(lab: Lab, group: Group, count: int) -> None:
     found = pods_of(lab, group)
-    assert found == count, f"{found} pods"
+    assert found == count, f"{found} pods; {_quotas(lab, group)}"
+
+
+def _quotas(lab: Lab, group: Group) -> dict[str, Object]:
+    """Return what each namespace has of the quota, to tell a wrong share from a late count."""
+    quotas = lab.host.list(QUOTAS, f"{CLUSTER_LABEL}={group.name}")
+    return {each["metadata"]["namespace"]: each["status"] for each in quotas}
 
 
 def _share_six(lab: Lab, group: Group, templates: list[Object]) -> None:

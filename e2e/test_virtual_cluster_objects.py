@@ -242,7 +242,10 @@ def _is_quiet(lab: Lab, group: Group) -> str:
     first = lab.host.get(f"{OBJECTS}/{group.name}")
     time.sleep(12)
     second = lab.host.get(f"{OBJECTS}/{group.name}")
-    assert first == second
+    changed = [
+        field for field in first["status"] if first["status"][field] != second["status"][field]
+    ]
+    assert first == second, [(first["status"][each], second["status"][each]) for each in changed]
     return str(first["metadata"]["resourceVersion"])
 
 
