@@ -56,10 +56,16 @@ class Divisions(NamespaceShares):
         self._new: dict[str, dict[str, asyncio.Event]] = {}
 
     def note(self, cluster: str, pending: Pending | None) -> None:
-        """Record what a division waits for; None = it is complete."""
-        waiting = self._waiting.get(cluster)
-        if pending is None or waiting is None or waiting[0] != pending:
-            self._waiting[cluster] = (pending, self._clock()) if pending else None
+        """Record what a division waits for; None = it is complete.
+
+        While it waits for the same reason in one of the namespaces of before, it is the same wait,
+        however many others are added: a busy hub adds some all the time.
+        """
+        before, waiting = self._waiting.get(cluster), None
+        if pending is not None:
+            goes_on = before is not None and before[0].overlaps(pending)
+            waiting = (pending, before[1] if before is not None and goes_on else self._clock())
+        self._waiting[cluster] = waiting
 
     def forget(self, cluster: str) -> None:
         """Forget a virtual cluster that has no quota any more, or is not served."""

@@ -47,6 +47,11 @@ class Pending:
     problem: str
     namespaces: tuple[str, ...] = ()
 
+    def overlaps(self, other: "Pending") -> bool:
+        """Return whether both wait for the same reason, in one namespace at least."""
+        shared = set(self.namespaces) & set(other.namespaces)
+        return self.reason == other.reason and (bool(shared) or self == other)
+
 
 def amounts_of(quantities: Mapping[str, quantity.Raw] | None) -> dict[str, int]:
     """Return a map of quantities as amounts."""

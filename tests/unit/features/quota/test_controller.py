@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.features.quota.controller import STALLED_AFTER_S, WORKLOADS
+from karmada_vc_agent.features.quota.controller import STALLED_AFTER_S, WORKLOADS, Divisions
 from karmada_vc_agent.features.quota.feature import QUOTA_DIVIDED
+from karmada_vc_agent.features.quota.shares import Pending
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, RELEASING_ANNOTATION
@@ -318,3 +319,33 @@ async def test_quota_in_a_namespace_that_is_not_claimed_any_more_counts_nowhere(
         await reconcile(world)
         assert hard(world, "edge") == "4"
         assert world.host.asked("PUT", path("shop")) == []
+
+
+def test_wait_in_one_namespace_is_one_wait_however_many_others_are_added_and_removed() -> None:
+    now = [100.0]
+    divisions = Divisions(lambda: now[0])
+    for second in range(int(STALLED_AFTER_S)):
+        others = (f"new-{second}", "stuck")
+        divisions.note("branch-a", Pending("NamespaceWithoutQuota", "no quota in", others))
+        assert divisions.stalled("branch-a") is None
+        now[0] += 1.0
+
+    pending = Pending("NamespaceWithoutQuota", "no quota in", ("last", "stuck"))
+    divisions.note("branch-a", pending)
+
+    assert divisions.stalled("branch-a") == pending
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Pending("NotCounted", "not counted", ("a",)), Pending("NamespaceWithoutQuota", "no", ("b",))],
+    ids=["reason", "namespaces"],
+)
+def test_wait_for_another_reason_or_in_other_namespaces_is_another_wait(other: Pending) -> None:
+    now = [100.0]
+    divisions = Divisions(lambda: now[0])
+    divisions.note("branch-a", Pending("NamespaceWithoutQuota", "no", ("a",)))
+    now[0] += STALLED_AFTER_S
+    divisions.note("branch-a", other)
+
+    assert divisions.stalled("branch-a") is None
