@@ -13,7 +13,6 @@ COMMANDS = sorted(path.name for path in (ROOT / "hack").iterdir() if path.is_fil
 TAKE_NOTHING = (
     "test",
     "update-conditions",
-    "update-crd",
     "update-kinds",
     "update-metrics",
     "update-settings",
