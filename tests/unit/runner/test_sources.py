@@ -402,18 +402,14 @@ async def test_change_enqueues_the_keys_it_concerns(wired: World, case: Case) ->
 
 
 def test_each_source_has_a_case(wired: World) -> None:
-    specs = {setup: setup(wired.parts) for setup in SETUPS}
-    sources = {
-        (setup, number)
-        for setup, spec in specs.items()
-        for number in range(len(spec.sources) if spec is not None else 0)
-    }
-    covered = set()
+    specs = {setup: spec for setup in SETUPS if (spec := setup(wired.parts)) is not None}
+    covered = {(specs[setup].name, number) for setup, number in RUN}
     for case in CASES:
-        spec, number = specs[case.setup], number_of(wired, case)
-        assert spec is not None
-        covered.add((case.setup, number % len(spec.sources)))
-    assert covered | RUN == sources
+        spec = specs[case.setup]
+        covered.add((spec.name, number_of(wired, case) % len(spec.sources)))
+    sources = {(spec.name, n) for spec in specs.values() for n in range(len(spec.sources))}
+    assert sources - covered == set(), "controllers, and numbers of sources without a case"
+    assert covered - sources == set()
 
 
 async def test_policy_that_changed_has_the_guard_look(wired: World) -> None:
