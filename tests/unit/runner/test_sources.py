@@ -24,6 +24,7 @@ from karmada_vc_agent.features.service_export import endpoint_slices
 from karmada_vc_agent.features.service_names import feature
 from karmada_vc_agent.features.service_names.feature import SERVICE_NAMES
 from karmada_vc_agent.features.windows.window_state import WindowStates
+from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL
@@ -402,7 +403,9 @@ async def test_change_enqueues_the_keys_it_concerns(wired: World, case: Case) ->
 
 
 def test_each_source_has_a_case(wired: World) -> None:
-    specs = {setup: spec for setup in SETUPS if (spec := setup(wired.parts)) is not None}
+    specs: dict[Setup, ControllerSpec[Any]] = {
+        setup: spec for setup in SETUPS if (spec := setup(wired.parts)) is not None
+    }
     covered = {(specs[setup].name, number) for setup, number in RUN}
     for case in CASES:
         spec = specs[case.setup]
