@@ -68,3 +68,9 @@ def test_a_cell_names_a_file_once() -> None:
     cells = [cell for line in PAGE.splitlines() if line.startswith("|") for cell in line.split("|")]
     twice = [cell for cell in cells if len(found := PATH.findall(cell)) != len(set(found))]
     assert twice == []
+
+
+def test_each_command_that_writes_files_has_a_row() -> None:
+    rows = (ROOT / "CONTRIBUTING.md").read_text()
+    commands = {f"hack/{path.name}" for path in (ROOT / "hack").glob("update-*")}
+    assert {name for name in commands if f"| `{name}`" not in rows} == set()
