@@ -66,7 +66,7 @@ def test_each_feature_has_a_row() -> None:
 
 def test_a_cell_names_a_file_once() -> None:
     cells = [cell for line in PAGE.splitlines() if line.startswith("|") for cell in line.split("|")]
-    twice = [cell for cell in cells if len(found := PATH.findall(cell)) != len(set(found))]
+    twice = [cell for cell in cells if len(names := PATH.findall(cell)) != len(set(names))]
     assert twice == []
 
 
