@@ -375,7 +375,11 @@ CASES = [
     Case(controllers.execution, 6, judged, {WEB}, WORKS),
     Case(controllers.execution, 6, CLAIM_GONE, {WEB}, WORKS),
 ]
-RUN = {(policy_status.setup, 0), (host_events.setup, 0), (host_events.setup, 1)}
+RUN: set[tuple[Setup, int]] = {
+    (policy_status.setup, 0),
+    (host_events.setup, 0),
+    (host_events.setup, 1),
+}
 """Have tests of their own: what they follow is known to their controllers only."""
 
 
