@@ -79,6 +79,7 @@ def files(settings: Path = SETTINGS) -> dict[Path, str]:
         MANIFESTS / "base" / name: manifest_text(objects, why, f"{_HEADS[name]}\n{_WRITTEN_BY}")
         for name, objects in parts.items()
     }
+    made[MANIFESTS / "base" / "crd.yaml"] = crd_file.text()
     made[MANIFESTS / "hub.yaml"] = _hub_text(settings)
     monitor = manifest_text(_monitoring(AGENT), {}, f"{_MONITORING}\n{_WRITTEN_BY}")
     made[MANIFESTS / "components" / "monitoring" / "monitoring.yaml"] = monitor

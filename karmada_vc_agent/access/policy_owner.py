@@ -37,7 +37,7 @@ class PolicyOwner:
     elsewhere: single objects that it writes outside of claimed namespaces and its own, as
     `<namespace>/<plural>/<name>`.
     held, allowed: what tenants may not write though others may, and the reverse, as
-    `<guard>/<plural>/<virtual cluster>` (tenant_guards.py).
+    `<guard>/<plural>/<virtual cluster>` (`held_by`).
     renames: claims that may change hands, as `<former name>/<virtual cluster>`.
     gateway: user name of its gateway, "" = it has none. template: of the names of host namespaces.
     domain: cluster domain of the host.

@@ -305,7 +305,7 @@ LEAST_WATCHES = 4
 class ConnectionShares:
     """Numbers of connections: requests, lists, urgent for each server, the others for both.
 
-    Each is divided among virtual clusters by flows.py. Three that are slow hold 7 of 8.
+    Each is divided among virtual clusters. Three that are slow hold 7 of 8.
     """
 
     requests: int

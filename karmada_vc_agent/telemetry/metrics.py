@@ -37,7 +37,7 @@ OTHER = "other"
 
 
 class Sample(NamedTuple):
-    """A sample from a source: a family of GAUGES, its label values in order, and the value."""
+    """A sample from a source: a family of gauges, its label values in order, and the value."""
 
     family: str
     labels: tuple[str, ...]
@@ -94,7 +94,7 @@ class Metrics:
         GCCollector(registry=registry)
         PlatformCollector(registry=registry)
         self._sources: list[Source] = []
-        tables = (OF_CORE, *more)
+        tables = (*OF_CORE, *more)
         self.gauges = {name: each for table in tables for name, each in table.gauges.items()}
         registry.register(_Readings(self._sources, self.gauges))
         self.counters = {

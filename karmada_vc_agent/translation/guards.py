@@ -490,6 +490,6 @@ OF_ALL = (
 OF_CONTROLLER_KINDS = Check(
     _controller_kind, {Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS}
 )
-"""For objects of the kinds in controller_kinds.py."""
+"""For objects of kinds in CONTROLLER_KINDS (kind_policy.py)."""
 OF_SHARED_KINDS = Check(_shared_name, {Guard.SHARED_KINDS: None})
 """For objects of the kinds that all virtual clusters share."""

@@ -50,6 +50,21 @@ class Code(StrEnum):
     BOUND_EXCEEDED = "BoundExceeded"
 
 
+CONTENT_REFUSALS = frozenset(
+    {
+        *(Code.NODE_SELECTOR_CONFLICT, Code.NAMESPACE_FORBIDDEN, Code.NAMESPACE_MISSING),
+        *(Code.MANIFEST_INVALID, Code.SUBJECT_FORBIDDEN, Code.VOLUME_FORBIDDEN),
+        *(Code.ADDRESS_FORBIDDEN, Code.HOST_FORBIDDEN, Code.NAME_RESERVED),
+        Code.REFERENCE_FORBIDDEN,
+        Code.SHARED_OBJECT_CONFLICT,  # SharedObjects enqueue; some name a kind: work/targets.py
+        Code.SHARED_HOST_CONFLICT,  # SharedNames enqueue
+        Code.IMMUTABLE,  # a change of the object itself enqueues its Work
+        Code.BOUND_EXCEEDED,  # WorkBounds enqueue
+    }
+)
+"""Refusals that end only with another Work or other settings; all others wait."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a manifest must not be applied: code, place and reason.

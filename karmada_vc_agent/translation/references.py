@@ -1,6 +1,6 @@
 """Rewrites references: namespaces and names that objects refer to.
 
-The same walk serves both directions: a Direction maps a name, a row of reference_table.py has the
+The same walk serves both directions: a Direction maps a name, a row of kind_paths.py has the
 path and the treatment. Functions change their arguments; callers work on a copy.
 """
 

@@ -25,25 +25,11 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.windows import WindowState
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.draft import Notice
-from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.kind_policy import CONTENT_REFUSALS, Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import assert_placement
 from karmada_vc_agent.translation.translate import HostObject, Skipped
 from karmada_vc_agent.work.host_objects import Applied, Check
 from karmada_vc_agent.work.rules.ownership import conflict_text
-
-CONTENT_REFUSALS = frozenset(
-    {
-        *(Code.NODE_SELECTOR_CONFLICT, Code.NAMESPACE_FORBIDDEN, Code.NAMESPACE_MISSING),
-        *(Code.MANIFEST_INVALID, Code.SUBJECT_FORBIDDEN, Code.VOLUME_FORBIDDEN),
-        *(Code.ADDRESS_FORBIDDEN, Code.HOST_FORBIDDEN, Code.NAME_RESERVED),
-        Code.REFERENCE_FORBIDDEN,
-        Code.SHARED_OBJECT_CONFLICT,  # SharedObjects enqueue; some name a kind, see `failure.py`
-        Code.SHARED_HOST_CONFLICT,  # SharedNames enqueue
-        Code.IMMUTABLE,  # a change of the object itself enqueues its Work
-        Code.BOUND_EXCEEDED,  # WorkBounds enqueue
-    }
-)
-"""Refusals that end only with another Work or other settings; all others wait."""
 
 
 class Named(NamedTuple):

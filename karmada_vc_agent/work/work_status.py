@@ -1,6 +1,6 @@
 """The newest status of each Work, and its only writer (contract 5.4, ADR 49).
 
-Execution reports the status and does not wait; a queue of its own writes it (work/work_status.py).
+Execution reports the status and does not wait; a queue of its own writes it.
 So no repair waits for a hub that does not answer.
 """
 

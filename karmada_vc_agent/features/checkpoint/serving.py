@@ -198,8 +198,8 @@ AGE = "checkpoint_age_seconds"
 METRICS = Families(
     {
         AGE: Gauge(
-            "Age of what the hub said that a virtual cluster is served from; "
-            "0 while it is the hub's.",
+            "Age of the state of the hub that it is served from; 0 while it is the hub's own list "
+            "(ADR 42).",
             (CLUSTER,),
         )
     }

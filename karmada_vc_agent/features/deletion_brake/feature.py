@@ -81,7 +81,9 @@ FEATURE = Feature(
     metrics=Families(
         {
             HELD: Gauge(
-                "Number of its host objects whose deletion waits for a confirmation.", (CLUSTER,)
+                "Number of its host objects whose deletion waits for `karmada-vc-agent "
+                "confirm-deletions`; condition `DeletionsHeld` of the Cluster says why.",
+                (CLUSTER,),
             )
         }
     ),

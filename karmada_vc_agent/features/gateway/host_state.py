@@ -265,7 +265,7 @@ def _kinds(served: ServedApis) -> Iterator[KindInfo]:
 
 
 class ClusterView(View):
-    """The View (mapping/exchange.py) of one request, over caches.
+    """The View (mapping/cluster_view.py) of one request, over caches.
 
     missed_kind: whether it named a kind that the host did not serve. absent: host namespaces
     that were read for the value at hand and do not exist. has_past: whether what was in a namespace

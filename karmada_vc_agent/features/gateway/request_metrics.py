@@ -17,11 +17,12 @@ _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 METRICS = Families(
     gauges={
         "gateway_requests_in_progress": Gauge(
-            "Number of requests in progress; long: watches, followed logs, upgrades.",
+            "Number of requests now; `long`: watches, followed logs, upgrades.",
             (CLUSTER, "long"),
         ),
         "gateway_loop_seconds_total": Gauge(
-            "Seconds that requests computed in the gateway; who used more than its share waits.",
+            "Seconds that its requests computed, in the loop or a thread; from 0.25 a second on it "
+            "waits for others that ask (ADR 64).",
             (CLUSTER,),
             is_counter=True,
         ),
@@ -29,21 +30,28 @@ METRICS = Families(
     },
     counters={
         "gateway_requests": Family(
-            "gateway_requests_total", "Number of requests answered.", (CLUSTER, "verb", "code")
+            "gateway_requests_total",
+            "Number of requests answered; code 499 = the client closed the connection before its "
+            "answer. `member_cluster` is empty for clusters that are not served.",
+            (CLUSTER, "verb", "code"),
         ),
         "gateway_sent_bytes": Family(
-            "gateway_sent_bytes_total", "Bytes of bodies sent to clients.", (CLUSTER,)
+            "gateway_sent_bytes_total",
+            "Bytes of bodies sent to clients; those of a long request count at its end.",
+            (CLUSTER,),
         ),
         "gateway_rejected": Family(
             "gateway_rejected_requests_total",
-            "Number of requests that the gateway refused itself, by reason.",
+            "Number of requests that the gateway refused itself: `unauthorized`, `impersonation`, "
+            "`denied`, `too-many`, `too-many-long`, `host-away`, `host-late`, `own-rights`, `bug`, "
+            "`refused-Forbidden` and so on.",
             (CLUSTER, "reason"),
         ),
     },
     timers={
         "gateway_request_time": Family(
             "gateway_request_duration_seconds",
-            "Seconds until the whole answer was sent; without long requests.",
+            "Time until the whole answer was sent; without long requests.",
             (CLUSTER, "verb"),
             _BUCKETS,
         ),

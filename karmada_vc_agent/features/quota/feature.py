@@ -60,6 +60,12 @@ FEATURE = Feature(
     controllers=(controller.setup,),
     conditions=CONDITIONS,
     metrics=Families(
-        {STALLED: Gauge("Whether its quota cannot be divided (1) or can (0).", (CLUSTER,))}
+        {
+            STALLED: Gauge(
+                "1 while its quota cannot be divided; condition `QuotaDivided` of the Cluster has "
+                "the reason.",
+                (CLUSTER,),
+            )
+        }
     ),
 )

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 import karmada_vc_agent
+from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
+from karmada_vc_agent.translation.guards import BY_KIND
 from kinds_page.__main__ import PAGE
 from kinds_page.page import page
-from kinds_page.tables import TABLES, Rows
+from kinds_page.tables import TABLES, Rows, check_sentence
 
 RULES = ("model", "translation", "interpretation", "cluster.rules", "work")
 NOT_TOLD = {
@@ -123,3 +125,8 @@ def test_each_table_of_kinds_is_on_the_page() -> None:
     }
     assert missing == NOT_TOLD.keys()
     assert len(found) > len(TABLES) / 2  # so that a search that finds nothing does not pass
+
+
+def test_check_that_nothing_opens_is_of_both_profiles() -> None:
+    (volume, *_) = BY_KIND[kinds.PERSISTENT_VOLUME]
+    assert check_sentence(replace(volume, guards={})).endswith(": in both profiles")

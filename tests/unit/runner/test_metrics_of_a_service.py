@@ -1,10 +1,10 @@
 """What docs/metrics.md says of virtual clusters, a service that runs does show."""
 
-import contextlib
+import asyncio
 import re
 from pathlib import Path
 
-from tests.fuzz.served_ways import NEIGHBOUR, SufferedError, field
+from tests.fuzz.served_ways import NEIGHBOUR, field
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 FAMILY = re.compile(r"^\| `(virtual_cluster_\w+)`", re.MULTILINE)
@@ -23,7 +23,7 @@ ONLY_WITH_CAUSE = {
 }
 
 
-async def test_metrics_and_controllers_that_are_shown_are_those_of_the_docs() -> None:
+async def test_metrics_that_are_shown_are_those_of_the_docs() -> None:
     documented = set(FAMILY.findall(DOCUMENT.read_text())) - ONLY_WITH_CAUSE
     assert len(documented) > 8
     async with field() as running:
@@ -35,11 +35,12 @@ async def test_metrics_and_controllers_that_are_shown_are_those_of_the_docs() ->
             label = f'member_cluster="{NEIGHBOUR}"'
             return {line.partition("{")[0] for line in lines() if label in line}
 
-        with contextlib.suppress(SufferedError):  # what is missing says more
-            await running.until(lambda: documented <= shown(), "not all are shown")
-        assert documented - shown() == set()
+        for _ in range(60):  # not each poll of the field: it costs a scrape
+            if documented <= shown():
+                break
+            await asyncio.sleep(1.0)
+        assert documented - shown() == set(), "add what is not always shown to ONLY_WITH_CAUSE"
         controllers = {found[1] for line in lines() if (found := CONTROLLER.match(line))}
         by_cluster = {found[1] for line in lines() if (found := DEPTH.match(line))}
     assert {"execution-controller", "quotas-controller"} <= by_cluster <= controllers
     assert controllers - by_cluster == NOT_BY_CLUSTER
-    assert {name for name in controllers if f"`{name}`" not in DOCUMENT.read_text()} == set()

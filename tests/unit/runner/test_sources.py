@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.rules.conditions import Shown
 from karmada_vc_agent.cluster.virtual_cluster_sources import Origin
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.deletion_brake import controller as deletion_brake
@@ -23,6 +24,7 @@ from karmada_vc_agent.features.service_export import endpoint_slices
 from karmada_vc_agent.features.service_names import feature
 from karmada_vc_agent.features.service_names.feature import SERVICE_NAMES
 from karmada_vc_agent.features.windows.window_state import WindowStates
+from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL
@@ -30,6 +32,7 @@ from karmada_vc_agent.model.karmada import work_name
 from karmada_vc_agent.model.kinds import BUILT_INS
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.runner import controllers
+from karmada_vc_agent.runner.conditions import declared_conditions
 from karmada_vc_agent.runner.controllers import OF_CORE, all_controllers
 from karmada_vc_agent.work.namespace_content import QUOTAS
 from karmada_vc_agent.work.targets import Dependency, Named, kind_dependency
@@ -201,16 +204,19 @@ def nothing(*_: object) -> None:
 
 
 class Case(NamedTuple):
-    """A source, what changes, and the keys that come up."""
+    """A source, what changes, and the keys that come up.
+
+    source: its number, or the condition whose change requeues a status; `/1` = its second trigger.
+    """
 
     setup: Setup
-    number: int
+    source: int | str
     change: Change
     keys: set[Any]
     prepare: Callable[[World, Queue], None] = nothing
 
     def __str__(self) -> str:
-        return f"{self.setup.__module__.rpartition('.')[2]}-{self.number}"
+        return f"{self.setup.__module__.rpartition('.')[2]}-{self.source}"
 
 
 KIND_SERVED = emitted("served", ServedApis([], True, {GADGET: GADGETS}))
@@ -223,13 +229,13 @@ SERVICES, WORKS = backing_off(SERVICE, (B, "edge", "web")), backing_off(WEB, (B,
 CASES = [
     Case(
         controllers.cluster_status,
-        5,
+        "CredentialRenewed",
         lambda world: world.parts.credential.fail("R", "r"),
         BOTH,
     ),
     Case(
         controllers.cluster_status,
-        6,
+        "LeaseNamespaceExists",
         lambda world: world.parts.lease_namespace.fail("R", "r"),
         BOTH,
     ),
@@ -241,45 +247,45 @@ CASES = [
     Case(controllers.cluster_status, 2, emitted("status_due", A), {A}),
     Case(
         controllers.cluster_status,
-        8,
+        "PlacementEnforced",
         lambda world: world.parts.common.part(PlacementState).changed.emit(),
         BOTH,
     ),
     Case(
         controllers.cluster_status,
-        9,
+        "PlacementEnforced/1",
         lambda world: world.parts.works.kept.changed.emit(A),
         {A},
     ),
     Case(controllers.cluster_status, 3, emitted("lead_regained"), BOTH),
-    Case(controllers.cluster_status, 4, found_by_a_group, {A}),
+    Case(controllers.cluster_status, "GroupTrusted", found_by_a_group, {A}),
     Case(
         controllers.cluster_status,
-        12,
+        "AdoptionComplete",
         lambda world: world.parts.works.owned.changed.emit(A),
         {A},
     ),
     Case(
         controllers.cluster_status,
-        10,
+        "TakesChanges",
         lambda world: world.parts.common.part(WindowStates).changed.emit(A),
         {A},
     ),
     Case(
         controllers.cluster_status,
-        11,
+        "NamespacesHeld",
         lambda world: world.parts.common.held.changed.emit(A, "edge", None),
         {A},
     ),
     Case(
         controllers.cluster_status,
-        7,
+        "ObjectsOrphaned",
         lambda world: world.parts.orphaned.note(A, ["x"]),
         {A},
     ),
     Case(
         controllers.cluster_status,
-        13,
+        "DeletionsHeld",
         lambda world: world.parts.common.part(DeletionBrake).reported.emit(A),
         {A},
     ),
@@ -369,14 +375,31 @@ CASES = [
     Case(controllers.execution, 6, judged, {WEB}, WORKS),
     Case(controllers.execution, 6, CLAIM_GONE, {WEB}, WORKS),
 ]
-RUN = {(policy_status.setup, 0), (host_events.setup, 0), (host_events.setup, 1)}
+RUN: set[tuple[Setup, int]] = {
+    (policy_status.setup, 0),
+    (host_events.setup, 0),
+    (host_events.setup, 1),
+}
 """Have tests of their own: what they follow is known to their controllers only."""
+
+
+def number_of(world: World, case: Case) -> int:
+    """Return the number of the source of a case; those of conditions are the last ones."""
+    if isinstance(case.source, int):
+        return case.source
+    by_condition = [
+        f"{spec.type.name}/{number}" if number else spec.type.name
+        for spec in declared_conditions(FEATURES)
+        if spec.type.on_cluster is not Shown.NEVER
+        for number, _ in enumerate(spec.triggers(world.parts))
+    ]
+    return by_condition.index(case.source) - len(by_condition)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 async def test_change_enqueues_the_keys_it_concerns(wired: World, case: Case) -> None:
     spec = wired.spec(case.setup)
-    spec.sources[case.number].connect(spec.queue)
+    spec.sources[number_of(wired, case)].connect(spec.queue)
     case.prepare(wired, spec.queue)
     await keys_of(spec.queue)  # what is there from the beginning
     case.change(wired)
@@ -384,13 +407,16 @@ async def test_change_enqueues_the_keys_it_concerns(wired: World, case: Case) ->
 
 
 def test_each_source_has_a_case(wired: World) -> None:
-    specs = {setup: setup(wired.parts) for setup in SETUPS}
-    sources = {
-        (setup, number)
-        for setup, spec in specs.items()
-        for number in range(len(spec.sources) if spec is not None else 0)
+    specs: dict[Setup, ControllerSpec[Any]] = {
+        setup: spec for setup in SETUPS if (spec := setup(wired.parts)) is not None
     }
-    assert {(case.setup, case.number) for case in CASES} | RUN == sources
+    covered = {(specs[setup].name, number) for setup, number in RUN}
+    for case in CASES:
+        spec = specs[case.setup]
+        covered.add((spec.name, number_of(wired, case) % len(spec.sources)))
+    sources = {(spec.name, n) for spec in specs.values() for n in range(len(spec.sources))}
+    assert sources - covered == set(), "controllers, and numbers of sources without a case"
+    assert covered - sources == set()
 
 
 async def test_policy_that_changed_has_the_guard_look(wired: World) -> None:

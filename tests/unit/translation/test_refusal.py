@@ -1,5 +1,7 @@
 """Text of refusals."""
 
+from pathlib import Path
+
 import pytest
 
 from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
@@ -21,3 +23,9 @@ def test_error_carries_the_refusal() -> None:
     error = RefusedError(CONFLICT.code, CONFLICT.path, CONFLICT.detail)
     assert error.refusal == CONFLICT
     assert str(error) == "KindForbidden: cluster-scoped kind Node is not allowed"
+
+
+def test_each_code_has_a_row_in_the_rules() -> None:
+    page = Path(__file__).parents[3] / "docs" / "rewriting-rules.md"
+    rows = page.read_text().partition("| Code | Section |")[2].partition("\n\n")[0]
+    assert {code for code in Code if f"`{code}`" not in rows} == set()

@@ -28,7 +28,7 @@ def check_settings(name: str, spec: dict[str, Any]) -> None:
 
 
 def test_file_is_up_to_date() -> None:
-    assert FILE.read_text() == text(), "run hack/update-crd"
+    assert FILE.read_text() == text(), "run hack/update-manifests"
 
 
 def test_each_setting_of_a_virtual_cluster_is_a_field() -> None:

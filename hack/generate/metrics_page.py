@@ -1,0 +1,86 @@
+"""Writes docs/metrics.md to standard output, with its table from the declared families."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+)
+
+from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.runner.parts import Feature
+from karmada_vc_agent.telemetry.families import (
+    AS_FRAMEWORKS,
+    AS_KARMADA,
+    OF_AGENT,
+    OF_CLUSTERS,
+    Families,
+)
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+_TABLE = re.compile(r"^\| name \|.*?\n(?=\n)", re.DOTALL | re.MULTILINE)
+_HEAD = "| name | type | labels | meaning |\n|---|---|---|---|\n"
+_GATEWAY = "gateway"
+
+
+def page(text: str, features: Iterable[Feature] = FEATURES) -> str:
+    """Return the page. text: the page as it is; all but the table stays."""
+    table = _TABLE.search(text)
+    if table is None:
+        raise ValueError("docs/metrics.md has no table whose first column is `name`")
+    rows = "".join(_rows(tuple(features)))
+    return f"{text[: table.start()]}{_HEAD}{rows}{text[table.end() :]}"
+
+
+def _rows(features: tuple[Feature, ...]) -> Iterator[str]:
+    of_gateway = [each.metrics for each in features if each.name == _GATEWAY]
+    of_others = [each.metrics for each in features if each.name != _GATEWAY]
+    for title, tables in (
+        ("**as Karmada**", [AS_KARMADA]),
+        ("**as controller-runtime and client-go**", [AS_FRAMEWORKS]),
+        ("**of each virtual cluster**", [OF_CLUSTERS, *of_others]),
+        ("**of the gateway** (`karmada-vc-agent gateway`)", of_gateway),
+        ("**of the agent**", [OF_AGENT]),
+    ):
+        if tables:
+            yield f"| {title} | | | |\n"
+        for table in tables:
+            yield from _declared(table)
+    yield "| **of the process, as every exporter** | | | |\n"
+    yield from _of_process()
+
+
+def _declared(table: Families) -> Iterator[str]:
+    for name, gauge in table.gauges.items():
+        yield _row(name, "counter" if gauge.is_counter else "gauge", gauge.labels, gauge.help)
+    for kind, families in (("counter", table.counters), ("histogram", table.timers)):
+        for family in families.values():
+            yield _row(family.name, kind, family.labels, family.help)
+
+
+def _of_process() -> Iterator[str]:
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, GCCollector, PlatformCollector):
+        for metric in collector(registry=registry).collect():
+            end = "_total" if metric.type == "counter" else ""
+            yield _row(metric.name + end, metric.type, metric.samples[0].labels, "")
+
+
+def _row(name: str, kind: str, labels: Iterable[str], text: str) -> str:
+    linked = re.sub(r"\bADR (\d+)\b", _link, text)
+    cells = (f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels), linked)
+    return f"| {' | '.join(cells)} |\n".replace("  ", " ")
+
+
+def _link(adr: re.Match[str]) -> str:
+    (file,) = (DOCUMENT.parent / "adr").glob(f"{int(adr[1]):04}-*.md")
+    return f"[{adr[0]}](adr/{file.name})"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(DOCUMENT.read_text()))
