@@ -185,8 +185,8 @@ OF_CLUSTERS = Families(
             (CLUSTER, "bound"),
         ),
         "virtual_cluster_loop_seconds_total": Gauge(
-            "seconds that the agent computed for it; above `bounds.loopMilliseconds` of a second it "
-            "waits for others ([ADR 78](adr/0078-loop-time-of-the-agent.md))",
+            "Seconds that the agent computed for it; above `bounds.loopMilliseconds` a second it "
+            "waits for others.",
             (CLUSTER,),
             is_counter=True,
         ),
