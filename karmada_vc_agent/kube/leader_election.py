@@ -196,9 +196,13 @@ class LeaderElection:
 
     def is_leading(self) -> bool:
         """Return whether the Lease is certainly still ours."""
-        if self._renewed_at is None:
+        return self._is_certain(self._renewed_at)
+
+    def _is_certain(self, renewed_at: float | None) -> bool:
+        """Return whether a Lease that was renewed then is certainly still ours."""
+        if renewed_at is None:
             return False
-        return self._clock() - self._renewed_at < self._times.renew_deadline_s
+        return self._clock() - renewed_at < self._times.renew_deadline_s
 
     def is_in_touch(self) -> bool:
         """Return whether the Lease is ours, or it was tried lately in vain to see whose it is.
@@ -245,7 +249,7 @@ class LeaderElection:
         while True:
             before = self._clock()
             await asyncio.sleep(self._times.retry_period_s)
-            was_leading = self.is_leading()
+            renewed_at = self._renewed_at
             try:
                 holder = await self._try()
             except KubeError as error:
@@ -255,7 +259,8 @@ class LeaderElection:
                 _log.debug("Failed to renew the leader Lease", extra={"reason": str(error)})
                 continue
             was_stopped = False
-            if holder == self._identity and not was_leading:
+            # Not before the renewal: the lead may have become uncertain while that was under way.
+            if holder == self._identity and not self._is_certain(renewed_at):
                 _log.info("Leading again", extra={"lease": f"{self._namespace}/{self._name}"})
                 for listener in self._listeners:
                     listener()

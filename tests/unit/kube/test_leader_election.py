@@ -165,6 +165,26 @@ async def test_writes_are_fenced_from_the_deadline_on_while_the_server_is_away(
     await stop(task)
 
 
+async def test_lead_that_becomes_uncertain_during_its_renewal_is_regained_by_it(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    regained: list[float] = []
+    me.on_regained(lambda: regained.append(now_s()))
+    await me.acquire()
+    task = asyncio.ensure_future(me.lead())
+    with host.down("GET", LEASE):
+        await asyncio.sleep(7.0)
+    released = host.hold("GET", LEASE)
+    await asyncio.sleep(2.5)
+    assert me.is_leading()  # the last attempt began with the lead certain
+    await asyncio.sleep(1.0)
+    assert not me.is_leading()
+    released.set()
+    await asyncio.sleep(0.5)
+    assert (me.is_leading(), len(regained)) == (True, 1)
+    await stop(task)
+
+
 async def test_lead_that_somebody_else_took_ends_the_leader(
     host: FakeApiServer, me: LeaderElection
 ) -> None:
