@@ -143,7 +143,7 @@ def _is_whole_and_rolled_out(live: Object) -> bool:
 
 
 def _is_daemon_set_rolled_out(live: Object) -> bool:
-    """Healthy if this generation is observed, and the pods of all nodes updated and available."""
+    """Healthy if this generation is observed, and each node has an updated, available pod."""
     names = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable")
     return _is_observed(live) and _is_ascending(*(read(live, "status", name) for name in names))
 

@@ -279,7 +279,7 @@ class OfResource(Response):
                 for item in decoded["items"]
                 if is_readable(item) and membership.take(item, reader)
             ]
-            decoded.update(self._renamed_lists.get(text_at(decoded, "kind"), {}))
+        decoded.update(self._renamed_lists.get(text_at(decoded, "kind"), {}))
 
     def seal(self, place: PagePosition, view: View) -> str:
         """Return a `continue` token for clients (G-40a)."""

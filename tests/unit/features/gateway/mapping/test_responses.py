@@ -391,6 +391,18 @@ def test_cluster_role_bindings_are_made_of_those_in_the_anchor(branch: FakeView)
     }
 
 
+@pytest.mark.parametrize("content", [b"[]", b"null"])
+def test_an_empty_list_of_bindings_has_the_kind_that_was_requested(
+    branch: FakeView, content: bytes
+) -> None:
+    """5.3."""
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    response = forwarded(branch, "GET", path).response
+    given = response.decoder(branch).answer(b'{"kind":"RoleBindingList","items":%b}' % content)
+    mapped: Any = response.map_list(given, branch)
+    assert mapped["kind"] == "ClusterRoleBindingList"
+
+
 def test_shared_objects_do_not_name_their_owners(branch: FakeView) -> None:
     """G-44."""
     planned = forwarded(branch, "GET", "/apis/storage.k8s.io/v1/storageclasses/fast")
