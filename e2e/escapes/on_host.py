@@ -195,6 +195,8 @@ def _proxy(scene: Scene) -> str:
                 ("haproxy.org/backend-config-snippet", "x"),
                 ("haproxy-ingress.github.io/config-backend", "x"),
                 ("ingress.kubernetes.io/config-backend", "x"),
+                ("zalando.org/skipper-routes", "x"),
+                ("getambassador.io/config", "x"),
                 ("haproxy.org/server-crt", foreign),
                 ("nginx.ingress.kubernetes.io/auth-secret", foreign),
             )
