@@ -27,6 +27,9 @@ _ADDRESS_KEYS = (
     "lbipam.cilium.io/ips",
     "io.cilium/lb-ipam-ips",
     "metallb.universe.tf/allow-shared-ip",
+    "service.antrea.io/external-ip-pool",
+    "service.kubernetes.io/tke-existed-lbid",
+    "kubernetes.io/elb.id",
 )
 PROXY_CALLS = (
     "nginx.ingress.kubernetes.io/auth-url",
@@ -113,6 +116,8 @@ def _wide(scene: Scene, namespace: str) -> Iterator[Object]:
     yield _ingress(namespace, f"wide.{domain}", f"*.{domain}")
     for alias in (f"~^.*{domain}", f".{domain}"):
         yield _ingress(namespace, f"wide.{domain}", **{_ALIAS: alias})
+    port = "haproxy-ingress.github.io/tcp-service-port"
+    yield _ingress(namespace, f"wide.{domain}", **{port: "443"})
 
 
 def _outcome(scene: Scene, tenant: Api, manifests: Iterator[Object]) -> str:
@@ -172,7 +177,11 @@ def _of_host(scene: Scene) -> str:
 def _pods(scene: Scene) -> str:
     """Try pods with volumes elsewhere, and annotations for addresses and names of pods."""
     outcomes = []
-    annotations = {"cni.projectcalico.org/ipAddrs": '["198.51.100.7"]', f"{_DNS}/hostname": "x.y"}
+    annotations = {
+        "cni.projectcalico.org/ipAddrs": '["198.51.100.7"]',
+        "k8s.ovn.org/routing-namespaces": scene.theirs.host_namespace("default"),
+        f"{_DNS}/hostname": "x.y",
+    }
     volumes: tuple[Object, ...] = (
         {"nfs": {"server": "192.0.2.1", "path": "/"}},
         {"iscsi": {"targetPortal": "192.0.2.1", "iqn": "iqn.2026-01.com.example:x", "lun": 0}},

@@ -204,6 +204,20 @@ def _pods_with(scene: Scene, spec: Object, **annotations: str) -> Object:
     return template
 
 
+def _copied(scene: Scene) -> str:
+    theirs = scene.theirs.host_namespace("default")
+    keys = (
+        "replicator.v1.mittwald.de/replicate-to",
+        "reflector.v1.k8s.emberstack.com/reflection-auto-namespaces",
+    )
+    outcomes = []
+    for key in keys:
+        manifest = _object("v1", "Secret", f"copied-{uuid.uuid4().hex[:4]}")
+        manifest["metadata"] |= {"namespace": scene.namespace, "annotations": {key: theirs}}
+        outcomes.append(_told(scene, manifest, "ControllerRights"))
+    return all_alike(outcomes)
+
+
 def _inline_volumes(scene: Scene) -> str:
     sources: tuple[Object, ...] = (
         {"nfs": {"server": "192.0.2.1", "path": "/"}},
@@ -660,9 +674,14 @@ def _host_of_another(scene: Scene) -> str:
 def _snippet(scene: Scene) -> str:
     ended = _ingress(scene, "path", "path.example.com")
     ended["spec"]["rules"][0]["http"]["paths"][0]["path"] = '/"; } location /x {'
-    keys = {"configuration-snippet": "x;", "rewrite-target": "/; } location /x {"}
+    keys = {
+        f"{_NGINX}/configuration-snippet": "x;",
+        f"{_NGINX}/rewrite-target": "/; } location /x {",
+        "zalando.org/skipper-routes": 'all: * -> "http://192.0.2.1";',
+        "getambassador.io/config": "kind: Mapping",
+    }
     by_keys = (
-        _ingress(scene, key, "snippet.example.com", **{f"{_NGINX}/{key}": value})
+        _ingress(scene, key.rpartition("/")[2], "snippet.example.com", **{key: value})
         for key, value in keys.items()
     )
     return all_alike(by_work(scene, each) for each in (ended, *by_keys))
@@ -869,6 +888,12 @@ ATTEMPTS = (
         strict="refused, `SharedHostConflict`",
     ),
     Attempt("Work: an Ingress that writes the proxy's configuration", _ADDRESS, _snippet),
+    Attempt(
+        "Work: a Secret that a controller copies into namespaces of others",
+        _TOLD.format("ControllerRights"),
+        _copied,
+        strict="refused, `ReferenceForbidden`",
+    ),
     Attempt(
         "Work: a Device or a Rule on a node of another branch",
         "refused, `NodeNameForbidden`",

@@ -195,6 +195,8 @@ def _proxy(scene: Scene) -> str:
                 ("haproxy.org/backend-config-snippet", "x"),
                 ("haproxy-ingress.github.io/config-backend", "x"),
                 ("ingress.kubernetes.io/config-backend", "x"),
+                ("zalando.org/skipper-routes", "x"),
+                ("getambassador.io/config", "x"),
                 ("haproxy.org/server-crt", foreign),
                 ("nginx.ingress.kubernetes.io/auth-secret", foreign),
             )
@@ -282,6 +284,47 @@ def _node_chooses_pod_cidr(scene: Scene) -> str:
     return all_alike(outcomes)
 
 
+def _node_becomes_another(scene: Scene) -> str:
+    """Act as a kubelet: take the machine, the host name or the network of another node."""
+    own, other = scene.mine.nodes[0], scene.theirs.nodes[0]
+    node, path = kubelet(scene, own), f"{NODES}/{own}"
+    node.patch(path, {"metadata": {"labels": {"kubernetes.io/hostname": own}}})
+    outcomes = [
+        answer(refused_by_policy, node.patch, path + part, {"metadata": change})
+        for change in (
+            {"labels": {"kubernetes.io/hostname": other}},
+            {"annotations": {"kube-router.io/pod-cidr": POD_CIDR}},
+            {"annotations": {"fabedge.io/subnets": POD_CIDR}},
+        )
+        for part in ("", "/status")
+    ]
+    machine = {"spec": {"providerID": f"cloud://{other}"}}
+    return all_alike([*outcomes, answer(refused_by_policy, node.patch, path, machine)])
+
+
+def _node_publishes_devices(scene: Scene) -> str:
+    """Act as a kubelet: devices that a scheduler takes for those of the other node."""
+    own, other = scene.mine.nodes[0], scene.theirs.nodes[0]
+    node, outcomes = kubelet(scene, own), []
+    for pool in (own, f"{own}/{other}", other, f"{own}-1", f"{other}/{own}"):
+        slice_: Object = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"{scene.lab.id}-devices"},
+            "spec": {
+                "driver": "device.example.com",
+                "nodeName": own,
+                "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "one"}],
+            },
+        }
+        outcomes.append(answer(refused_by_policy, node.create, slice_))
+        if outcomes[-1] == "done":
+            scene.lab.host.delete(path_of(slice_))
+    assert outcomes[:2] == ["done", "done"], outcomes
+    return all_alike(outcomes[2:])
+
+
 def _node_restricted(scene: Scene) -> str:
     """Act as a kubelet: label another Node, and its own by what it may not write."""
     mine, theirs = scene.mine.nodes[0], scene.theirs.nodes[0]
@@ -356,6 +399,17 @@ def _static_pods(scene: Scene) -> str:
     for labels in ({"k8s-app": "kube-dns"}, {"component": "etcd", "k8s-app": "kube-dns"}):
         mirror["metadata"]["labels"] = labels
         outcomes.append(answer(refused_by_policy, node.create, mirror))
+    return all_alike(outcomes)
+
+
+def _takes_name_of_pod(scene: Scene) -> str:
+    """Act as a kubelet: a mirror pod by the name of one that a StatefulSet will need."""
+    name = scene.mine.nodes[0]
+    mirror = _mirror(scene, name, "kube-system")
+    outcomes = []
+    for fields in ({"name": "database-0"}, {"name": "", "generateName": "database-"}):
+        mirror["metadata"] |= fields
+        outcomes.append(answer(refused_by_policy, kubelet(scene, name).create, mirror))
     return all_alike(outcomes)
 
 
@@ -616,6 +670,16 @@ ATTEMPTS = (
         _node_chooses_pod_cidr,
     ),
     Attempt(
+        "Host: a node takes the machine (`providerID`), the host name or the network of another",
+        "refused (422) by `group-labels`",
+        _node_becomes_another,
+    ),
+    Attempt(
+        "Host: a node publishes devices in the pool of another node",
+        "refused (422) by `node-devices`",
+        _node_publishes_devices,
+    ),
+    Attempt(
         "Tenant: a claim on a volume of the host, or of another branch (`volumeName`)",
         "refused (422) by `volume-node`",
         _volume_of_another,
@@ -639,6 +703,11 @@ ATTEMPTS = (
         "Host: a node makes a mirror pod with labels of a Service in `kube-system`",
         "refused (422) by `node-pods`",
         _static_pods,
+    ),
+    Attempt(
+        "Host: a node makes a mirror pod by the name of a pod of the host",
+        "refused (422) by `node-pods`",
+        _takes_name_of_pod,
     ),
     Attempt(
         "Host: a node reports on a pod of another branch",

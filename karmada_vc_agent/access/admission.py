@@ -41,6 +41,7 @@ _POLICIES = (
     "account-tokens",
     "anchor-objects",
     "group-labels",
+    "node-devices",
     "node-events",
     "node-pods",
     "own-objects",

@@ -33,6 +33,7 @@ from karmada_vc_agent.translation.kind_paths import pod_spec_paths
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError, has_rights_of_its_own
 from karmada_vc_agent.translation.own_steps import own_service
 from karmada_vc_agent.translation.shared_names import (
+    COPIES,
     DNS_NAMES,
     HOST_KEYS,
     LOAD_BALANCER_KEYS,
@@ -295,9 +296,14 @@ def _is_dispatched(obj: Object) -> bool:
 # --- DNS names and proxies --------------------------------------------------------------
 
 _SNIPPET = re.compile(r"[/-]snippets?$")
-PROXY_CONFIGS = ("haproxy-ingress.github.io/config-", "ingress.kubernetes.io/config-")
-PATTERN_ENDS = ("/server-alias-regex", "/redirect-from-regex")
-"""Annotations of an Ingress with a pattern for hosts."""
+PROXY_CONFIGS = (
+    *("haproxy-ingress.github.io/config-", "ingress.kubernetes.io/config-"),
+    *(f"zalando.org/skipper-{what}" for what in ("filter", "predicate", "routes")),
+    "getambassador.io/config",
+)
+"""Beginnings of keys: parts of a proxy's configuration, up to routes for any host."""
+PATTERN_ENDS = ("/server-alias-regex", "/redirect-from-regex", "/tcp-service-port")
+"""Annotations of an Ingress with a pattern for hosts, or that take a port from all."""
 ALIASES = "^[ ,]*([A-Za-z0-9][A-Za-z0-9.-]*([ ,]+|$))*$"
 """Names that match one host each; a leading dot, `*`, `~` and the like match many."""
 INGRESS_NGINX = "nginx.ingress.kubernetes.io/"
@@ -339,6 +345,25 @@ def _paths(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
 def _configures(path: str) -> _Finding:
     problem = f"{path} changes the configuration of a shared proxy"
     return _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.PROXY_SNIPPETS)
+
+
+def _copies(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
+    """Find annotations by which a controller copies an object into, or from, other namespaces."""
+    for key, value in annotations_of(obj).items():
+        if key.startswith(COPIES) and value:
+            path = f'metadata.annotations["{key}"]'
+            problem = f"a controller copies by {path} between namespaces, with rights of its own"
+            yield _Finding(Code.REFERENCE_FORBIDDEN, path, problem, Guard.CONTROLLER_KINDS)
+
+
+def _scraped_by_files(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
+    """Find files of the host's Prometheus, which it sends to what it scrapes: its token is one."""
+    tls = (f"tlsConfig.{name}File" for name in ("ca", "cert", "key"))
+    for field in ("bearerTokenFile", *tls):
+        for path, value in values_at(obj, f"spec.endpoints[].{field}"):
+            if value:
+                problem = f"{path} is a file of the Prometheus that scrapes, with its own rights"
+                yield _Finding(Code.REFERENCE_FORBIDDEN, path, problem, Guard.CONTROLLER_KINDS)
 
 
 def _proxy_calls(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
@@ -446,6 +471,7 @@ _INFRASTRUCTURE = {
     **dict.fromkeys((Guard.FOREIGN_ENDPOINTS, Guard.PROXY_SNIPPETS)),
     Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS,
 }
+_BY_OTHERS = {Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS}
 _MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
 _LISTENERS = Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS)
 _ROUTE = Check(_hosts("spec.hostnames[]", is_needed=False), _MANY_HOSTS)
@@ -466,6 +492,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
         Check(_paths, {Guard.PROXY_SNIPPETS: None}),
     ),
     GroupKind("externaldns.k8s.io", "DNSEndpoint"): (Check(_dns_endpoint, _DNS),),
+    GroupKind("monitoring.coreos.com", "ServiceMonitor"): (Check(_scraped_by_files, _BY_OTHERS),),
     GroupKind(GATEWAY_GROUP, "Gateway"): (
         Check(_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
         Check(_gateway_infrastructure, _INFRASTRUCTURE),
@@ -485,11 +512,10 @@ OF_ALL = (
     Check(_proxy_calls, {Guard.FOREIGN_ENDPOINTS: None}),
     Check(_pods, {Guard.NETWORK_VOLUMES: None, Guard.POD_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
     Check(_snippets, {Guard.PROXY_SNIPPETS: None}),
+    Check(_copies, _BY_OTHERS),
 )
 """For objects of every kind."""
-OF_CONTROLLER_KINDS = Check(
-    _controller_kind, {Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS}
-)
+OF_CONTROLLER_KINDS = Check(_controller_kind, _BY_OTHERS)
 """For objects of kinds in CONTROLLER_KINDS (kind_policy.py)."""
 OF_SHARED_KINDS = Check(_shared_name, {Guard.SHARED_KINDS: None})
 """For objects of the kinds that all virtual clusters share."""

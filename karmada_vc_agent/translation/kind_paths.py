@@ -392,6 +392,20 @@ _DELIVERY: Mapping[GroupKind, tuple[Reference, ...]] = {
     GroupKind("kustomize.toolkit.fluxcd.io", "Kustomization"): _FLUX_RELEASE,
 }
 
+_CLONED = ("source.pvc.namespace", "source.snapshot.namespace", "sourceRef.namespace")
+"""What CDI copies a disk from; it asks whether the agent may, who writes for all."""
+_VOLUMES: Mapping[GroupKind, tuple[Reference, ...]] = {
+    **{
+        GroupKind(group, kind): _namespaces(*(f"{spec}.{each}" for each in _CLONED))
+        for group, kind, spec in (
+            ("cdi.kubevirt.io", "DataImportCron", "spec.template.spec"),
+            ("cdi.kubevirt.io", "DataSource", "spec"),
+            ("cdi.kubevirt.io", "DataVolume", "spec"),
+            ("kubevirt.io", "VirtualMachine", "spec.dataVolumeTemplates[].spec"),
+        )
+    },
+}
+
 _KUBEEDGE: Mapping[GroupKind, tuple[Reference, ...]] = {
     GroupKind("devices.kubeedge.io", "Device"): _nodes("spec.nodeName"),
     kinds.IMAGE_PRE_PULL_JOB: _nodes("spec.imagePrePullTemplate.nodeNames[]"),
@@ -408,6 +422,7 @@ REFERENCES: Mapping[GroupKind, tuple[Reference, ...]] = {
     **_GATEWAY_API,
     **_MONITORING,
     **_DELIVERY,
+    **_VOLUMES,
     **_KUBEEDGE,
 }
 

@@ -107,10 +107,15 @@ _WHOLE_GROUPS = (
 )
 _BY_GROUP: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_WHOLE_GROUPS, (ANY,)),
+    "apps.kruise.io": ("ImageListPullJob", "ImagePullJob"),
     "argoproj.io": ("Application", "ApplicationSet", "AppProject", "ArgoCD"),
+    "cdi.kubevirt.io": ("DataImportCron", "DataSource", "DataVolume"),
+    "cilium.io": ("CiliumEndpoint", "CiliumEnvoyConfig"),
+    "elbv2.k8s.aws": ("TargetGroupBinding",),
     "gateway.envoyproxy.io": ("EnvoyPatchPolicy", "EnvoyProxy"),
     "helm.toolkit.fluxcd.io": ("HelmRelease",),
     "kustomize.toolkit.fluxcd.io": ("Kustomization",),
+    "nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup"),
 }
 """Group -> its kinds; cluster-scoped ones are refused anyway unless opened by a setting."""
 

@@ -72,6 +72,13 @@ LOAD_BALANCER_KEYS = (
     *_under("loadbalancer.openstack.org", "floating-network-id", "port-id"),
     *_under("kubernetes.digitalocean.com", "load-balancer-id"),
     *_under("load-balancer.hetzner.cloud", "id", "name"),
+    *_under(_CLOUD, "alibaba-cloud-loadbalancer-id", "alicloud-loadbalancer-id"),
+    *_under(_CLOUD, "scw-loadbalancer-id", "exoscale-loadbalancer-id"),
+    *_under(_CLOUD, "linode-loadbalancer-nodebalancer-id"),
+    *_under("service.kubernetes.io", "tke-existed-lbid"),
+    *_under("kubernetes.io", "ingress.existLbId", "elb.id", "elb.ip"),
+    *_under("k8s.cloudscale.ch", "loadbalancer-uuid"),
+    *_under("service.antrea.io", "external-ip-pool", "allow-shared-load-balancer-ip"),
 )
 """Choose an address, a load balancer, its network or its certificate, or share those of others."""
 
@@ -82,8 +89,12 @@ POD_ADDRESSES = (
     *_under("k8s.v1.cni.cncf.io", "networks"),
     *_under("v1.multus-cni.io", "default-network"),
     *_under("ovn.kubernetes.io", "ip_address", "ip_pool", "logical_switch", "mac_address"),
+    *_under("ovn.kubernetes.io", "routes", "vip"),
+    *_under("k8s.ovn.org", "routing-namespaces", "routing-network"),
+    *_under("ipam.antrea.io", "ippools", "pod-ips"),
+    *_under("ipam.spidernet.io", "ippool", "ippools", "subnet", "subnets"),
 )
-"""Choose the address or the network of a pod, also those of others."""
+"""Choose the address or the network of a pod, also those of others; or what it is a router for."""
 
 PROXY_CALLS = (
     *("/auth-url", "/mirror-target", "/mirror-host", "/external-auth-url"),
@@ -91,6 +102,12 @@ PROXY_CALLS = (
     "/service.serverstransport",
 )
 """Ends of keys: addresses that a shared proxy calls, or its objects, of any namespace."""
+
+COPIES = (
+    *("kubed.appscode.com/sync", "reflector.v1.k8s.emberstack.com/"),
+    "replicator.v1.mittwald.de/",
+)
+"""Beginnings of keys: a controller copies the object into namespaces of the host, or from there."""
 
 OWN_SOURCES = frozenset(
     (

@@ -239,9 +239,10 @@ def test_mirror_pods_are_looked_at_wherever_no_virtual_cluster_is() -> None:
     assert binding["matchResources"]["namespaceSelector"]["matchExpressions"] == [
         {"key": CLUSTER_LABEL, "operator": "DoesNotExist"}
     ]
-    own, labels = found["ValidatingAdmissionPolicy", OWNER.name("node-pods")]["validations"]
+    own, labels, name = found["ValidatingAdmissionPolicy", OWNER.name("node-pods")]["validations"]
     assert own["expression"] == "request.namespace != 'agents'"
     assert labels["expression"].endswith("all(k, k in ['component', 'tier'])")
+    assert name["expression"].endswith("endsWith('-' + object.spec.nodeName.lowerAscii())")
 
 
 def test_controllers_of_kubernetes_may_bind_claims_and_not_make_them() -> None:
@@ -257,6 +258,25 @@ def test_controllers_of_kubernetes_may_bind_claims_and_not_make_them() -> None:
 def test_nodes_choose_no_addresses_of_pods_not_as_they_register_either() -> None:
     spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("group-labels")]
     assert spec["matchConstraints"]["resourceRules"][0]["operations"] == ["CREATE", "UPDATE"]
-    labels, addresses = (each["expression"] for each in spec["validations"])
+    labels, addresses, network, *_ = (each["expression"] for each in spec["validations"])
     assert labels.startswith("oldObject == null || ")
     assert addresses.startswith("!has(object.spec.podCIDRs) || object.spec.podCIDRs.size() == 0")
+    assert "oldObject == null" not in network
+
+
+def test_nodes_stay_the_machine_that_they_are() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("group-labels")]
+    *_, machine, name = (each["expression"] for each in spec["validations"])
+    assert machine.startswith("oldObject == null || (has(object.spec.providerID)")
+    assert "variables.new_labels['kubernetes.io/hostname'] == object.metadata.name" in name
+
+
+def test_nodes_publish_devices_in_pools_of_their_own() -> None:
+    found = named(everything())
+    spec = found["ValidatingAdmissionPolicy", OWNER.name("node-devices")]
+    rule, _ = spec["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["apiVersions"]) == (["resourceslices"], ["*"])
+    [pool] = (each["expression"] for each in spec["validations"])
+    assert pool.endswith("object.spec.pool.name.startsWith(object.spec.nodeName + '/'))")
+    binding = found["ValidatingAdmissionPolicyBinding", OWNER.name("node-devices")]
+    assert "matchResources" not in binding

@@ -229,9 +229,32 @@ GUARDED = [
     (Guard.PROXY_SNIPPETS, ingress(**{f"{HAPROXY}/config-backend": "x"})),
     (Guard.PROXY_SNIPPETS, ingress(**{"ingress.kubernetes.io/config-backend": "x"})),
     (Guard.PROXY_SNIPPETS, service({"haproxy.org/backend-config-snippet": "x"})),
+    (Guard.PROXY_SNIPPETS, service({"getambassador.io/config": "x"})),
+    (Guard.PROXY_SNIPPETS, ingress(**{"zalando.org/skipper-routes": "x"})),
+    (Guard.WILDCARD_HOSTS, ingress(**{f"{HAPROXY}/tcp-service-port": "443"})),
+    (Guard.CONTROLLER_KINDS, service({"replicator.v1.mittwald.de/replicate-to": "theirs"})),
+    *(
+        (
+            Guard.CONTROLLER_KINDS,
+            manifest(
+                "monitoring.coreos.com/v1",
+                "ServiceMonitor",
+                spec={"endpoints": [{"port": "x"}, file_of_prometheus]},
+            ),
+        )
+        for file_of_prometheus in (
+            {"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token"},
+            *({"tlsConfig": {f"{name}File": "/x"}} for name in ("ca", "cert", "key")),
+        )
+    ),
     *(
         (Guard.CONTROLLER_KINDS, manifest(f"{group}/v1", kind))
         for group, kind in (
+            ("apps.kruise.io", "ImagePullJob"),
+            ("cdi.kubevirt.io", "DataVolume"),
+            ("cilium.io", "CiliumEndpoint"),
+            ("elbv2.k8s.aws", "TargetGroupBinding"),
+            ("nfd.k8s-sigs.io", "NodeFeature"),
             ("argoproj.io", "Application"),
             ("argoproj.io", "ApplicationSet"),
             ("argoproj.io", "AppProject"),
