@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from karmada_vc_agent.config.checks import check, check_alone
-from karmada_vc_agent.config.declared import camel
+from karmada_vc_agent.config.declared import camel, flags_of, settings_of
 from karmada_vc_agent.config.decoding import ConfigError, decode, decode_one
-from karmada_vc_agent.config.settings import FLAGS, SETTINGS, AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION, HOST_LABEL
 from karmada_vc_agent.model.kinds import account_role
@@ -44,8 +44,8 @@ _HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
 """The header of a file of settings."""
 
 
-def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
-    """Return what the file sets, by the names in AgentConfig. Raises ConfigError.
+def read_file(struct: type[AgentConfig], path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
+    """Return what the file sets, by the names in the struct. Raises ConfigError.
 
     warn: called with a line for each deprecated name.
     """
@@ -60,8 +60,8 @@ def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
         raise ConfigError(source, "", "empty, or not a mapping of settings")
     raw = _without_header(_without_nulls(raw), source)
     raw = _with_bounds(_with_new_names(raw, source, warn))
-    decoded = decode(raw, AgentConfig, source)
-    fields = msgspec.structs.fields(AgentConfig)
+    decoded = decode(raw, struct, source)
+    fields = msgspec.structs.fields(struct)
     return {f.name: getattr(decoded, f.name) for f in fields if f.encode_name in raw}
 
 
@@ -143,6 +143,7 @@ _log = logging.getLogger(__name__)
 
 
 def load_config(
+    struct: type[AgentConfig],
     path: Path | None,
     overrides: Mapping[str, Any],
     variables: Mapping[str, str] | None = None,
@@ -151,19 +152,20 @@ def load_config(
 ) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
+    struct: the settings of this agent, with those of its features.
     variables: the environment variable of each override that is from one.
     check_beyond: what is checked besides; it is given the source, too, and raises ConfigError.
     warn: called with a line for each deprecated name. Raises ConfigError.
     """
     origins: dict[str, tuple[str, str]] = {}
-    settings = read_file(path, warn) if path else {}
-    for setting in FLAGS:
+    settings = read_file(struct, path, warn) if path else {}
+    for setting in flags_of(struct):
         if overrides.get(setting.name) is not None:
             variable = (variables or {}).get(setting.name)
             origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
             origins[setting.key] = origin
             settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
-    config = with_descriptions(AgentConfig(**with_presets(settings)))
+    config = with_descriptions(struct(**with_presets(settings)))
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)
@@ -273,7 +275,7 @@ def reload(running: AgentConfig, read: AgentConfig) -> tuple[AgentConfig, tuple[
     """
     at_restart = tuple(
         camel(setting.name)
-        for setting in SETTINGS
+        for setting in settings_of(type(running))
         if setting.name not in _TAKEN
         and getattr(running, setting.name) != getattr(read, setting.name)
     )

@@ -3,15 +3,17 @@
 Settings come from the file, then the environment, then flags; the last one wins. Names in the file
 are those of the flags in camelCase, and Karmada's where Karmada has the flag. Single-valued
 settings are also flags and environment variables; lists, maps and structs can be set in the file
-only.
+only. What one feature alone reads is declared in its folder, as `Fields`.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
+from msgspec.structs import FieldInfo
+from msgspec.structs import fields as fields_of
 
-from karmada_vc_agent.config.declared import camel, settings_of
+from karmada_vc_agent.config.declared import camel
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.model.kinds import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.model.quantity import Duration
@@ -131,38 +133,11 @@ class DiscoverSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, 
     ] = 100
 
 
-class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The last state of the hub, kept on the host."""
-
-    enabled: Annotated[
-        bool,
-        Help(
-            "Keep what the hub last said in Secrets of the agent's namespace "
-            "([ADR 42](adr/0042-a-checkpoint-on-the-host.md)): an agent that starts while the hub "
-            "is away repairs from there. An agent whose `join` was earlier works without it until "
-            "`karmada-vc-agent join` gives it the rights. Turned off, the agent removes them."
-        ),
-    ] = True
+class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=camel):
+    """Settings that a feature adds: its fields are fields of AgentConfig, too."""
 
 
-class DeletionBrakeSettings(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"
-):
-    """When deletions by the hub are held."""
-
-    share: Annotated[
-        float,
-        Range(zero="any"),
-        Help(
-            "Share of the objects of a virtual cluster: if the hub deletes more than that within "
-            "the window, the agent holds the deletions ([ADR 76](adr/0076-deletion-brake.md)). 1: "
-            "none is held, as for clusters of tests that are emptied again and again."
-        ),
-    ] = 0.3
-    at_least: Annotated[int, Range(1), Help("Fewer deletions than that are never held.")] = 10
-    window: Annotated[_Positive, Help("Within that time deletions are counted together.")] = (
-        Duration(300)
-    )
+_Added = TypeVar("_Added", bound=Fields)
 
 
 class AgentConfig(
@@ -359,14 +334,6 @@ class AgentConfig(
             "Watch the Works of all Clusters with a single watch; needs the right to read them all."
         ),
     ] = False
-    offline_max_age: Annotated[
-        Duration,
-        Range(zero="however old"),
-        Help(
-            "How old what the checkpoint has of the hub may be for an agent that starts while the "
-            "hub is away."
-        ),
-    ] = Duration(0)
     leader_elect: Annotated[
         bool, Help("Elect a leader among the replicas with a Lease on the host.")
     ] = True
@@ -478,16 +445,15 @@ class AgentConfig(
     gateway: Annotated[
         GatewaySettings, Help("How the hub reaches virtual clusters; off by default.")
     ] = GatewaySettings()
-    checkpoint: Annotated[CheckpointSettings, Help("What is kept for a start without the hub.")] = (
-        CheckpointSettings()
-    )
-    deletion_brake: Annotated[
-        DeletionBrakeSettings, Help("When deletions wait for a confirmation.")
-    ] = DeletionBrakeSettings()
     virtual_clusters: Annotated[
         tuple[VirtualCluster, ...],
         Help("The virtual clusters; at least one, unless there is another source of them."),
     ] = ()
+
+    def of(self, added: type[_Added]) -> _Added:
+        """Return the settings that a feature adds, the defaults where there are none of it."""
+        here = (name for name in added.__struct_fields__ if name in self.__struct_fields__)
+        return added(**{name: getattr(self, name) for name in here})
 
     @property
     def has_other_sources(self) -> bool:
@@ -509,5 +475,28 @@ class AgentConfig(
         return self.objects.enabled or any(drains)
 
 
-SETTINGS = settings_of(AgentConfig)
-FLAGS = tuple(setting for setting in SETTINGS if setting.is_flag)
+def with_features(added: Iterable[type[Fields]]) -> type[AgentConfig]:
+    """Return the settings of an agent with those that its features add."""
+    fields = [
+        (each.name, each.type, _default(each)) for struct in added for each in fields_of(struct)
+    ]
+    names = [*AgentConfig.__struct_fields__, *(name for name, _, _ in fields)]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"declared more than once: {', '.join(sorted(twice))}")
+    made = msgspec.defstruct(
+        "AgentConfig",
+        fields,
+        bases=(AgentConfig,),
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+        rename=camel,
+    )
+    return cast(type[AgentConfig], made)
+
+
+def _default(field: FieldInfo) -> Any:
+    if field.default_factory is msgspec.NODEFAULT:
+        return field.default
+    return msgspec.field(default_factory=field.default_factory)
