@@ -37,3 +37,6 @@ FEATURES: tuple[Feature, ...] = (
 
 CONFIG = with_features(each.settings for each in FEATURES)
 """AgentConfig with the settings of these features."""
+
+HUB_ROLES = {name: path for each in FEATURES for name, path in each.hub_roles.items()}
+"""Files with the rights of these features on the hub, for HubAccess."""

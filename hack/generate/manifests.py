@@ -21,7 +21,7 @@ from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, hub_reasons
 from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.config.loading import load_config, with_profile_defaults
-from karmada_vc_agent.feature_list import CONFIG
+from karmada_vc_agent.feature_list import CONFIG, HUB_ROLES
 from karmada_vc_agent.install.apply_objects import manifest_text
 from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.install.join_options import IMAGE
@@ -212,7 +212,7 @@ def _hub_text(settings: Path) -> str:
             [], {}, f"`karmada-vc-agent join --only hub` has names.\n{_WRITTEN_BY}"
         )
     names = tuple(vc.name for vc in config.virtual_clusters)
-    access = HubAccess(AGENT, names, gateway=config.gateway.enabled)
+    access = HubAccess(AGENT, names, gateway=config.gateway.enabled, of_features=HUB_ROLES)
     head = (
         f"For the hub: the rights of agent {AGENT} there, for {', '.join(names)}.\nThey are "
         f"granted to user {access.user}, whom a client certificate\nnames; karmada-vc-agent join "

@@ -236,6 +236,8 @@ class Feature:
     describe: which virtual clusters the host describes, for `join`; raises KubeError.
     definitions: CustomResourceDefinitions that `join` installs on the host.
     host_roles: files of the package with its rights on the host, by the settings.
+    hub_roles: those with its rights on the hub, by what they are granted with: a controller of
+    `join --controllers`, or GATEWAY of access/hub_objects.py.
     leave: removes what is recorded on the host of a virtual cluster: by namespace and name of the
     agent, and name of the Cluster; raises KubeError.
     purge: the same of the whole agent.
@@ -254,6 +256,7 @@ class Feature:
     describe: Callable[[ApiClient, AgentConfig], Awaitable[Described]] | None = None
     definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()
     host_roles: Callable[[AgentConfig], tuple[str, ...]] = lambda _: ()
+    hub_roles: Mapping[str, str] = field(default_factory=dict)
     leave: Callable[[ApiClient, str, str, str, Say], Awaitable[None]] = _nothing
     purge: Callable[[ApiClient, str, str, Say], Awaitable[None]] = _nothing
 

@@ -16,4 +16,8 @@ def _setup(parts: Parts) -> ControllerSpec[Any] | None:
     return controller.setup(parts)
 
 
-FEATURE = Feature("certificate", controllers=(_setup,))
+FEATURE = Feature(
+    "certificate",
+    controllers=(_setup,),
+    hub_roles={CERT_ROTATION: "features/certificate/hub-roles.yaml"},
+)
