@@ -200,15 +200,6 @@ class AgentConfig(
             "CustomizedClusterResourceModeling (default true): modelings of resourceModels."
         ),
     ] = ""
-    cert_rotation_checking_interval: Annotated[
-        _Positive, Help("How often certRotation checks whether the hub credential must be renewed.")
-    ] = Duration(300)
-    cert_rotation_remaining_time_threshold: Annotated[
-        _Fraction,
-        Help(
-            "Fraction of the hub credential's lifetime; certRotation renews it when less remains."
-        ),
-    ] = 0.2
     karmada_kubeconfig_namespace: Annotated[
         str,
         Help(
