@@ -13,11 +13,11 @@ import msgspec
 from msgspec.structs import FieldInfo
 from msgspec.structs import fields as fields_of
 
-from karmada_vc_agent.config.declared import camel
+from karmada_vc_agent.config.declared import Setting, camel, settings_of, struct_of
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.model.kinds import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import Help, LabelSelector, Range, Unit
+from karmada_vc_agent.model.setting import Help, Range, Unit
 from karmada_vc_agent.model.virtual_cluster import (
     SHARED,
     Bounds,
@@ -25,7 +25,6 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
     VirtualClusterSettings,
 )
-from karmada_vc_agent.model.virtual_cluster_problems import NAME_PLACEHOLDER, VALUE_PLACEHOLDER
 
 _Positive = Annotated[Duration, Range(is_open=True)]
 _Fraction = Annotated[float, Range(below=1, is_open=True), Unit("fraction")]
@@ -71,7 +70,10 @@ class ObjectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
 class SourceSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """What virtual clusters that are discovered on the host have in common."""
+    """What virtual clusters that are discovered on the host have in common.
+
+    They are taken without a restart.
+    """
 
     grace_period: Annotated[
         Duration,
@@ -92,45 +94,23 @@ class SourceSettings(
         VirtualClusterSettings, Help("Settings of each of these virtual clusters.")
     ] = VirtualClusterSettings()
 
+    @property
+    def is_used(self) -> bool:
+        """Return whether there are such virtual clusters."""
+        return False
 
-class NodeGroupSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """KubeEdge's NodeGroups as a source of virtual clusters."""
+    @property
+    def group_labels(self) -> tuple[str, ...]:
+        """Return keys of labels of nodes that `join` protects: they select the nodes."""
+        return ()
 
-    enabled: Annotated[
-        bool,
-        Help(
-            "Make each NodeGroup of KubeEdge a virtual cluster with its nodes "
-            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
-            "changing it."
-        ),
-    ] = False
-    selector: Annotated[
-        LabelSelector, Help("Label selector of the NodeGroups; empty = all there are.")
-    ] = LabelSelector()
-    name_template: Annotated[
-        str, Help("Name of the virtual cluster of a NodeGroup, such as `branch-{name}`.")
-    ] = NAME_PLACEHOLDER
+    @property
+    def node_labels(self) -> tuple[str, ...]:
+        """Return keys of labels that all these nodes have."""
+        return self.group_labels
 
-
-class DiscoverSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Values of a node label as a source of virtual clusters."""
-
-    node_label: Annotated[
-        str,
-        Help(
-            "Key of a label of nodes: each value of it is a virtual cluster; empty = none "
-            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
-            "changing it."
-        ),
-    ] = ""
-    name_template: Annotated[
-        str, Help("Name of the virtual cluster of a value, such as `branch-{value}`.")
-    ] = VALUE_PLACEHOLDER
-    limit: Annotated[
-        int,
-        Range(1),
-        Help("How many virtual clusters it makes at most; further values are reported only."),
-    ] = 100
+    def problem(self) -> tuple[str, str] | None:
+        """Return the name of the first invalid setting in the file and what is wrong, or None."""
 
 
 class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=camel):
@@ -427,12 +407,6 @@ class AgentConfig(
         Bounds()
     )
     objects: Annotated[ObjectSettings, Help("VirtualCluster objects.")] = ObjectSettings()
-    node_groups: Annotated[NodeGroupSettings, Help("Virtual clusters from NodeGroups.")] = (
-        NodeGroupSettings()
-    )
-    discover: Annotated[DiscoverSettings, Help("Virtual clusters from a label of nodes.")] = (
-        DiscoverSettings()
-    )
     gateway: Annotated[
         GatewaySettings, Help("How the hub reaches virtual clusters; off by default.")
     ] = GatewaySettings()
@@ -447,9 +421,14 @@ class AgentConfig(
         return added(**{name: getattr(self, name) for name in here})
 
     @property
+    def sources(self) -> dict[str, SourceSettings]:
+        """Return what is discovered on the host, by the names in the file."""
+        return {each.key: getattr(self, each.name) for each in sources_of(type(self))}
+
+    @property
     def has_other_sources(self) -> bool:
         """Return whether there are other sources of virtual clusters than the settings."""
-        return self.objects.enabled or self.node_groups.enabled or bool(self.discover.node_label)
+        return self.objects.enabled or any(each.is_used for each in self.sources.values())
 
     @property
     def has_open_names(self) -> bool:
@@ -459,11 +438,14 @@ class AgentConfig(
     @property
     def removes_clusters(self) -> bool:
         """Return whether the agent removes Clusters that are no longer desired from the hub."""
-        drains = (
-            self.node_groups.enabled and self.node_groups.drain,
-            bool(self.discover.node_label) and self.discover.drain,
-        )
+        drains = (each.is_used and each.drain for each in self.sources.values())
         return self.objects.enabled or any(drains)
+
+
+def sources_of(struct: type[AgentConfig]) -> tuple[Setting, ...]:
+    """Return the settings of virtual clusters that are discovered on the host."""
+    settings = ((each, struct_of(each.kind)) for each in settings_of(struct))
+    return tuple(each for each, kind in settings if kind and issubclass(kind, SourceSettings))
 
 
 def with_features(added: Iterable[type[Fields]]) -> type[AgentConfig]:

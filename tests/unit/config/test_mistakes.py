@@ -10,6 +10,7 @@ import yaml
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.feature_list import CONFIG
+from karmada_vc_agent.features.discovered.records import DiscoveredFields
 
 ADOPTED_BY_ALL_TOLD = (
     "discover.settings.adoptNamespaces: is for a single virtual cluster; define that one in "
@@ -449,6 +450,7 @@ discover: {nodeLabel: x}
 """
     (tmp_path / "agent.yaml").write_text(HEAD + text)
     config = load_config(CONFIG, tmp_path / "agent.yaml", {})
-    groups, labels = config.node_groups.settings.bounds, config.discover.settings.bounds
+    own = config.of(DiscoveredFields)
+    groups, labels = own.node_groups.settings.bounds, own.discover.settings.bounds
     assert (groups.works, groups.kinds) == (7, 9)
     assert (labels.works, labels.kinds) == (7, 8)
