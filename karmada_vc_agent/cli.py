@@ -22,11 +22,11 @@ from karmada_vc_agent.cluster.agent_conditions import NODE_VARIABLE
 from karmada_vc_agent.cluster.agent_state import StateError
 from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, one_line_errors
 from karmada_vc_agent.config.checks import check
-from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting, camel
+from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting, camel, flags_of
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import Reloaded, load_config, reload, with_profile_defaults
-from karmada_vc_agent.config.settings import FLAGS, AgentConfig
-from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import CONFIG, FEATURES
 from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.https import ServingCertificate
 from karmada_vc_agent.kube.kubeconfig import find_credentials, pod_namespace
@@ -98,7 +98,7 @@ class _Commands(click.Group):
         return command if isinstance(command, click.Command) else None
 
 
-@click.group(cls=_Commands, context_settings=_CONTEXT)
+@click.group(cls=_Commands, context_settings={"obj": CONFIG, **_CONTEXT})
 @click.version_option(package_name="karmada-vc-agent", message="%(prog)s %(version)s")
 def main() -> None:
     """Serve groups of nodes of this cluster as Clusters of a Karmada control plane."""
@@ -106,7 +106,7 @@ def main() -> None:
 
 def _flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add an option to a command for each setting that is a flag."""
-    for setting in reversed(FLAGS):
+    for setting in reversed(flags_of(CONFIG)):
         is_switch = setting.kind is bool
         option = click.option(
             f"{setting.flag}/--no-{setting.flag[2:]}" if is_switch else setting.flag,
@@ -210,7 +210,7 @@ def read_settings(
     warn: Callable[[str], None] = lambda _: None,
 ) -> AgentConfig:
     """Return the settings of file, environment and flags. Raises ConfigError."""
-    config = load_config(path, flags, variables, check_rules, warn)
+    config = load_config(CONFIG, path, flags, variables, check_rules, warn)
     namespace = config.agent_namespace or pod_namespace() or config.agent_name
     return replace(config, agent_namespace=namespace)
 

@@ -1,5 +1,6 @@
 """The features of this agent, a row for each."""
 
+from karmada_vc_agent.config.settings import with_features
 from karmada_vc_agent.features.adoption.feature import FEATURE as ADOPTION
 from karmada_vc_agent.features.certificate.feature import FEATURE as CERTIFICATE
 from karmada_vc_agent.features.checkpoint.feature import FEATURE as CHECKPOINT
@@ -33,3 +34,9 @@ FEATURES: tuple[Feature, ...] = (
     DELETION_BRAKE,
     CHECKPOINT,
 )
+
+CONFIG = with_features(each.settings for each in FEATURES)
+"""AgentConfig with the settings of these features."""
+
+HUB_ROLES = {name: path for each in FEATURES for name, path in each.hub_roles.items()}
+"""Files with the rights of these features on the hub, for HubAccess."""

@@ -10,6 +10,7 @@ from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.hub_objects import HubAccess
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import HUB_ROLES
 from karmada_vc_agent.install import join_hub
 from karmada_vc_agent.install.apply_objects import Changes
 from karmada_vc_agent.install.grants import grant_on_host, read_host
@@ -61,7 +62,7 @@ def join(
     access = HubAccess(name, clusters, works_cluster_wide=works_cluster_wide)
     any_name = config.objects.any_name
     access = replace(access, objects=config.removes_clusters, any_name=any_name)
-    access = replace(access, gateway=config.gateway.enabled)
+    access = replace(access, gateway=config.gateway.enabled, of_features=HUB_ROLES)
     hub_file, host_file = directory / HUB_FILE, directory / HOST_FILE
     known = hub_file.read_text() if keeps_certificate and hub_file.exists() else ""
 

@@ -16,6 +16,7 @@ from e2e.lab.access import Kubeconfigs
 from e2e.lab.step import Step
 from e2e.lab.wait import eventually
 from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.feature_list import CONFIG
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_S = 20.0
@@ -149,7 +150,7 @@ class Agent:
             self._administrator,
             self._kubeconfigs,
             self._directory,
-            load_config(config, {}),
+            load_config(CONFIG, config, {}),
             tuple(self.extra_names),
             works_cluster_wide="--works-cluster-wide" in self.flags,
             lifetime_s=self._certificate_s,

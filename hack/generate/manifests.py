@@ -21,6 +21,7 @@ from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, hub_reasons
 from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.config.loading import load_config, with_profile_defaults
+from karmada_vc_agent.feature_list import CONFIG, HUB_ROLES
 from karmada_vc_agent.install.apply_objects import manifest_text
 from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.install.join_options import IMAGE
@@ -92,7 +93,7 @@ def host_parts(namespace: str, image: str, settings: Path = SETTINGS) -> tuple[P
 
     Without rights and policies if only `join` has the names that they depend on (ADR 62).
     """
-    config = with_profile_defaults(load_config(settings, {}), namespace)
+    config = with_profile_defaults(load_config(CONFIG, settings, {}), namespace)
     affinity = pod_affinity(config.virtual_clusters)
     install = HostInstall(AGENT, namespace, image, affinity=affinity)
     names = tuple(vc.name for vc in config.virtual_clusters)
@@ -206,13 +207,13 @@ _OF_JOIN = ("roles.yaml", "policies.yaml", "bindings.yaml")
 
 
 def _hub_text(settings: Path) -> str:
-    config = load_config(settings, {})
+    config = load_config(CONFIG, settings, {})
     if config.has_open_names:
         return manifest_text(
             [], {}, f"`karmada-vc-agent join --only hub` has names.\n{_WRITTEN_BY}"
         )
     names = tuple(vc.name for vc in config.virtual_clusters)
-    access = HubAccess(AGENT, names, gateway=config.gateway.enabled)
+    access = HubAccess(AGENT, names, gateway=config.gateway.enabled, of_features=HUB_ROLES)
     head = (
         f"For the hub: the rights of agent {AGENT} there, for {', '.join(names)}.\nThey are "
         f"granted to user {access.user}, whom a client certificate\nnames; karmada-vc-agent join "

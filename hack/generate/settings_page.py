@@ -9,11 +9,12 @@ import msgspec
 from karmada_vc_agent.config.declared import (
     REQUIRED,
     Setting,
+    flags_of,
     part_of,
     settings_of,
     struct_of,
 )
-from karmada_vc_agent.config.settings import FLAGS, SETTINGS
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION
 from karmada_vc_agent.model.quantity import Duration, QuantityText, Size
 from karmada_vc_agent.model.setting import LabelSelector
@@ -22,8 +23,8 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualCluste
 _HEAD = f"""\
 # Settings
 
-`hack/update-settings` writes this page from `karmada_vc_agent/config/settings.py` and
-`karmada_vc_agent/model/virtual_cluster.py`: change it there.
+`hack/update-settings` writes this page from `karmada_vc_agent/config/settings.py`, the folders of
+`karmada_vc_agent/features/` and `karmada_vc_agent/model/virtual_cluster.py`: change it there.
 
 The settings file is YAML with `apiVersion: {CONFIG_API_VERSION}` and
 `kind: AgentConfig`. What is one value can also be set by an environment variable or a flag; the
@@ -80,12 +81,12 @@ def page() -> str:
     """Return the text of docs/settings.md."""
     flags = (
         (_code(each.key), _code(each.flag), _code(each.variable), _type_of(each), *_meaning(each))
-        for each in FLAGS
+        for each in flags_of(CONFIG)
     )
     rows = _Rows()
     rows.refer(LabelSelector, "virtualClusters[].nodeSelector")
     rows.refer(VirtualClusterSettings, "virtualClusters[]")
-    in_file = [*rows.of(setting for setting in SETTINGS if not setting.is_flag)]
+    in_file = [*rows.of(setting for setting in settings_of(CONFIG) if not setting.is_flag)]
     rows.refer(LabelSelector, "")
     of_cluster = rows.of(settings_of(VirtualCluster), "virtualClusters[].")
     return "\n".join(

@@ -1,26 +1,28 @@
 """The hub objects that grant an agent its rights, for all of its virtual clusters: roles/hub*.yaml.
 
+What one feature alone needs is in its folder.
+
 Rights on Works are bound in each execution namespace, which `join` creates the way Karmada does
 (contract 1.6, 1.9 b).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from karmada_vc_agent.access.templates import Reasons, Values, granted
 from karmada_vc_agent.model.domain import HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import USER_PREFIX, execution_namespace
 from karmada_vc_agent.model.kinds import RBAC_API
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.setting import CERT_ROTATION, ENDPOINT_SLICE_COLLECT, SERVICE_EXPORT
 
-_BY_CONTROLLER = {
-    "interpreter": "hub-interpreter",
-    "certRotation": "hub-certificate",
-    "serviceExport": "hub-services",
-    "endpointsliceCollect": "hub-services",
-}
-OPTIONAL_CONTROLLERS = tuple(sorted(_BY_CONTROLLER))
+_INTERPRETER = "interpreter"
+OPTIONAL_CONTROLLERS = tuple(
+    sorted((_INTERPRETER, CERT_ROTATION, SERVICE_EXPORT, ENDPOINT_SLICE_COLLECT))
+)
 """Controllers that need additional rights on the hub."""
+GATEWAY = "gateway"
+"""Rights on the hub that are granted with `gateway`."""
 _NAMED_OTHERWISE = frozenset(("namespaces", "secrets", "clusterroles"))
 """Resources whose names in rules are those of no virtual cluster."""
 
@@ -34,7 +36,8 @@ class HubAccess:
     objects: whether it removes Clusters that are no longer desired, as those of deleted objects.
     any_name: whether virtual clusters may have any name; RBAC has no prefixes of names, so it has
     its rights over all Clusters and Works then. gateway: whether it publishes endpoints and tokens
-    of virtual clusters.
+    of virtual clusters. of_features: files of the package with what features need, by the
+    controller that they are granted with, or GATEWAY.
     """
 
     agent: str
@@ -45,6 +48,7 @@ class HubAccess:
     objects: bool = False
     any_name: bool = False
     gateway: bool = False
+    of_features: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def user(self) -> str:
@@ -104,18 +108,23 @@ def _files(access: HubAccess) -> Iterator[tuple[str, Values]]:
         "listed_clusters": access.clusters or None,
         "token_secrets": () if access.any_name else tuple(secrets) or None,
     }
-    by_controller = (file for name, file in _BY_CONTROLLER.items() if name in access.controllers)
-    names = {
-        "hub": True,
-        **dict.fromkeys(by_controller, True),
-        "hub-all-works": access.works_cluster_wide,
-        "hub-objects": access.objects,
-        "hub-gateway": access.gateway,
-        "hub-any-name": access.any_name,
-    }
-    yield from (
-        (f"access/roles/{name}.yaml", values) for name, is_needed in names.items() if is_needed
-    )
+    yield from ((path, values) for path in dict.fromkeys(_roles(access)))
     for cluster in access.clusters:
         namespace = {"execution_namespace": execution_namespace(cluster)}
         yield "access/roles/hub-cluster.yaml", values | namespace
+
+
+def _roles(access: HubAccess) -> Iterator[str]:
+    """Yield the files for all virtual clusters together."""
+    core = "access/roles/hub"
+    by_controller = {_INTERPRETER: f"{core}-interpreter.yaml", **access.of_features}
+    yield f"{core}.yaml"
+    yield from (file for name, file in by_controller.items() if name in access.controllers)
+    if access.works_cluster_wide:
+        yield f"{core}-all-works.yaml"
+    if access.objects:
+        yield f"{core}-objects.yaml"
+    if access.gateway and GATEWAY in access.of_features:
+        yield access.of_features[GATEWAY]
+    if access.any_name:
+        yield f"{core}-any-name.yaml"

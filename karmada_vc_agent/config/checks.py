@@ -15,7 +15,6 @@ from karmada_vc_agent.model.setting import (
     enabled_controllers,
     feature_gates,
     implies,
-    label_key_problem,
     label_value_problem,
 )
 from karmada_vc_agent.model.texts import listen_problem
@@ -26,12 +25,9 @@ from karmada_vc_agent.model.virtual_cluster import (
     virtual_cluster_of,
 )
 from karmada_vc_agent.model.virtual_cluster_problems import (
-    NAME_PLACEHOLDER,
-    VALUE_PLACEHOLDER,
     dns_label_problem,
     is_dns_name,
     problems_of,
-    template_problem,
 )
 
 _DNS_LABELS = ("agent_name", "agent_namespace", "karmada_kubeconfig_namespace", "dns_namespace")
@@ -184,17 +180,10 @@ def _check_taken_over(config: AgentConfig, source: str) -> None:
 
 
 def _check_discovered(config: AgentConfig, source: str) -> None:
-    """Check what discovered virtual clusters have in common, and how they are named."""
-    groups, labels = config.node_groups, config.discover
-    key = labels.node_label
-    if key and (problem := label_key_problem(key)):
-        raise ConfigError(source, "discover.nodeLabel", problem)
-    for path, discovery, placeholder in (
-        ("nodeGroups", groups, NAME_PLACEHOLDER),
-        ("discover", labels, VALUE_PLACEHOLDER),
-    ):
-        if problem := template_problem(discovery.name_template, placeholder):
-            raise ConfigError(source, f"{path}.nameTemplate", problem)
+    """Check what discovered virtual clusters have in common."""
+    for path, discovery in config.sources.items():
+        if (invalid := discovery.problem()) is not None:
+            raise ConfigError(source, f"{path}.{invalid[0]}", invalid[1])
         sample = virtual_cluster_of(discovery.settings, "sample", LabelSelector({"sample": ""}))
         for where, wrong in problems_of(sample):
             if wrong:

@@ -79,6 +79,11 @@ def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
     return tuple(map(_setting, msgspec.structs.fields(struct)))
 
 
+def flags_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
+    """Return those that are flags and environment variables, too."""
+    return tuple(setting for setting in settings_of(struct) if setting.is_flag)
+
+
 def _setting(field: Any) -> Setting:
     # A field's own annotations follow those of its type.
     notes = {type(note): note for note in getattr(field.type, "__metadata__", ())}

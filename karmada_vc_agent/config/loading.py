@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from karmada_vc_agent.config.checks import check, check_alone
-from karmada_vc_agent.config.declared import camel
+from karmada_vc_agent.config.declared import camel, flags_of, settings_of
 from karmada_vc_agent.config.decoding import ConfigError, decode, decode_one
-from karmada_vc_agent.config.settings import FLAGS, SETTINGS, AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig, sources_of
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.domain import CONFIG_API_VERSION, HOST_LABEL
 from karmada_vc_agent.model.kinds import account_role
@@ -36,16 +36,12 @@ _RENAMED = {
 """Earlier name of a setting -> its name."""
 
 
-_DISCOVERED = ("nodeGroups", "discover")
-"""Settings with those of discovered virtual clusters."""
-
-
 _HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
 """The header of a file of settings."""
 
 
-def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
-    """Return what the file sets, by the names in AgentConfig. Raises ConfigError.
+def read_file(struct: type[AgentConfig], path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
+    """Return what the file sets, by the names in the struct. Raises ConfigError.
 
     warn: called with a line for each deprecated name.
     """
@@ -59,9 +55,9 @@ def read_file(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ConfigError(source, "", "empty, or not a mapping of settings")
     raw = _without_header(_without_nulls(raw), source)
-    raw = _with_bounds(_with_new_names(raw, source, warn))
-    decoded = decode(raw, AgentConfig, source)
-    fields = msgspec.structs.fields(AgentConfig)
+    raw = _with_bounds(_with_new_names(raw, source, warn), struct)
+    decoded = decode(raw, struct, source)
+    fields = msgspec.structs.fields(struct)
     return {f.name: getattr(decoded, f.name) for f in fields if f.encode_name in raw}
 
 
@@ -90,7 +86,7 @@ def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in raw.items() if value is not None}
 
 
-def _with_bounds(raw: dict[str, Any]) -> dict[str, Any]:
+def _with_bounds(raw: dict[str, Any], struct: type[AgentConfig]) -> dict[str, Any]:
     """Return the settings with `bounds` of all laid under those of each virtual cluster."""
     common, entries = raw.get("bounds", {}), raw.get("virtualClusters")
     if not isinstance(common, dict):
@@ -100,7 +96,7 @@ def _with_bounds(raw: dict[str, Any]) -> dict[str, Any]:
     changed: dict[str, Any] = {"bounds": common}
     if isinstance(entries, list):
         changed["virtualClusters"] = [_with_own_bounds(entry, common) for entry in entries]
-    for key in _DISCOVERED:
+    for key in (each.key for each in sources_of(struct)):
         source = raw.get(key)
         if isinstance(source, dict):
             own = source.get("settings", {})
@@ -143,6 +139,7 @@ _log = logging.getLogger(__name__)
 
 
 def load_config(
+    struct: type[AgentConfig],
     path: Path | None,
     overrides: Mapping[str, Any],
     variables: Mapping[str, str] | None = None,
@@ -151,19 +148,20 @@ def load_config(
 ) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
+    struct: the settings of this agent, with those of its features.
     variables: the environment variable of each override that is from one.
     check_beyond: what is checked besides; it is given the source, too, and raises ConfigError.
     warn: called with a line for each deprecated name. Raises ConfigError.
     """
     origins: dict[str, tuple[str, str]] = {}
-    settings = read_file(path, warn) if path else {}
-    for setting in FLAGS:
+    settings = read_file(struct, path, warn) if path else {}
+    for setting in flags_of(struct):
         if overrides.get(setting.name) is not None:
             variable = (variables or {}).get(setting.name)
             origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
             origins[setting.key] = origin
             settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
-    config = with_descriptions(AgentConfig(**with_presets(settings)))
+    config = with_descriptions(struct(**with_presets(settings)))
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)
@@ -246,10 +244,10 @@ def field_of(error: ConfigError) -> str:
 
 
 _TAKEN = (
-    *("virtual_clusters", "node_groups", "discover", "bounds"),
+    *("virtual_clusters", "bounds"),
     *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
 )
-"""They are virtual clusters, their sources or their defaults, and are taken at once."""
+"""They are virtual clusters or their defaults, and are taken at once, as are their sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +269,11 @@ def reload(running: AgentConfig, read: AgentConfig) -> tuple[AgentConfig, tuple[
     And the names of the other settings that differ, as the file has them. The result is to be
     checked as a whole: what a virtual cluster needs of the agent's settings, it needs of these.
     """
+    taken = (*_TAKEN, *(each.name for each in sources_of(type(running))))
     at_restart = tuple(
         camel(setting.name)
-        for setting in SETTINGS
-        if setting.name not in _TAKEN
+        for setting in settings_of(type(running))
+        if setting.name not in taken
         and getattr(running, setting.name) != getattr(read, setting.name)
     )
-    return replace(running, **{name: getattr(read, name) for name in _TAKEN}), at_restart
+    return replace(running, **{name: getattr(read, name) for name in taken}), at_restart

@@ -3,19 +3,21 @@
 Settings come from the file, then the environment, then flags; the last one wins. Names in the file
 are those of the flags in camelCase, and Karmada's where Karmada has the flag. Single-valued
 settings are also flags and environment variables; lists, maps and structs can be set in the file
-only.
+only. What one feature alone reads is declared in its folder, as `Fields`.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
+from msgspec.structs import FieldInfo
+from msgspec.structs import fields as fields_of
 
-from karmada_vc_agent.config.declared import camel, settings_of
+from karmada_vc_agent.config.declared import Setting, camel, settings_of, struct_of
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.model.kinds import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import Help, LabelSelector, Range, Unit
+from karmada_vc_agent.model.setting import Help, Range, Unit
 from karmada_vc_agent.model.virtual_cluster import (
     SHARED,
     Bounds,
@@ -23,7 +25,6 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualCluster,
     VirtualClusterSettings,
 )
-from karmada_vc_agent.model.virtual_cluster_problems import NAME_PLACEHOLDER, VALUE_PLACEHOLDER
 
 _Positive = Annotated[Duration, Range(is_open=True)]
 _Fraction = Annotated[float, Range(below=1, is_open=True), Unit("fraction")]
@@ -69,7 +70,10 @@ class ObjectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
 class SourceSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """What virtual clusters that are discovered on the host have in common."""
+    """What virtual clusters that are discovered on the host have in common.
+
+    They are taken without a restart.
+    """
 
     grace_period: Annotated[
         Duration,
@@ -90,79 +94,30 @@ class SourceSettings(
         VirtualClusterSettings, Help("Settings of each of these virtual clusters.")
     ] = VirtualClusterSettings()
 
+    @property
+    def is_used(self) -> bool:
+        """Return whether there are such virtual clusters."""
+        return False
 
-class NodeGroupSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """KubeEdge's NodeGroups as a source of virtual clusters."""
+    @property
+    def group_labels(self) -> tuple[str, ...]:
+        """Return keys of labels of nodes that `join` protects: they select the nodes."""
+        return ()
 
-    enabled: Annotated[
-        bool,
-        Help(
-            "Make each NodeGroup of KubeEdge a virtual cluster with its nodes "
-            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
-            "changing it."
-        ),
-    ] = False
-    selector: Annotated[
-        LabelSelector, Help("Label selector of the NodeGroups; empty = all there are.")
-    ] = LabelSelector()
-    name_template: Annotated[
-        str, Help("Name of the virtual cluster of a NodeGroup, such as `branch-{name}`.")
-    ] = NAME_PLACEHOLDER
+    @property
+    def node_labels(self) -> tuple[str, ...]:
+        """Return keys of labels that all these nodes have."""
+        return self.group_labels
 
-
-class DiscoverSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Values of a node label as a source of virtual clusters."""
-
-    node_label: Annotated[
-        str,
-        Help(
-            "Key of a label of nodes: each value of it is a virtual cluster; empty = none "
-            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
-            "changing it."
-        ),
-    ] = ""
-    name_template: Annotated[
-        str, Help("Name of the virtual cluster of a value, such as `branch-{value}`.")
-    ] = VALUE_PLACEHOLDER
-    limit: Annotated[
-        int,
-        Range(1),
-        Help("How many virtual clusters it makes at most; further values are reported only."),
-    ] = 100
+    def problem(self) -> tuple[str, str] | None:
+        """Return the name of the first invalid setting in the file and what is wrong, or None."""
 
 
-class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The last state of the hub, kept on the host."""
-
-    enabled: Annotated[
-        bool,
-        Help(
-            "Keep what the hub last said in Secrets of the agent's namespace "
-            "([ADR 42](adr/0042-a-checkpoint-on-the-host.md)): an agent that starts while the hub "
-            "is away repairs from there. An agent whose `join` was earlier works without it until "
-            "`karmada-vc-agent join` gives it the rights. Turned off, the agent removes them."
-        ),
-    ] = True
+class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=camel):
+    """Settings that a feature adds: its fields are fields of AgentConfig, too."""
 
 
-class DeletionBrakeSettings(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"
-):
-    """When deletions by the hub are held."""
-
-    share: Annotated[
-        float,
-        Range(zero="any"),
-        Help(
-            "Share of the objects of a virtual cluster: if the hub deletes more than that within "
-            "the window, the agent holds the deletions ([ADR 76](adr/0076-deletion-brake.md)). 1: "
-            "none is held, as for clusters of tests that are emptied again and again."
-        ),
-    ] = 0.3
-    at_least: Annotated[int, Range(1), Help("Fewer deletions than that are never held.")] = 10
-    window: Annotated[_Positive, Help("Within that time deletions are counted together.")] = (
-        Duration(300)
-    )
+_Added = TypeVar("_Added", bound=Fields)
 
 
 class AgentConfig(
@@ -225,15 +180,6 @@ class AgentConfig(
             "CustomizedClusterResourceModeling (default true): modelings of resourceModels."
         ),
     ] = ""
-    cert_rotation_checking_interval: Annotated[
-        _Positive, Help("How often certRotation checks whether the hub credential must be renewed.")
-    ] = Duration(300)
-    cert_rotation_remaining_time_threshold: Annotated[
-        _Fraction,
-        Help(
-            "Fraction of the hub credential's lifetime; certRotation renews it when less remains."
-        ),
-    ] = 0.2
     karmada_kubeconfig_namespace: Annotated[
         str,
         Help(
@@ -359,14 +305,6 @@ class AgentConfig(
             "Watch the Works of all Clusters with a single watch; needs the right to read them all."
         ),
     ] = False
-    offline_max_age: Annotated[
-        Duration,
-        Range(zero="however old"),
-        Help(
-            "How old what the checkpoint has of the hub may be for an agent that starts while the "
-            "hub is away."
-        ),
-    ] = Duration(0)
     leader_elect: Annotated[
         bool, Help("Elect a leader among the replicas with a Lease on the host.")
     ] = True
@@ -469,30 +407,28 @@ class AgentConfig(
         Bounds()
     )
     objects: Annotated[ObjectSettings, Help("VirtualCluster objects.")] = ObjectSettings()
-    node_groups: Annotated[NodeGroupSettings, Help("Virtual clusters from NodeGroups.")] = (
-        NodeGroupSettings()
-    )
-    discover: Annotated[DiscoverSettings, Help("Virtual clusters from a label of nodes.")] = (
-        DiscoverSettings()
-    )
     gateway: Annotated[
         GatewaySettings, Help("How the hub reaches virtual clusters; off by default.")
     ] = GatewaySettings()
-    checkpoint: Annotated[CheckpointSettings, Help("What is kept for a start without the hub.")] = (
-        CheckpointSettings()
-    )
-    deletion_brake: Annotated[
-        DeletionBrakeSettings, Help("When deletions wait for a confirmation.")
-    ] = DeletionBrakeSettings()
     virtual_clusters: Annotated[
         tuple[VirtualCluster, ...],
         Help("The virtual clusters; at least one, unless there is another source of them."),
     ] = ()
 
+    def of(self, added: type[_Added]) -> _Added:
+        """Return the settings that a feature adds, the defaults where there are none of it."""
+        here = (name for name in added.__struct_fields__ if name in self.__struct_fields__)
+        return added(**{name: getattr(self, name) for name in here})
+
+    @property
+    def sources(self) -> dict[str, SourceSettings]:
+        """Return what is discovered on the host, by the names in the file."""
+        return {each.key: getattr(self, each.name) for each in sources_of(type(self))}
+
     @property
     def has_other_sources(self) -> bool:
         """Return whether there are other sources of virtual clusters than the settings."""
-        return self.objects.enabled or self.node_groups.enabled or bool(self.discover.node_label)
+        return self.objects.enabled or any(each.is_used for each in self.sources.values())
 
     @property
     def has_open_names(self) -> bool:
@@ -502,12 +438,38 @@ class AgentConfig(
     @property
     def removes_clusters(self) -> bool:
         """Return whether the agent removes Clusters that are no longer desired from the hub."""
-        drains = (
-            self.node_groups.enabled and self.node_groups.drain,
-            bool(self.discover.node_label) and self.discover.drain,
-        )
+        drains = (each.is_used and each.drain for each in self.sources.values())
         return self.objects.enabled or any(drains)
 
 
-SETTINGS = settings_of(AgentConfig)
-FLAGS = tuple(setting for setting in SETTINGS if setting.is_flag)
+def sources_of(struct: type[AgentConfig]) -> tuple[Setting, ...]:
+    """Return the settings of virtual clusters that are discovered on the host."""
+    settings = ((each, struct_of(each.kind)) for each in settings_of(struct))
+    return tuple(each for each, kind in settings if kind and issubclass(kind, SourceSettings))
+
+
+def with_features(added: Iterable[type[Fields]]) -> type[AgentConfig]:
+    """Return the settings of an agent with those that its features add."""
+    fields = [
+        (each.name, each.type, _default(each)) for struct in added for each in fields_of(struct)
+    ]
+    names = [*AgentConfig.__struct_fields__, *(name for name, _, _ in fields)]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"declared more than once: {', '.join(sorted(twice))}")
+    made = msgspec.defstruct(
+        "AgentConfig",
+        fields,
+        bases=(AgentConfig,),
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+        rename=camel,
+    )
+    return cast(type[AgentConfig], made)
+
+
+def _default(field: FieldInfo) -> Any:
+    if field.default_factory is msgspec.NODEFAULT:
+        return field.default
+    return msgspec.field(default_factory=field.default_factory)

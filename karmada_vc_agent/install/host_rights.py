@@ -258,9 +258,8 @@ def _also(config: AgentConfig) -> Iterator[str]:
 
 def _group_labels(config: AgentConfig, more: Iterable[str]) -> tuple[str, ...]:
     keys = {key for vc in config.virtual_clusters for key in group_labels(vc)} | set(more)
-    if config.discover.node_label:
-        keys.add(config.discover.node_label)
-    return tuple(sorted(keys))
+    used = (each for each in config.sources.values() if each.is_used)
+    return tuple(sorted(keys.union(*(each.group_labels for each in used))))
 
 
 def _elsewhere(install: HostInstall, config: AgentConfig) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server, serve
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
-from karmada_vc_agent.model.kinds import NODE_GROUP_LABEL, RBAC_API, RBAC_GROUP
+from karmada_vc_agent.model.kinds import RBAC_API, RBAC_GROUP
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.runner.parts import Described
@@ -105,8 +105,8 @@ class JoinPlan:
         """
         config = self.config
         # Nodes in groups that the settings do not list have these labels.
-        labels = [NODE_GROUP_LABEL] if config.node_groups.enabled else []
-        labels += filter(None, (config.discover.node_label,))
+        used = (each for each in config.sources.values() if each.is_used)
+        labels = [label for each in used for label in each.node_labels]
         install = HostInstall(
             self.access.agent,
             self.namespace,

@@ -14,6 +14,7 @@ from karmada_vc_agent.commands.shared import one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import HUB_ROLES
 from karmada_vc_agent.install.hub_credentials import YEAR_S, check_hash, parse_token
 from karmada_vc_agent.install.join_hub import HubOptions, JoinPlan
 from karmada_vc_agent.install.join_run import run_join
@@ -194,6 +195,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         objects=bool(config and config.removes_clusters),
         any_name=bool(config and config.objects.any_name),
         gateway=bool(config and config.gateway.enabled),
+        of_features=HUB_ROLES,
     )
     return JoinPlan(
         access=access,

@@ -22,7 +22,7 @@ from karmada_vc_agent.cluster.status import ReachableNodes
 from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig, Fields
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Controller, ControllerSpec, Signal, Subscribe
 from karmada_vc_agent.kube.errors import Need
@@ -223,6 +223,7 @@ class Feature:
     """One folder of `features/`, as its feature.py declares it.
 
     name: of the folder.
+    settings: fields that it adds to AgentConfig; it reads them by `config.of`.
     start: adds sources of virtual clusters, and is read before this process serves.
     hub_start: replaces the check of the hub at the start; of one feature.
     prepare: provides what controllers share (`Common.provide`) and sets hooks, before the path of
@@ -235,12 +236,15 @@ class Feature:
     describe: which virtual clusters the host describes, for `join`; raises KubeError.
     definitions: CustomResourceDefinitions that `join` installs on the host.
     host_roles: files of the package with its rights on the host, by the settings.
+    hub_roles: those with its rights on the hub, by what they are granted with: a controller of
+    `join --controllers`, or GATEWAY of access/hub_objects.py.
     leave: removes what is recorded on the host of a virtual cluster: by namespace and name of the
     agent, and name of the Cluster; raises KubeError.
     purge: the same of the whole agent.
     """
 
     name: str
+    settings: type[Fields] = Fields
     start: Callable[[VirtualClusterSources, AgentConfig], Start | None] = lambda *_: None
     hub_start: Callable[[AgentConfig, ApiClient, ApiClient], HubStart] | None = None
     prepare: Callable[[Common], None] = lambda _: None
@@ -252,6 +256,7 @@ class Feature:
     describe: Callable[[ApiClient, AgentConfig], Awaitable[Described]] | None = None
     definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()
     host_roles: Callable[[AgentConfig], tuple[str, ...]] = lambda _: ()
+    hub_roles: Mapping[str, str] = field(default_factory=dict)
     leave: Callable[[ApiClient, str, str, str, Say], Awaitable[None]] = _nothing
     purge: Callable[[ApiClient, str, str, Say], Awaitable[None]] = _nothing
 

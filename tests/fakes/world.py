@@ -16,8 +16,7 @@ from karmada_vc_agent.cluster.hub_clusters import Clock, cluster_id
 from karmada_vc_agent.cluster.lease import Lead
 from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
-from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.feature_list import CONFIG, FEATURES
 from karmada_vc_agent.features.quota import controller as quotas
 from karmada_vc_agent.features.quota.controller import Divisions
 from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
@@ -121,7 +120,7 @@ class World:
 
     def _begin(self, reregister: Iterable[str]) -> None:
         """Build the agent, as its process does."""
-        config = AgentConfig(
+        config = CONFIG(
             **{
                 "agent_name": AGENT,
                 "agent_namespace": AGENT_NAMESPACE,
@@ -292,7 +291,7 @@ class World:
 
 @asynccontextmanager
 async def new_world(*virtual_clusters: VirtualCluster, **settings: Any) -> AsyncIterator[World]:
-    """Start a hub and a host; the namespaces that exist anyway are there. settings: AgentConfig."""
+    """Start a hub and a host; the namespaces that exist anyway are there. settings: CONFIG."""
     given = virtual_clusters or (
         objects.virtual_cluster("branch-a"),
         objects.virtual_cluster("branch-b"),

@@ -17,7 +17,7 @@ import orjson
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model import karmada
@@ -117,11 +117,11 @@ class Field:
 async def field(**settings: Any) -> AsyncIterator[Field]:
     """Start an agent that serves a tenant and a neighbour; the neighbour's Work is applied.
 
-    settings: of AgentConfig, besides those that make it quick.
+    settings: of CONFIG, besides those that make it quick.
     """
     async with FakeApiServer(_HUB) as hub, FakeApiServer(served.HOST) as host:
         _furnish(hub, host)
-        config = AgentConfig(
+        config = CONFIG(
             agent_namespace="agents",
             install_policies=False,
             cluster_success_threshold=Duration(0),

@@ -24,6 +24,7 @@ from karmada_vc_agent.cluster.rules.conditions import READY
 from karmada_vc_agent.cluster.virtual_clusters import Membership, NodeTaints, VirtualClusters
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.interpretation import interpreter, user_hooks, webhook
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
@@ -404,7 +405,7 @@ def _read_settings_bytes(content: bytes) -> None:
         path = Path(folder, "agent.yaml")
         path.write_bytes(content)
         try:
-            load_config(path, {}, check_beyond=check_rules)
+            load_config(CONFIG, path, {}, check_beyond=check_rules)
         except ConfigError as error:
             text = str(error)
             assert len(text.splitlines()) == 1, f"more than one line: {text!r}"

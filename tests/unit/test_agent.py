@@ -5,10 +5,13 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.checkpoint.feature import CheckpointStart
+from karmada_vc_agent.features.checkpoint.reader import CheckpointSettings
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -80,7 +83,7 @@ def test_agent_with_a_checkpoint_is_ready_without_the_hub(scene: Scene, phase: s
 
 @pytest.mark.parametrize("enabled", [False, True])
 def test_agent_with_neither_hub_nor_checkpoint_is_not_ready(scene: Scene, *, enabled: bool) -> None:
-    config = AgentConfig(checkpoint=CheckpointSettings(enabled=enabled))
+    config = replace(CONFIG(), checkpoint=CheckpointSettings(enabled=enabled))
     agent = scene.agent
     agent.checks.hub_start = CheckpointStart(config, MagicMock(), MagicMock())
     agent.checks.phase = STARTING if enabled else SERVING

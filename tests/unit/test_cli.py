@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from karmada_vc_agent.cli import main, metrics_tls
-from karmada_vc_agent.config.settings import FLAGS
+from karmada_vc_agent.config.declared import flags_of
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.telemetry.endpoints import listen_failure
 from tests.fakes.tls import trusting, write_certificate
 
@@ -49,7 +50,7 @@ def error_of(result: Result) -> str:
 def test_help_names_every_flag_with_its_default() -> None:
     result = run("--help")
     assert result.exit_code == 0
-    for setting in FLAGS:
+    for setting in flags_of(CONFIG):
         assert setting.flag in result.output
     assert "[default: 40s]" in " ".join(result.output.split())
     for flag in ("--config", "--reregister"):

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from karmada_vc_agent.cli import main
-from karmada_vc_agent.config.settings import FLAGS
+from karmada_vc_agent.config.declared import flags_of
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.karmada_flags import REPLACED, translated
 from karmada_vc_agent.model.quantity import Duration, format_duration, parse_duration_s
 
@@ -34,12 +35,12 @@ def run(*arguments: str) -> Result:
 
 def test_every_setting_stands_in_the_table_as_one_that_is_here() -> None:
     here = {flag for flag, row in documented().items() if row.relation not in ("none", "replaced")}
-    assert here == {setting.flag for setting in FLAGS}
+    assert here == {setting.flag for setting in flags_of(CONFIG)}
 
 
 def test_defaults_of_the_table_are_those_of_the_settings() -> None:
     table = documented()
-    for setting in FLAGS:
+    for setting in flags_of(CONFIG):
         told = table[setting.flag].default
         if setting.kind is Duration:
             assert parse_duration_s(told) == setting.default, setting.name

@@ -368,8 +368,11 @@ def _request_name(user: str) -> str:
     return f"{stem}-{random_suffix()}"
 
 
-def setup(parts: Parts) -> ControllerSpec[str] | None:
-    """Declare the controller; None where the hub credential is from no file to renew."""
+def setup(parts: Parts, interval_s: float, threshold: float) -> ControllerSpec[str] | None:
+    """Declare the controller; None where the hub credential is from no file to renew.
+
+    interval_s: how often it checks. threshold: fraction of the lifetime, see CertificateController.
+    """
     common, config, clients = parts.common, parts.common.config, parts.common.clients
     kubeconfig = clients.hub.credentials.kubeconfig
     if kubeconfig is None:
@@ -380,8 +383,8 @@ def setup(parts: Parts) -> ControllerSpec[str] | None:
         clients.hub,
         clients.hub.credentials,
         (FileStore(kubeconfig), SecretStore(clients.host, namespace)),
-        config.cert_rotation_checking_interval,
-        config.cert_rotation_remaining_time_threshold,
+        interval_s,
+        threshold,
         clients.use_for_hub,
         lambda: datetime.now(UTC),
         parts.credential,

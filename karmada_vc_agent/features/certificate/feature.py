@@ -1,10 +1,30 @@
 """Renews the agent's certificate for the hub."""
 
-from typing import Any
+from typing import Annotated, Any
 
+from karmada_vc_agent.config.settings import Fields
 from karmada_vc_agent.kube.controller import ControllerSpec
-from karmada_vc_agent.model.setting import CERT_ROTATION
+from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.model.setting import CERT_ROTATION, Help, Range, Unit
 from karmada_vc_agent.runner.parts import Feature, Parts
+
+
+class CertificateFields(Fields, frozen=True):
+    """What the settings have of it."""
+
+    cert_rotation_checking_interval: Annotated[
+        Duration,
+        Range(is_open=True),
+        Help("How often certRotation checks whether the hub credential must be renewed."),
+    ] = Duration(300)
+    cert_rotation_remaining_time_threshold: Annotated[
+        float,
+        Range(below=1, is_open=True),
+        Unit("fraction"),
+        Help(
+            "Fraction of the hub credential's lifetime; certRotation renews it when less remains."
+        ),
+    ] = 0.2
 
 
 def _setup(parts: Parts) -> ControllerSpec[Any] | None:
@@ -13,7 +33,15 @@ def _setup(parts: Parts) -> ControllerSpec[Any] | None:
     # Key generation costs 8 MB of memory, and few agents need it.
     from karmada_vc_agent.features.certificate import controller  # noqa: PLC0415
 
-    return controller.setup(parts)
+    own = parts.common.config.of(CertificateFields)
+    return controller.setup(
+        parts, own.cert_rotation_checking_interval, own.cert_rotation_remaining_time_threshold
+    )
 
 
-FEATURE = Feature("certificate", controllers=(_setup,))
+FEATURE = Feature(
+    "certificate",
+    settings=CertificateFields,
+    controllers=(_setup,),
+    hub_roles={CERT_ROTATION: "features/certificate/hub-roles.yaml"},
+)

@@ -10,7 +10,13 @@ from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.entries import cluster_of_key
-from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read_checkpoint, why_unusable
+from karmada_vc_agent.features.checkpoint.reader import (
+    Checkpoint,
+    CheckpointFields,
+    is_kept,
+    read_checkpoint,
+    why_unusable,
+)
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
 from karmada_vc_agent.features.checkpoint.serving import METRICS, CheckpointParts, is_of_checkpoint
 from karmada_vc_agent.kube.client import ApiClient
@@ -129,7 +135,7 @@ class CheckpointStart(HubStart):
         super().__init__(config, hub, host)
         self._is_away = False
         self._checkpoint: Checkpoint | None = None
-        self.line = CHECKPOINT_ANNOTATION if config.checkpoint.enabled else ""
+        self.line = CHECKPOINT_ANNOTATION if is_kept(config) else ""
 
     async def was_seen(self) -> bool:
         """Return whether an earlier process registered Clusters or kept a checkpoint."""
@@ -145,7 +151,7 @@ class CheckpointStart(HubStart):
 
         Ends early if the hub is not what the agent needs: that ends all tasks of the group.
         """
-        patience_s = CHECK_PATIENCE_S if self.config.checkpoint.enabled else None
+        patience_s = CHECK_PATIENCE_S if is_kept(self.config) else None
         await asyncio.wait((checking,), timeout=patience_s)
 
     async def wait_for_either(
@@ -155,7 +161,7 @@ class CheckpointStart(HubStart):
 
         A replica with neither must not lead: another one may reach the hub.
         """
-        if not self.config.checkpoint.enabled:
+        if not is_kept(self.config):
             return
         once = LogOnce(_log)
         while not checking.done():
@@ -176,7 +182,7 @@ class CheckpointStart(HubStart):
 
     async def look(self) -> None:
         """Check whether the hub answers now, where a checkpoint could replace it."""
-        if self.config.checkpoint.enabled:
+        if is_kept(self.config):
             answers = self.presence.is_checked and await self.presence.is_there()
             self._is_away = not answers
 
@@ -184,7 +190,7 @@ class CheckpointStart(HubStart):
         self, host: ApiClient, state: AgentState, election: LeaderElection | None
     ) -> None:
         """Read the checkpoint; without the right to it there is none."""
-        if not self.config.checkpoint.enabled:
+        if not is_kept(self.config):
             return
         is_continued = election is None or election.continues_lineage
         read = partial(
@@ -210,7 +216,7 @@ class CheckpointStart(HubStart):
 def _connect(parts: Parts) -> None:
     config, host = parts.common.config, parts.common.clients.host
     parts.spared_rights.append(partial(is_of_checkpoint, config.agent_name))
-    if not config.checkpoint.enabled:
+    if not is_kept(config):
         remove = partial(remove_disabled, host, config.agent_namespace, config.agent_name)
         parts.ends["remove the checkpoint"] = remove
     checkpoint = parts.common.find(Checkpoint)
@@ -223,12 +229,13 @@ def _connect(parts: Parts) -> None:
 
 
 def _host_roles(config: AgentConfig) -> tuple[str, ...]:
-    file = "roles" if config.checkpoint.enabled else "roles-off"
+    file = "roles" if is_kept(config) else "roles-off"
     return (f"features/checkpoint/{file}.yaml",)
 
 
 FEATURE = Feature(
     "checkpoint",
+    settings=CheckpointFields,
     hub_start=CheckpointStart,
     connect=_connect,
     conditions=CONDITIONS,

@@ -8,9 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
+from typing import Annotated
+
+import msgspec
 
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig, Fields
 from karmada_vc_agent.features.checkpoint.entries import (
     CLUSTER,
     CONTACT,
@@ -36,11 +39,48 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.model.setting import Help, Range
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.runner.hub_presence import HubIdentity
 
 SKEW_S = 300.0
 """How far the clocks of replicas may differ."""
+
+
+class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The last state of the hub, kept on the host."""
+
+    enabled: Annotated[
+        bool,
+        Help(
+            "Keep what the hub last said in Secrets of the agent's namespace "
+            "([ADR 42](adr/0042-a-checkpoint-on-the-host.md)): an agent that starts while the hub "
+            "is away repairs from there. An agent whose `join` was earlier works without it until "
+            "`karmada-vc-agent join` gives it the rights. Turned off, the agent removes them."
+        ),
+    ] = True
+
+
+class CheckpointFields(Fields, frozen=True):
+    """What the settings have of it."""
+
+    offline_max_age: Annotated[
+        Duration,
+        Range(zero="however old"),
+        Help(
+            "How old what the checkpoint has of the hub may be for an agent that starts while the "
+            "hub is away."
+        ),
+    ] = Duration(0)
+    checkpoint: Annotated[CheckpointSettings, Help("What is kept for a start without the hub.")] = (
+        CheckpointSettings()
+    )
+
+
+def is_kept(config: AgentConfig) -> bool:
+    """Return whether the agent keeps a checkpoint."""
+    return config.of(CheckpointFields).checkpoint.enabled
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +421,6 @@ def _expected(config: AgentConfig, state: AgentState, hub: HubIdentity) -> Expec
         template=config.namespace_template,
         uids=registered,
         hub=hub.uid,
-        times=usable_times(datetime.now(UTC), config.offline_max_age),
+        times=usable_times(datetime.now(UTC), config.of(CheckpointFields).offline_max_age),
         is_outdated=Outdated(state).has,
     )

@@ -15,6 +15,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.entries import Header, Reason, UnusableError
 from karmada_vc_agent.features.checkpoint.reader import (
     Checkpoint,
+    CheckpointFields,
     Saved,
     another_hub,
     is_another_hub,
@@ -313,7 +314,8 @@ def _not_written(error: KubeError) -> tuple[str, str]:
 
 def contact_s(config: AgentConfig) -> float:
     """Return how often the contact is noted: what may soon be too old is noted more often."""
-    return min(CONTACT_S, config.offline_max_age / 4 or CONTACT_S)
+    max_age_s = config.of(CheckpointFields).offline_max_age
+    return min(CONTACT_S, max_age_s / 4 or CONTACT_S)
 
 
 def is_of_checkpoint(agent: str, need: Need) -> bool:

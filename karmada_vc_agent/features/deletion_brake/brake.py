@@ -9,17 +9,20 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
-from karmada_vc_agent.config.settings import DeletionBrakeSettings
+from karmada_vc_agent.config.settings import Fields
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError, Signal
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, is_report
 from karmada_vc_agent.model.kinds import NAMESPACE
 from karmada_vc_agent.model.objects import Object, gvk_of, uid_of
+from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.model.setting import Help, Range
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.works import Works, is_trimmed, manifests_of
 
@@ -31,6 +34,36 @@ KEEP = "keep "
 """Before the digest: delete the Works alone, and keep their objects on the host."""
 _NAMED = 20
 """Works that a record names; those of all virtual clusters are in one ConfigMap."""
+
+
+class DeletionBrakeSettings(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"
+):
+    """When deletions by the hub are held."""
+
+    share: Annotated[
+        float,
+        Range(zero="any"),
+        Help(
+            "Share of the objects of a virtual cluster: if the hub deletes more than that within "
+            "the window, the agent holds the deletions ([ADR 76](adr/0076-deletion-brake.md)). 1: "
+            "none is held, as for clusters of tests that are emptied again and again."
+        ),
+    ] = 0.3
+    at_least: Annotated[int, Range(1), Help("Fewer deletions than that are never held.")] = 10
+    window: Annotated[
+        Duration,
+        Range(is_open=True),
+        Help("Within that time deletions are counted together."),
+    ] = Duration(300)
+
+
+class DeletionBrakeFields(Fields, frozen=True):
+    """What the settings have of it."""
+
+    deletion_brake: Annotated[
+        DeletionBrakeSettings, Help("When deletions wait for a confirmation.")
+    ] = DeletionBrakeSettings()
 
 
 def is_too_much(limits: DeletionBrakeSettings, deleted: int, total: int) -> bool:

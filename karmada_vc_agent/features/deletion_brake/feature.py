@@ -4,7 +4,11 @@ from collections.abc import Iterator
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.features.deletion_brake import controller
-from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake, Record
+from karmada_vc_agent.features.deletion_brake.brake import (
+    DeletionBrake,
+    DeletionBrakeFields,
+    Record,
+)
 from karmada_vc_agent.kube.controller import itself
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
@@ -54,7 +58,7 @@ HELD = "virtual_cluster_deletions_held"
 def _connect(parts: Parts) -> None:
     common, works = parts.common, parts.works
     brake = DeletionBrake(
-        common.config.deletion_brake,
+        common.config.of(DeletionBrakeFields).deletion_brake,
         works.watches.works,
         works.finalizer,
         common.state,
@@ -75,6 +79,7 @@ def _connect(parts: Parts) -> None:
 
 FEATURE = Feature(
     "deletion_brake",
+    settings=DeletionBrakeFields,
     connect=_connect,
     controllers=(controller.setup,),
     conditions=CONDITIONS,

@@ -22,6 +22,7 @@ from karmada_vc_agent.features.discovered.discovery import (
 )
 from karmada_vc_agent.features.discovered.records import (
     Discovered,
+    DiscoveredFields,
     DiscoveredRecord,
     DiscoveredRecords,
     GroupSource,
@@ -296,8 +297,10 @@ def setup_node_groups(parts: Parts) -> ControllerSpec[str] | None:
     started, live = parts.common.find(DiscoveryStart), parts.common.live
     if started is None:
         return None
-    discovery = NodeGroupDiscovery(parts.common.clients.host, live.config.node_groups)
-    live.changed.subscribe(lambda: discovery.use(live.config.node_groups))
+    discovery = NodeGroupDiscovery(
+        parts.common.clients.host, live.config.of(DiscoveredFields).node_groups
+    )
+    live.changed.subscribe(lambda: discovery.use(live.config.of(DiscoveredFields).node_groups))
     source, making = started.node_groups, making_of_groups
     return _setup("node-groups", parts, discovery, source, making, FEW_WORKERS, discovery.run)
 
@@ -308,9 +311,9 @@ def setup_node_labels(parts: Parts) -> ControllerSpec[str] | None:
     started = common.find(DiscoveryStart)
     if started is None:
         return None
-    settings = live.config.discover
+    settings = live.config.of(DiscoveredFields).discover
     discovery = NodeLabelDiscovery(common.clients.host, common.stores.nodes, settings)
-    live.changed.subscribe(lambda: discovery.use(live.config.discover))
+    live.changed.subscribe(lambda: discovery.use(live.config.of(DiscoveredFields).discover))
     return _setup("node-label-values", parts, discovery, started.labels, making_of_labels)
 
 

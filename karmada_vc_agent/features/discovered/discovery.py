@@ -15,11 +15,14 @@ from karmada_vc_agent.cluster.virtual_cluster_sources import (
     VirtualClusterSources,
 )
 from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
-from karmada_vc_agent.config.settings import AgentConfig, DiscoverSettings, NodeGroupSettings
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.discovered.records import (
     Discovered,
+    DiscoveredFields,
     DiscoveredRecords,
+    DiscoverSettings,
     Making,
+    NodeGroupSettings,
     making_of_groups,
     making_of_labels,
 )
@@ -366,7 +369,7 @@ class DiscoveryStart:
 
         So that nothing counts as deleted before it is watched.
         """
-        groups = live.config.node_groups
+        groups = live.config.of(DiscoveredFields).node_groups
         listed = await groups_of_host(host, groups) if groups.enabled else ()
         making = making_of_groups(live.config)
         self.node_groups.replace_all(
@@ -383,8 +386,9 @@ def start(sources: VirtualClusterSources, _: AgentConfig) -> DiscoveryStart:
 
 async def describe(host: ApiClient, config: AgentConfig) -> Described:
     """Return what NodeGroups and nodes describe now. Raises KubeError."""
-    groups = await groups_of_host(host, config.node_groups) if config.node_groups.enabled else []
-    values = await values_of_host(host, config.discover) if config.discover.node_label else []
+    own = config.of(DiscoveredFields)
+    groups = await groups_of_host(host, own.node_groups) if own.node_groups.is_used else []
+    values = await values_of_host(host, own.discover) if own.discover.is_used else []
     made = (*_made(groups, making_of_groups(config)), *_made(values, making_of_labels(config)))
     return Described(frozenset(key for each in groups for key in each.labels or {}), made)
 

@@ -5,6 +5,7 @@ from karmada_vc_agent.cluster.virtual_cluster_sources import Origin
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.discovered.controller import setup_node_groups, setup_node_labels
 from karmada_vc_agent.features.discovered.discovery import describe, start
+from karmada_vc_agent.features.discovered.records import DiscoveredFields
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
 
@@ -33,12 +34,14 @@ CONDITIONS = (ConditionSpec(GROUP_PRESENT, _present),)
 
 
 def _host_roles(config: AgentConfig) -> tuple[str, ...]:
-    is_used = config.node_groups.enabled or config.discover.node_label
+    own = config.of(DiscoveredFields)
+    is_used = own.node_groups.is_used or own.discover.is_used
     return ("features/discovered/roles.yaml",) if is_used else ()
 
 
 FEATURE = Feature(
     "discovered",
+    settings=DiscoveredFields,
     controllers=(setup_node_groups, setup_node_labels),
     conditions=CONDITIONS,
     start=start,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -10,12 +10,102 @@ from msgspec.structs import replace
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import completed, field_of
-from karmada_vc_agent.config.settings import AgentConfig, SourceSettings
+from karmada_vc_agent.config.settings import AgentConfig, Fields, SourceSettings
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
+from karmada_vc_agent.model.kinds import NODE_GROUP_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector, Requirement
+from karmada_vc_agent.model.setting import (
+    Help,
+    LabelSelector,
+    Range,
+    Requirement,
+    label_key_problem,
+)
 from karmada_vc_agent.model.virtual_cluster import NO_NODES, VirtualCluster, virtual_cluster_of
+from karmada_vc_agent.model.virtual_cluster_problems import (
+    NAME_PLACEHOLDER,
+    VALUE_PLACEHOLDER,
+    template_problem,
+)
+
+
+class NodeGroupSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """KubeEdge's NodeGroups as a source of virtual clusters."""
+
+    enabled: Annotated[
+        bool,
+        Help(
+            "Make each NodeGroup of KubeEdge a virtual cluster with its nodes "
+            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
+            "changing it."
+        ),
+    ] = False
+    selector: Annotated[
+        LabelSelector, Help("Label selector of the NodeGroups; empty = all there are.")
+    ] = LabelSelector()
+    name_template: Annotated[
+        str, Help("Name of the virtual cluster of a NodeGroup, such as `branch-{name}`.")
+    ] = NAME_PLACEHOLDER
+
+    @property
+    def is_used(self) -> bool:
+        return self.enabled
+
+    @property
+    def node_labels(self) -> tuple[str, ...]:
+        return (NODE_GROUP_LABEL,)
+
+    def problem(self) -> tuple[str, str] | None:
+        wrong = template_problem(self.name_template, NAME_PLACEHOLDER)
+        return ("nameTemplate", wrong) if wrong else None
+
+
+class DiscoverSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Values of a node label as a source of virtual clusters."""
+
+    node_label: Annotated[
+        str,
+        Help(
+            "Key of a label of nodes: each value of it is a virtual cluster; empty = none "
+            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
+            "changing it."
+        ),
+    ] = ""
+    name_template: Annotated[
+        str, Help("Name of the virtual cluster of a value, such as `branch-{value}`.")
+    ] = VALUE_PLACEHOLDER
+    limit: Annotated[
+        int,
+        Range(1),
+        Help("How many virtual clusters it makes at most; further values are reported only."),
+    ] = 100
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self.node_label)
+
+    @property
+    def group_labels(self) -> tuple[str, ...]:
+        return (self.node_label,)
+
+    def problem(self) -> tuple[str, str] | None:
+        if self.node_label and (wrong := label_key_problem(self.node_label)):
+            return "nodeLabel", wrong
+        wrong = template_problem(self.name_template, VALUE_PLACEHOLDER)
+        return ("nameTemplate", wrong) if wrong else None
+
+
+class DiscoveredFields(Fields, frozen=True):
+    """What the settings have of it."""
+
+    node_groups: Annotated[NodeGroupSettings, Help("Virtual clusters from NodeGroups.")] = (
+        NodeGroupSettings()
+    )
+    discover: Annotated[DiscoverSettings, Help("Virtual clusters from a label of nodes.")] = (
+        DiscoverSettings()
+    )
+
 
 _PREFIX = "found."
 
@@ -179,11 +269,11 @@ class Making:
 
 def making_of_groups(config: AgentConfig) -> Making:
     """Return how NodeGroups become virtual clusters."""
-    settings = config.node_groups
+    settings = config.of(DiscoveredFields).node_groups
     return Making(config, settings, is_on=settings.enabled)
 
 
 def making_of_labels(config: AgentConfig) -> Making:
     """Return how values of a node label become virtual clusters."""
-    settings = config.discover
+    settings = config.of(DiscoveredFields).discover
     return Making(config, settings, settings.limit, is_on=bool(settings.node_label))

@@ -289,7 +289,8 @@ _OPTIONS = (
     metavar="ADDRESS",
     help="Address of /metrics, for tokens that the host authorizes; 0 = none.",
 )
-def gateway(**options: Any) -> None:
+@click.pass_obj
+def gateway(struct: type[AgentConfig], /, **options: Any) -> None:
     """Serve each virtual cluster as a cluster of its own, confined to what is its own.
 
     Clients are Karmada, with the tokens that the agent made, and operators of the site, with a
@@ -299,12 +300,14 @@ def gateway(**options: Any) -> None:
     path = options["config_path"]
     digest = digest_of(path)
     try:
-        config = _config(options)
+        config = _config(struct, options)
         credentials = find_credentials(config.kubeconfig, in_cluster_first=True)
         start_logging(config.log_level, config.log_format)
     except (ConfigError, KubeconfigError) as error:
         _end(str(error))
-    follower = SettingsFollower(path, digest, partial(_reloaded, config, options))
+    follower = SettingsFollower(
+        path, digest, partial(_reloaded, config, partial(_config, struct, options))
+    )
     limit_tls_buffers(TLS_BUFFER_BYTES)
     try:
         with asyncio.Runner() as runner:
@@ -313,10 +316,10 @@ def gateway(**options: Any) -> None:
         _end(str(error))
 
 
-def _config(options: dict[str, Any]) -> AgentConfig:
+def _config(struct: type[AgentConfig], options: dict[str, Any]) -> AgentConfig:
     """Return the settings with what the flags say. Raises ConfigError."""
     given = {"kubeconfig": options["kubeconfig"] or None}
-    config = load_config(options["config_path"], given)
+    config = load_config(struct, options["config_path"], given)
     if not config.gateway.enabled:
         problem = "is false, must be true for the gateway to serve"
         raise ConfigError(str(options["config_path"]), "gateway.enabled", problem)
@@ -335,9 +338,9 @@ def _config(options: dict[str, Any]) -> AgentConfig:
     return replace(config, agent_namespace=namespace, gateway=gateway)
 
 
-def _reloaded(running: AgentConfig, options: dict[str, Any]) -> Reloaded:
+def _reloaded(running: AgentConfig, read: Callable[[], AgentConfig]) -> Reloaded:
     """Return the settings in use with those of the file as it is now. Raises ConfigError."""
-    config, at_restart = reload(running, _config(options))
+    config, at_restart = reload(running, read())
     return Reloaded(config, at_restart)
 
 

@@ -1,5 +1,6 @@
 """Makes virtual clusters reachable through the gateway."""
 
+from karmada_vc_agent.access.hub_objects import GATEWAY
 from karmada_vc_agent.features.gateway import gateway_controllers
 from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess
 from karmada_vc_agent.features.gateway.request_metrics import METRICS
@@ -17,6 +18,7 @@ FEATURE = Feature(
     connect=_connect,
     controllers=(gateway_controllers.setup_cluster_access, gateway_controllers.setup_admin_role),
     metrics=METRICS,
+    hub_roles={GATEWAY: "features/gateway/hub-roles.yaml"},
     commands={
         "gateway": "karmada_vc_agent.features.gateway.command",
         "kubeconfig": "karmada_vc_agent.features.gateway.kubeconfig",

@@ -38,7 +38,7 @@ def files(folder: str) -> list[str]:
 POLICIES = files("access/policies")
 FOLDERS = [each.name for each in FOLDER.joinpath("features").iterdir() if each.is_dir()]
 OF_FEATURES = [path for name in sorted(FOLDERS) for path in files(f"features/{name}")]
-ROLES = [*files("access/roles"), *(path for path in OF_FEATURES if "/roles" in path)]
+ROLES = [*files("access/roles"), *(path for path in OF_FEATURES if "roles" in path)]
 
 
 def filled(monkeypatch: pytest.MonkeyPatch, template: Any, **values: Any) -> Any:

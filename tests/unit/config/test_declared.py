@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from karmada_vc_agent.config.declared import Setting, part_of, settings_of, struct_of
-from karmada_vc_agent.config.settings import FLAGS, SETTINGS, AgentConfig
+from karmada_vc_agent.config.declared import Setting, flags_of, part_of, settings_of, struct_of
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.quantity import Duration
 
 
-def everything(struct: type[msgspec.Struct] = AgentConfig) -> Iterator[Setting]:
+def everything(struct: type[msgspec.Struct] = CONFIG) -> Iterator[Setting]:
     """Yield each setting and those inside of it."""
     for setting in settings_of(struct):
         yield setting
@@ -20,7 +20,7 @@ def everything(struct: type[msgspec.Struct] = AgentConfig) -> Iterator[Setting]:
 
 
 def named(name: str) -> Setting:
-    (found,) = (setting for setting in SETTINGS if setting.name == name)
+    (found,) = (setting for setting in settings_of(CONFIG) if setting.name == name)
     return found
 
 
@@ -29,7 +29,7 @@ def test_each_setting_says_what_it_does(setting: Setting) -> None:
     assert setting.help.endswith((".", ")"))
 
 
-@pytest.mark.parametrize("setting", FLAGS, ids=lambda setting: str(setting.name))
+@pytest.mark.parametrize("setting", flags_of(CONFIG), ids=lambda setting: str(setting.name))
 def test_each_number_has_a_range(setting: Setting) -> None:
     if setting.kind in (int, float, Duration):
         assert setting.range is not None
@@ -37,7 +37,7 @@ def test_each_number_has_a_range(setting: Setting) -> None:
 
 
 def test_what_is_one_value_is_a_flag() -> None:
-    flags = {setting.name for setting in FLAGS}
+    flags = {setting.name for setting in flags_of(CONFIG)}
     assert {"agent_name", "leader_elect", "log_level", "resync_period"} < flags
     assert not {"virtual_clusters", "bounds", "pod_cidrs", "cluster_scoped_kinds"} & flags
 

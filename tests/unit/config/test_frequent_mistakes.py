@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.feature_list import CONFIG
 
 HEAD = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentConfig\n"
 ONE = "virtualClusters: [{name: a, nodeNames: [n]}]\n"
@@ -19,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 def problem(path: Path, text: str) -> str:
     path.write_text(HEAD + text)
     with pytest.raises(ConfigError) as raised:
-        load_config(path, {})
+        load_config(CONFIG, path, {})
     return str(raised.value).removeprefix(f"{path}: ")
 
 
@@ -32,7 +33,9 @@ def test_key_that_a_merge_overrides_is_set_once(path: Path) -> None:
     first = "{name: a, nodeSelector: &s {matchLabels: {k: a}}}"
     second = "{name: b, nodeSelector: {<<: *s, matchLabels: {k: b}}}"
     path.write_text(f"{HEAD}virtualClusters: [{first}, {second}]\n")
-    selectors = [vc.node_selector.match_labels for vc in load_config(path, {}).virtual_clusters]
+    selectors = [
+        vc.node_selector.match_labels for vc in load_config(CONFIG, path, {}).virtual_clusters
+    ]
     assert selectors == [{"k": "a"}, {"k": "b"}]
 
 

@@ -7,9 +7,11 @@ import pytest
 import yaml
 
 from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.config.declared import flags_of
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
-from karmada_vc_agent.config.settings import FLAGS, AgentConfig, KindPaths
+from karmada_vc_agent.config.settings import AgentConfig, KindPaths
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.quantity import Duration, Size
 from karmada_vc_agent.model.setting import Requirement
@@ -34,7 +36,7 @@ class File:
     def load(self, overrides: dict[str, Any] | None = None, **settings: Any) -> AgentConfig:
         settings.setdefault("virtualClusters", [BRANCH_A])
         self.path.write_text(yaml.safe_dump({**HEAD, **settings}))
-        return load_config(self.path, overrides or {})
+        return load_config(CONFIG, self.path, overrides or {})
 
     def problem(self, overrides: dict[str, Any] | None = None, **settings: Any) -> str:
         """Load what must be refused; return the message without the file's name."""
@@ -49,7 +51,7 @@ class File:
         """Load a file of this text, which must be refused; return the message."""
         self.path.write_text(content)
         with pytest.raises(ConfigError) as raised:
-            load_config(self.path, {})
+            load_config(CONFIG, self.path, {})
         return str(raised.value)
 
 
@@ -192,7 +194,7 @@ def test_addresses_are_checked(file: File) -> None:
     )
 
 
-@pytest.mark.parametrize("setting", FLAGS, ids=lambda setting: str(setting.name))
+@pytest.mark.parametrize("setting", flags_of(CONFIG), ids=lambda setting: str(setting.name))
 def test_every_flag_is_a_setting_of_the_file_in_camel_case(file: File, setting: Any) -> None:
     samples: dict[Any, Any] = {bool: not setting.default, int: 7, float: 0.5}
     value = samples.get(setting.kind, setting.choices[-1] if setting.choices else "x")
@@ -496,7 +498,7 @@ def test_template_that_cannot_be_used_is_refused_before_anything_is_stored(file:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "absent.yaml"
     with pytest.raises(ConfigError) as raised:
-        load_config(path, {})
+        load_config(CONFIG, path, {})
     assert str(raised.value) == f"{path}: No such file or directory"
 
 
@@ -514,7 +516,7 @@ def test_file_that_is_no_yaml_is_refused_in_one_line(file: File, content: str) -
 
 def test_settings_without_a_file_lack_virtual_clusters() -> None:
     with pytest.raises(ConfigError, match=r"^flags: --config: give the file with the settings"):
-        load_config(None, {})
+        load_config(CONFIG, None, {})
 
 
 @pytest.mark.parametrize(
@@ -622,8 +624,8 @@ def test_earlier_name_of_a_setting_is_read_with_a_warning(file: File, old: str, 
     content = {**HEAD, "virtualClusters": [BRANCH_A], old: 7}
     file.path.write_text(yaml.safe_dump(content))
     warnings: list[str] = []
-    config = load_config(file.path, {}, warn=warnings.append)
-    (setting,) = (setting for setting in FLAGS if setting.key == new)
+    config = load_config(CONFIG, file.path, {}, warn=warnings.append)
+    (setting,) = (setting for setting in flags_of(CONFIG) if setting.key == new)
     assert getattr(config, setting.name) == 7
     assert warnings == [f"{file.path}: {old} is deprecated, use {new}"]
 
@@ -658,6 +660,6 @@ def test_any_name_is_not_for_tenants_that_do_not_trust_each_other(file: File) ->
 
 def test_a_device_is_no_settings_file() -> None:
     with pytest.raises(ConfigError) as raised:
-        load_config(Path("/dev/zero"), {})
+        load_config(CONFIG, Path("/dev/zero"), {})
     text = "/dev/zero: has more than 16 MiB; no file of its kind has that much"
     assert str(raised.value) == text

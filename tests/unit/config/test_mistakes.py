@@ -9,6 +9,8 @@ import yaml
 
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.feature_list import CONFIG
+from karmada_vc_agent.features.discovered.records import DiscoveredFields
 
 ADOPTED_BY_ALL_TOLD = (
     "discover.settings.adoptNamespaces: is for a single virtual cluster; define that one in "
@@ -23,7 +25,7 @@ HEAD = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentConfi
 def load(tmp_path: Path, settings: dict[str, Any] | str) -> None:
     text = settings if isinstance(settings, str) else yaml.safe_dump(settings)
     (tmp_path / "agent.yaml").write_text(HEAD + text)
-    load_config(tmp_path / "agent.yaml", {})
+    load_config(CONFIG, tmp_path / "agent.yaml", {})
 
 
 def problem(tmp_path: Path, settings: dict[str, Any] | str) -> str:
@@ -78,7 +80,7 @@ def test_file_of_another_kind_is_told_by_its_kind(tmp_path: Path, text: str, exp
     file = tmp_path / "agent.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError) as raised:
-        load_config(file, {})
+        load_config(CONFIG, file, {})
     assert str(raised.value).startswith(f"{file}: {expected}")
 
 
@@ -447,7 +449,8 @@ nodeGroups: {enabled: true, settings: {bounds: {kinds: 9}}}
 discover: {nodeLabel: x}
 """
     (tmp_path / "agent.yaml").write_text(HEAD + text)
-    config = load_config(tmp_path / "agent.yaml", {})
-    groups, labels = config.node_groups.settings.bounds, config.discover.settings.bounds
+    config = load_config(CONFIG, tmp_path / "agent.yaml", {})
+    own = config.of(DiscoveredFields)
+    groups, labels = own.node_groups.settings.bounds, own.discover.settings.bounds
     assert (groups.works, groups.kinds) == (7, 9)
     assert (labels.works, labels.kinds) == (7, 8)

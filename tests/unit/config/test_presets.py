@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.config.loading import OF_LINK, WARNINGS, load_config
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import CONFIG
 
 FILE = """\
 apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
@@ -19,7 +20,7 @@ virtualClusters:
 def test_thin_link_changes_defaults_and_what_is_given_wins(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(f"{FILE}link: thin\nclusterStatusUpdateFrequency: 5s\n")
-    config = load_config(path, {"cluster_lease_duration": "1m"})
+    config = load_config(CONFIG, path, {"cluster_lease_duration": "1m"})
     assert config.hub_events == WARNINGS
     assert config.clusters_by_name
     assert config.cluster_lease_renew_interval_fraction == 0.6
@@ -30,8 +31,8 @@ def test_thin_link_changes_defaults_and_what_is_given_wins(tmp_path: Path) -> No
 def test_link_may_be_a_flag_and_others_have_their_defaults(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(FILE)
-    assert load_config(path, {"link": "thin"}).hub_events == WARNINGS
-    assert load_config(path, {}).hub_events == AgentConfig().hub_events == "All"
+    assert load_config(CONFIG, path, {"link": "thin"}).hub_events == WARNINGS
+    assert load_config(CONFIG, path, {}).hub_events == AgentConfig().hub_events == "All"
 
 
 @pytest.mark.parametrize("preset", OF_LINK.values())

@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.cli import read_settings, reload_settings
 from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.features.discovered.records import DiscoveredFields
 from karmada_vc_agent.model.domain import HOST_LABEL
 
 HEAD = """
@@ -86,8 +87,9 @@ def test_what_virtual_clusters_are_found_by_is_taken_at_once(tmp_path: Path) -> 
     running = read_settings(path, {}, {})
     path.write_text(f"{HEAD}nodeGroups: {{enabled: true}}\ndiscover: {{nodeLabel: shop}}\n{ONE}")
     found = reload_settings(running, lambda: read_settings(path, {}, {}), path)
-    assert found.config.node_groups.enabled
-    assert found.config.discover.node_label == "shop"
+    own = found.config.of(DiscoveredFields)
+    assert own.node_groups.enabled
+    assert own.discover.node_label == "shop"
     assert found.at_restart == ()
 
 

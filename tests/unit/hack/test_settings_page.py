@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from generate.settings_page import page
-from karmada_vc_agent.config.declared import settings_of
-from karmada_vc_agent.config.settings import FLAGS, SETTINGS
+from karmada_vc_agent.config.declared import flags_of, settings_of
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "settings.md"
@@ -23,11 +23,11 @@ def test_page_is_up_to_date() -> None:
 
 def test_every_setting_has_a_row() -> None:
     of_cluster = {f"virtualClusters[].{setting.key}" for setting in settings_of(VirtualCluster)}
-    assert {setting.key for setting in SETTINGS} | of_cluster <= set(rows())
+    assert {setting.key for setting in settings_of(CONFIG)} | of_cluster <= set(rows())
 
 
 def test_row_of_a_flag_says_where_it_may_be_set() -> None:
-    for setting in FLAGS:
+    for setting in flags_of(CONFIG):
         assert rows()[setting.key][:2] == [setting.flag, setting.variable]
 
 

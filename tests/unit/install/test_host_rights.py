@@ -4,17 +4,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.host_roles import host_roles
 from karmada_vc_agent.access.policy_owner import PolicyOwner, entries_of, held_by
 from karmada_vc_agent.config.loading import with_profile_defaults
-from karmada_vc_agent.config.settings import (
-    AgentConfig,
-    DiscoverSettings,
-    NodeGroupSettings,
-    ObjectSettings,
-)
+from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
+from karmada_vc_agent.feature_list import CONFIG
+from karmada_vc_agent.features.discovered.records import DiscoverSettings, NodeGroupSettings
 from karmada_vc_agent.install.host_rights import HostRights, described_on_host, host_rights
 from karmada_vc_agent.model.virtual_cluster import (
     SHARED,
@@ -144,7 +142,7 @@ def test_any_name_is_known_to_the_policies_as_long_as_it_is_set() -> None:
 
 def test_what_finds_groups_protects_their_labels_and_may_tell_of_them() -> None:
     discover = DiscoverSettings(node_label="branch")
-    config = AgentConfig(agent_name="agent", discover=discover)
+    config = replace(CONFIG(), agent_name="agent", discover=discover)
     given = host_rights(INSTALL, config, (), None, described=Described(frozenset(("tier",))))
     assert given.owner.group_labels == ("branch", "tier")
     events = [
@@ -161,7 +159,8 @@ def test_what_finds_groups_protects_their_labels_and_may_tell_of_them() -> None:
 
 async def test_labels_of_objects_and_groups_are_asked_for(host: FakeApiServer) -> None:
     async with host.client() as client:
-        config = AgentConfig(
+        config = replace(
+            CONFIG(),
             agent_name="agent",
             objects=ObjectSettings(enabled=True),
             node_groups=NodeGroupSettings(enabled=True),
@@ -184,7 +183,8 @@ async def edge() -> AsyncIterator[FakeApiServer]:
 
 async def test_exceptions_of_what_is_found_are_those_of_who_is_served(edge: FakeApiServer) -> None:
     """The settings file comes first, then objects, NodeGroups and values of the label."""
-    config = AgentConfig(
+    config = replace(
+        CONFIG(),
         agent_name="agent",
         agent_namespace="home",
         virtual_clusters=(virtual_cluster("of-file"),),

@@ -15,6 +15,7 @@ from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
 from karmada_vc_agent.access.policy_owner import GROUP
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
+from karmada_vc_agent.feature_list import HUB_ROLES
 from karmada_vc_agent.install.hub_credentials import ClientCertificate, kubeconfig_text
 from karmada_vc_agent.install.join_hub import HubOptions, JoinPlan
 from karmada_vc_agent.install.join_run import run_join
@@ -27,7 +28,7 @@ from tests.fakes.objects import virtual_cluster
 from tests.fakes.served import Served
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-ACCESS = HubAccess("branches", ("branch-a",))
+ACCESS = HubAccess("branches", ("branch-a",), of_features=HUB_ROLES)
 ELSEWHERE = "https://hub.example:5443"
 RBAC = "rbac.authorization.k8s.io/v1"
 HUB = (

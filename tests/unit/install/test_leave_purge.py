@@ -15,6 +15,7 @@ from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import HUB_ROLES
 from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.install.leave_purge import (
     check_last,
@@ -226,12 +227,15 @@ async def hub() -> AsyncIterator[FakeApiServer]:
 
 
 def on_hub(clusters: Iterable[str], uid: str = UID) -> list[Object]:
-    access = HubAccess("agent", tuple(clusters), host_id=host_id(uid))
+    access = HubAccess("agent", tuple(clusters), host_id=host_id(uid), of_features=HUB_ROLES)
     return hub_objects(access)
 
 
 async def test_rights_on_the_hub_go_and_what_others_share_stays(hub: FakeApiServer) -> None:
-    hub.seed(*on_hub(()), *hub_objects(HubAccess("agent", (), any_name=True, gateway=True)))
+    hub.seed(
+        *on_hub(()),
+        *hub_objects(HubAccess("agent", (), any_name=True, gateway=True, of_features=HUB_ROLES)),
+    )
     async with hub.client("hub") as client:
         await check_last(AGENT, client, None, UID)
         await purge(AGENT, client, None, lambda _: None)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from karmada_vc_agent import agent
-from karmada_vc_agent.config.settings import CheckpointSettings
+from karmada_vc_agent.features.checkpoint.reader import CheckpointSettings
 from karmada_vc_agent.features.checkpoint.serving import CHECK_S
 from karmada_vc_agent.runner import service
 from tests.fuzz.served_ways import field

@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.checkpoint import feature
+from karmada_vc_agent.features.checkpoint.reader import CheckpointSettings
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
@@ -126,7 +129,8 @@ async def test_agent_goes_on_once_the_host_is_no_page_any_more() -> None:
 
 
 def config(*, checkpoint: bool = True) -> AgentConfig:
-    return AgentConfig(
+    return replace(
+        CONFIG(),
         agent_namespace="agents",
         install_policies=False,
         cluster_success_threshold=Duration(0),

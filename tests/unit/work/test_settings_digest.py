@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.cluster.registration import settings_digest
 from karmada_vc_agent.config.loading import load_config, with_profile_defaults
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.virtual_cluster import Bounds
 from tests.fakes import objects
 
@@ -63,7 +64,7 @@ virtualClusters:
 def test_digest_is_that_of_earlier_versions(tmp_path: Path, name: str, digest: str) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(SETTINGS)
-    config = with_profile_defaults(load_config(path, {}), "agents")
+    config = with_profile_defaults(load_config(CONFIG, path, {}), "agents")
     (vc,) = (vc for vc in config.virtual_clusters if vc.name == name)
     assert settings_digest(vc) == digest
 

@@ -5,13 +5,16 @@ import base64
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.settings import AgentConfig, CheckpointSettings
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.checkpoint.entries import head_key, place_of
 from karmada_vc_agent.features.checkpoint.feature import PEEK_S, CheckpointStart
+from karmada_vc_agent.features.checkpoint.reader import CheckpointSettings
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
@@ -53,7 +56,8 @@ async def lead(scene: Scene) -> None:
 
 
 def wait(scene: Scene, checking: asyncio.Task[None], *, enabled: bool = True) -> asyncio.Task[None]:
-    config = AgentConfig(
+    config = replace(
+        CONFIG(),
         agent_name="agent",
         agent_namespace="agents",
         namespace_template=TEMPLATE,

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.feature_list import CONFIG, FEATURES
 from karmada_vc_agent.features.checkpoint.entries import Reason
 from karmada_vc_agent.features.checkpoint.feature import checkpoint_kept
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read
@@ -65,7 +65,7 @@ def test_join_is_advised_for_missing_rights_only(error: KubeError, reason: str, 
 def test_contact_is_noted_long_before_it_would_be_too_old(
     max_age_s: float, expected_s: float
 ) -> None:
-    assert contact_s(AgentConfig(offline_max_age=Duration(max_age_s))) == expected_s
+    assert contact_s(structs.replace(CONFIG(), offline_max_age=Duration(max_age_s))) == expected_s
 
 
 @pytest.mark.parametrize(

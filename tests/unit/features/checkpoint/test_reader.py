@@ -4,8 +4,9 @@ import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.checkpoint.entries import Reason
-from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read_checkpoint
+from karmada_vc_agent.features.checkpoint.reader import Checkpoint, is_kept, read_checkpoint
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.runner.hub_presence import HubIdentity
@@ -31,7 +32,7 @@ async def start(scene: Scene, *, is_continued: bool = True) -> Checkpoint:
 
 
 async def test_it_is_kept_by_default(scene: Scene) -> None:
-    assert AgentConfig().checkpoint.enabled
+    assert is_kept(CONFIG())
     assert (await start(scene)).is_usable
 
 

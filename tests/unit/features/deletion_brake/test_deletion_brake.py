@@ -6,12 +6,12 @@ import pytest
 
 from karmada_vc_agent.cluster.agent_state import ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.config.settings import DeletionBrakeSettings
 from karmada_vc_agent.features.deletion_brake import controller
 from karmada_vc_agent.features.deletion_brake.brake import (
     CONFIRM_PREFIX,
     KEEP,
     DeletionBrake,
+    DeletionBrakeSettings,
     Record,
     read_record,
     state_path,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from karmada_vc_agent.config.settings import DeletionBrakeSettings
 from karmada_vc_agent.features.deletion_brake.brake import (
     Deletion,
+    DeletionBrakeSettings,
     Recent,
     Record,
     digest_of,

@@ -6,11 +6,11 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.rules.conditions import find_condition
-from karmada_vc_agent.config.settings import DeletionBrakeSettings
 from karmada_vc_agent.features.deletion_brake.brake import (
     CONFIRM_PREFIX,
     KEEP,
     RECORD_PREFIX,
+    DeletionBrakeSettings,
     read_record,
     state_path,
 )

@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.config.settings import DiscoverSettings, NodeGroupSettings
 from karmada_vc_agent.features.discovered.discovery import (
     MOST_LABELS,
     NodeGroupDiscovery,
@@ -16,7 +15,11 @@ from karmada_vc_agent.features.discovered.discovery import (
     is_selected,
     read_group,
 )
-from karmada_vc_agent.features.discovered.records import Discovered
+from karmada_vc_agent.features.discovered.records import (
+    Discovered,
+    DiscoverSettings,
+    NodeGroupSettings,
+)
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node

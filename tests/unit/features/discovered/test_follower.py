@@ -1,13 +1,20 @@
 """Follower: what is found is served; what is gone stays for a while, and goes only if it may."""
 
 import pytest
+from msgspec import structs
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, Origin
-from karmada_vc_agent.config.settings import AgentConfig, NodeGroupSettings
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.discovered.controller import RECHECK_S, STEP_S, SYNC_S, WARN_AGAIN_S
 from karmada_vc_agent.features.discovered.discovery import DiscoveryStart
-from karmada_vc_agent.features.discovered.records import MOST_NODES, DiscoveredRecord, Making
+from karmada_vc_agent.features.discovered.records import (
+    MOST_NODES,
+    DiscoveredRecord,
+    Making,
+    NodeGroupSettings,
+)
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreachableError
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
@@ -244,7 +251,7 @@ async def test_start_wants_what_was_served_before_anything_is_watched(
     record = following.record("labelled")
     assert record
     assert record.labels == {"branch": "a"}
-    live = LiveSettings(AgentConfig(node_groups=NodeGroupSettings(enabled=True)))
+    live = LiveSettings(structs.replace(CONFIG(), node_groups=NodeGroupSettings(enabled=True)))
     found = DiscoveryStart(following.source, following.source_of_labels)
     following.source.replace_all([])
     await found.read(following.world.host_client, live, following.state)
