@@ -89,7 +89,7 @@ class MissingRights:
             return concerned[names[0]][0]
         return None
 
-    def remarks(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Return what else is missing, which fails at most what needs it."""
         named = [f"{name}: {texts[0]}" for name, texts in sorted(self.by_cluster().items())]
         others = (

@@ -62,7 +62,7 @@ class _SavedHub(Protocol):
     def offline(self) -> Offline:
         """Return what serves from it."""
 
-    def remark(self) -> str | None:
+    def warning(self) -> str | None:
         """Return what is served from it, and what of it is not used, None = nothing."""
 
     def is_served_from(self) -> bool:

@@ -153,7 +153,7 @@ class Service:
     # --- checks -------------------------------------------------------------------------
 
     def checks(self) -> dict[str, str | None]:
-        """Return what /readyz says of what runs here, by part; None or a Remark where it passes."""
+        """Return what /readyz says of what runs here, by part; None or a CheckWarning where it passes."""
         common, stores = self._common, self._common.stores
         lists = unlisted_paths(stores.of_host if self.is_offline() else stores.reflectors)
         waiting = self._waiting_writes.reasons if self._waiting_writes is not None else {}
@@ -161,10 +161,10 @@ class Service:
         return {
             "lists": f"waiting for the first list of {', '.join(lists)}" if lists else None,
             "agents": self._check_other_agents(),
-            "found": _remark(common.origins.refusals()),
-            "rights": missing.of_all() or _remark(missing.remarks()),
-            "checkpoint": checkpoint.remark() if checkpoint is not None else None,
-            "writes": _remark([f"{name}: {why}" for name, why in waiting.items()]),
+            "found": _note(common.origins.refusals()),
+            "rights": missing.of_all() or _note(missing.warnings()),
+            "checkpoint": checkpoint.warning() if checkpoint is not None else None,
+            "writes": _note([f"{name}: {why}" for name, why in waiting.items()]),
         }
 
     def _check_other_agents(self) -> str | None:
@@ -217,7 +217,7 @@ class Service:
     def not_accepted(self) -> str | None:
         """Return what the hub has not accepted for as long as it waits for a Lease, or None.
 
-        A Remark while it accepts what is reported of others, or would yet.
+        A CheckWarning while it accepts what is reported of others, or would yet.
         """
         if self._parts.lease_namespace.problem:
             return self._parts.lease_namespace.problem
@@ -407,7 +407,7 @@ class Service:
         await self._parts.works.recorder.drain(LAST_EVENTS_S)
 
 
-def _remark(texts: list[str]) -> Note | None:
+def _note(texts: list[str]) -> Note | None:
     """Return the first few of many texts, and how many there are more."""
     more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     return Note("; ".join([*texts[:_SHOWN], *more])) or None

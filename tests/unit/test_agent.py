@@ -1,4 +1,4 @@
-"""What /readyz says of an agent: what keeps it from its work, and what is merely worth a remark."""
+"""What /readyz says of an agent: what keeps it from its work, and what is merely worth a warning."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +38,7 @@ class Scene:
         checks = self.agent.checks.readiness().items()
         return {name: text for name, text in checks if text and not isinstance(text, Note)}
 
-    def remarks(self) -> dict[str, str]:
+    def warnings(self) -> dict[str, str]:
         checks = self.agent.checks.readiness().items()
         return {name: text for name, text in checks if isinstance(text, Note)}
 
@@ -65,7 +65,7 @@ def test_agent_that_starts_is_not_ready() -> None:
 
 
 def test_agent_that_serves_is_ready(scene: Scene) -> None:
-    assert (scene.wrong(), scene.remarks()) == ({}, {})
+    assert (scene.wrong(), scene.warnings()) == ({}, {})
 
 
 def test_host_that_does_not_answer_is_named(scene: Scene) -> None:
@@ -78,7 +78,7 @@ def test_agent_with_a_checkpoint_is_ready_without_the_hub(scene: Scene, phase: s
     scene.agent.checks.phase = phase
     scene.servers["hub"].is_reachable = False
     assert scene.wrong() == {}
-    assert scene.remarks() == {"hub": "the API server of the hub does not answer"}
+    assert scene.warnings() == {"hub": "the API server of the hub does not answer"}
 
 
 @pytest.mark.parametrize("enabled", [False, True])
@@ -100,7 +100,7 @@ def test_start_says_why_no_checkpoint_is_served(scene: Scene) -> None:
 def test_hub_that_refuses_an_agent_with_a_checkpoint_is_a_remark(scene: Scene) -> None:
     scene.service.not_accepted.return_value = "it refuses Leases"
     scene.service.serves_from_checkpoint.return_value = True
-    assert (scene.wrong(), scene.remarks()) == ({}, {"hub": "it refuses Leases"})
+    assert (scene.wrong(), scene.warnings()) == ({}, {"hub": "it refuses Leases"})
 
 
 @pytest.mark.parametrize("server", ["hub", "host"])
@@ -108,7 +108,7 @@ def test_server_that_answers_and_does_not_list_is_named(scene: Scene, server: st
     scene.service.not_followed.side_effect = lambda of: "no list" if of == server else None
     is_wrong = server == "host"
     assert scene.wrong() == ({server: "no list"} if is_wrong else {})
-    assert scene.remarks() == ({} if is_wrong else {server: "no list"}), "the checkpoint serves"
+    assert scene.warnings() == ({} if is_wrong else {server: "no list"}), "the checkpoint serves"
 
 
 def test_standby_says_that_the_hub_is_a_page(scene: Scene) -> None:
@@ -116,7 +116,7 @@ def test_standby_says_that_the_hub_is_a_page(scene: Scene) -> None:
     scene.agent.checks.hub_start = MagicMock()
     scene.agent.checks.hub_start.presence.refuses = None
     scene.agent.checks.hub_start.presence.away = "no list"
-    assert (scene.wrong(), scene.remarks()) == ({}, {"hub": "no list"})
+    assert (scene.wrong(), scene.warnings()) == ({}, {"hub": "no list"})
 
 
 def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
@@ -139,13 +139,13 @@ def test_server_that_went_back_in_time_is_a_remark(scene: Scene) -> None:
     scene.clients.host.history.is_in_doubt = True
     assert scene.wrong() == {}
     text = "the API server of the host went back in time; resyncing everything"
-    assert scene.remarks() == {"host": text}
+    assert scene.warnings() == {"host": text}
 
 
 def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scene) -> None:
     scene.agent._joined._warned_at = {"b": 0.0}
     text = "waiting for rights on the hub: b; run karmada-vc-agent join"
-    assert (scene.wrong(), scene.remarks()) == ({}, {"rights": text})
+    assert (scene.wrong(), scene.warnings()) == ({}, {"rights": text})
     scene.agent._virtual_clusters.replace_all(())
     assert scene.wrong() == {"rights": text}
 
@@ -157,7 +157,7 @@ def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None
     scene.service.checks.return_value["rights"] = Note("a: hub: the agent lacks a rule")
     assert scene.wrong() == {}
     told = "waiting for rights on the hub: b; run karmada-vc-agent join"
-    assert scene.remarks() == {"rights": f"{told}; a: hub: the agent lacks a rule"}
+    assert scene.warnings() == {"rights": f"{told}; a: hub: the agent lacks a rule"}
 
 
 def test_nothing_is_written_to_a_hub_that_has_told_nothing(scene: Scene) -> None:

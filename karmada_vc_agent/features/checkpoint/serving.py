@@ -261,7 +261,7 @@ class CheckpointParts:
         common.clients.host.history.on_back(self.writer.host_restored)
         common.clients.hub.history.on_settled(self.writer.hub_restored)
 
-    def remark(self) -> str | None:
+    def warning(self) -> str | None:
         """Return what is served from the checkpoint, and what of it is not, None = nothing."""
         return Note("; ".join(self._messages())) or None
 

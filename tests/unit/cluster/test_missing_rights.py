@@ -62,8 +62,8 @@ def test_right_of_one_concerns_no_other(missing: Missing, refused: tuple[str, st
     missing.refused.append(refused)
     assert list(missing.rights.by_cluster()) == ["branch-a"]
     assert missing.rights.of_all() is None
-    (remark,) = missing.rights.remarks()
-    assert remark.startswith(f"branch-a: {refused[0]}: the agent lacks rule")
+    (warning,) = missing.rights.warnings()
+    assert warning.startswith(f"branch-a: {refused[0]}: the agent lacks rule")
     assert missing.granted.condition(objects.virtual_cluster("branch-b"), {}) == []
 
 
@@ -85,7 +85,7 @@ def test_right_that_all_need_fails_all(missing: Missing, refused: tuple[str, str
     assert told is not None
     assert told.startswith(f"{refused[0]}: the agent lacks rule")
     assert missing.rights.by_cluster() == {}
-    assert missing.rights.remarks() == []
+    assert missing.rights.warnings() == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_right_for_single_kinds_and_objects_is_a_remark(
     missing.refused.append(refused)
     assert missing.rights.of_all() is None
     assert missing.rights.by_cluster() == {}
-    assert len(missing.rights.remarks()) == 1
+    assert len(missing.rights.warnings()) == 1
 
 
 def test_where_each_lacks_one_all_do(missing: Missing) -> None:
@@ -151,4 +151,4 @@ def test_a_right_that_can_be_spared_fails_nobody(world: World, method: str, name
         lambda each: each.name in ("spared", ""),
     )
     assert (rights.of_all() is None) == spared
-    assert bool(rights.remarks()) == spared
+    assert bool(rights.warnings()) == spared
