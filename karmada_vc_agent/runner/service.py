@@ -153,7 +153,7 @@ class Service:
     # --- checks -------------------------------------------------------------------------
 
     def checks(self) -> dict[str, str | None]:
-        """Return what /readyz says of what runs here, by part; None or a CheckWarning where it passes."""
+        """Return what /readyz says of what runs here, by part; None or a Note where it passes."""
         common, stores = self._common, self._common.stores
         lists = unlisted_paths(stores.of_host if self.is_offline() else stores.reflectors)
         waiting = self._waiting_writes.reasons if self._waiting_writes is not None else {}

@@ -1,4 +1,4 @@
-"""What /readyz says of an agent: what keeps it from its work, and what is merely worth a warning."""
+"""What /readyz says of an agent: what keeps it from its work, and what is only a warning."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -97,7 +97,7 @@ def test_start_says_why_no_checkpoint_is_served(scene: Scene) -> None:
     assert scene.wrong() == {"phase": f"{STARTING}: {NEITHER}: a: its checksum differs"}
 
 
-def test_hub_that_refuses_an_agent_with_a_checkpoint_is_a_remark(scene: Scene) -> None:
+def test_hub_that_refuses_an_agent_with_a_checkpoint_is_a_warning(scene: Scene) -> None:
     scene.service.not_accepted.return_value = "it refuses Leases"
     scene.service.serves_from_checkpoint.return_value = True
     assert (scene.wrong(), scene.warnings()) == ({}, {"hub": "it refuses Leases"})
@@ -135,7 +135,7 @@ def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
     assert scene.wrong() == {"hub": "the hub refuses the agent: Unauthorized"}
 
 
-def test_server_that_went_back_in_time_is_a_remark(scene: Scene) -> None:
+def test_server_that_went_back_in_time_is_a_warning(scene: Scene) -> None:
     scene.clients.host.history.is_in_doubt = True
     assert scene.wrong() == {}
     text = "the API server of the host went back in time; resyncing everything"

@@ -99,7 +99,7 @@ def test_right_that_all_need_fails_all(missing: Missing, refused: tuple[str, str
         ("hub", "GET", f"{CLUSTERS}/not-ours"),
     ],
 )
-def test_right_for_single_kinds_and_objects_is_a_remark(
+def test_right_for_single_kinds_and_objects_is_a_warning(
     missing: Missing, refused: tuple[str, str, str]
 ) -> None:
     missing.refused.append(refused)

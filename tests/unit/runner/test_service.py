@@ -157,7 +157,7 @@ async def test_agent_is_ready_while_it_has_others_to_serve(world: World) -> None
     assert not isinstance(text, Note)
 
 
-async def test_what_is_discovered_and_not_served_is_a_remark(world: World) -> None:
+async def test_what_is_discovered_and_not_served_is_a_warning(world: World) -> None:
     service = world.serve()
     origins = world.parts.common.origins
     for name in "abcdefg":
