@@ -217,7 +217,7 @@ class Service:
     def not_accepted(self) -> str | None:
         """Return what the hub has not accepted for as long as it waits for a Lease, or None.
 
-        A CheckWarning while it accepts what is reported of others, or would yet.
+        A Note while it accepts what is reported of others, or would yet.
         """
         if self._parts.lease_namespace.problem:
             return self._parts.lease_namespace.problem

@@ -21,7 +21,7 @@ class Note(str):
 
 
 Checks = Callable[[], Mapping[str, str | None]]
-"""Returns the current checks: name -> None or a CheckWarning if it passes, else the reason."""
+"""Returns the current checks: name -> None or a Note if it passes, else the reason."""
 
 PING = "ping"
 """Passes whenever there is an answer at all: a stuck event loop gives none."""
