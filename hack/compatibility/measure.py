@@ -82,6 +82,7 @@ def _run(stage: str, planes: Path, work: Path) -> StageResult:
     subprocess.run(
         [
             *(".venv/bin/pytest", "-q", f"--junitxml={report}", f"--basetemp={work / stage}"),
+            *("-o", "junit_family=xunit1"),  # the comparison records properties of tests
             *STAGES[stage],
         ],
         cwd=ROOT,
