@@ -14,8 +14,6 @@ POLICIES = [
     for kind in ("Binding", "")
 ]
 """What `join` installed; claimed namespaces are protected while it is there."""
-POLICY_OBJECTS = 31
-"""Validating policies and bindings of one agent."""
 UNPROTECTED_S = 10.0
 """A server goes by a policy for about a second after it was deleted."""
 GONE_S = 180.0
