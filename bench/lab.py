@@ -61,6 +61,7 @@ class Lab:
             "kind": "AgentConfig",
             "virtualClusters": entries,
             "objects": {"enabled": objects},
+            "deletionBrake": {"share": 1},  # each run removes what it made
         }
         config = self.directory / f"agent-{host}.yaml"
         config.write_text(yaml.safe_dump(settings))

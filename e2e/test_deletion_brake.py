@@ -9,7 +9,7 @@ from e2e.lab import objects
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.cleanup import clean_up
 from e2e.lab.deletions import confirm_deletions
-from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Lab
+from e2e.lab.lab import BRAKE, CLUSTERS, FAST, QUICK_LEASE, Lab
 from e2e.lab.lone_server import lone_karmada
 from e2e.lab.page_front import Fault, PageFront
 from e2e.lab.restorable import Restorable
@@ -111,7 +111,7 @@ def site(lab: Lab) -> Site:
 
 
 def test_confirmed_deletions_are_carried_out_after_a_restart_as_well(site: Site) -> None:
-    agent = site.lab.serve(site.group)
+    agent = site.lab.serve(site.group, deletionBrake=BRAKE)
     site.create_works()
     before = site.uids()
     agent.kill()
@@ -132,7 +132,7 @@ def test_confirmed_deletions_are_carried_out_after_a_restart_as_well(site: Site)
 
 
 def test_kept_objects_belong_to_works_that_are_created_again(site: Site) -> None:
-    agent = site.lab.serve(site.group)
+    agent = site.lab.serve(site.group, deletionBrake=BRAKE)
     site.create_works()
     before = site.uids()
     agent.kill()
@@ -148,7 +148,7 @@ def test_kept_objects_belong_to_works_that_are_created_again(site: Site) -> None
 
 
 def test_list_that_grew_is_asked_about_again(site: Site) -> None:
-    agent = site.lab.serve(site.group)
+    agent = site.lab.serve(site.group, deletionBrake=BRAKE)
     site.create_works()
     late = objects.config_map(site.namespace, "late")
     work = site.lab.create_work(site.group, "late", late)
@@ -172,7 +172,7 @@ def test_list_that_grew_is_asked_about_again(site: Site) -> None:
 
 
 def test_held_works_have_an_event_and_the_rest_is_served(site: Site) -> None:
-    agent = site.lab.serve(site.group)
+    agent = site.lab.serve(site.group, deletionBrake=BRAKE)
     site.create_works()
     before = site.uids()
     agent.kill()
@@ -187,7 +187,7 @@ def test_held_works_have_an_event_and_the_rest_is_served(site: Site) -> None:
 
 
 def test_templates_deleted_with_their_namespace_are_held(site: Site) -> None:
-    site.lab.serve(site.group)
+    site.lab.serve(site.group, deletionBrake=BRAKE)
     site.propagate()
     before = site.uids()
     site.lab.hub.delete(f"/api/v1/namespaces/{site.namespace}")
@@ -199,7 +199,7 @@ def test_templates_deleted_with_their_namespace_are_held(site: Site) -> None:
 
 def test_policy_that_sends_everything_elsewhere_is_held(site: Site) -> None:
     other = site.lab.group("b")
-    site.lab.serve(site.group, other)
+    site.lab.serve(site.group, other, deletionBrake=BRAKE)
     policy = site.propagate()
     before = site.uids()
     site.lab.hub.patch(path_of(policy), {"spec": {"placement": objects.to_clusters(other.name)}})
@@ -210,7 +210,7 @@ def test_policy_that_sends_everything_elsewhere_is_held(site: Site) -> None:
 
 
 def test_cluster_deleted_by_mistake_is_held_until_it_is_confirmed(site: Site) -> None:
-    site.lab.serve(site.group)
+    site.lab.serve(site.group, deletionBrake=BRAKE)
     site.create_works()
     before = site.uids()
     path = f"{CLUSTERS}/{site.group.name}"
@@ -223,7 +223,7 @@ def test_cluster_deleted_by_mistake_is_held_until_it_is_confirmed(site: Site) ->
 
 
 def test_execution_namespace_deleted_by_mistake_is_held(site: Site) -> None:
-    site.lab.serve(site.group)
+    site.lab.serve(site.group, deletionBrake=BRAKE)
     site.create_works()
     before = site.uids()
     site.lab.hub.delete(f"/api/v1/namespaces/{execution_namespace(site.group.name)}")
@@ -231,7 +231,7 @@ def test_execution_namespace_deleted_by_mistake_is_held(site: Site) -> None:
 
 
 def test_what_was_deleted_while_the_hub_was_a_page_is_held(site: Site, tmp_path: Path) -> None:
-    agent = site.lab.new_agent(site.group, flags=(*FAST, *QUICK_LEASE))
+    agent = site.lab.new_agent(site.group, flags=(*FAST, *QUICK_LEASE), deletionBrake=BRAKE)
     agent.join()
     with PageFront(agent.hub_kubeconfig, tmp_path / "front") as front:
         agent.start(keeps_rights=True)
@@ -252,7 +252,7 @@ def test_hub_restored_to_when_it_deleted_everything_is_held(
     backup = Restorable(tmp_path / "own-hub")
     try:
         site = Site(lab)
-        agent = lab.serve(site.group, is_admin=True)
+        agent = lab.serve(site.group, is_admin=True, deletionBrake=BRAKE)
         site.create_works()
         before = site.uids()
         agent.terminate()

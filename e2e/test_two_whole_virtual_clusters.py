@@ -11,7 +11,7 @@ from e2e.lab.api import Object, path_of
 from e2e.lab.branch import Branch
 from e2e.lab.deletions import confirm_deletions
 from e2e.lab.inventory import chosen
-from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.lab import BRAKE, CLUSTERS, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.wait import THROUGH_HUB_S, within
 from e2e.lab.works import condition, execution_namespace
@@ -44,7 +44,7 @@ def test_one_goes_and_the_other_is_untouched_bit_by_bit(
     lab: Lab, go: Callable[[Lab, Group], None]
 ) -> None:
     kept, going = lab.group("kept"), lab.group("going")
-    lab.serve(kept, going, installPolicies=True)
+    lab.serve(kept, going, installPolicies=True, deletionBrake=BRAKE)
     branch = Branch(lab.id, lab.namespace("-shop"), lab.namespace("-stock"))
     _propagate_all(lab, branch, kept, going)
     try:

@@ -35,6 +35,7 @@ SETTINGS = {
     "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
     "kind": "AgentConfig",
     "objects": {"enabled": True, "anyName": True},
+    "deletionBrake": {"share": 1},  # stories empty their virtual clusters
     "virtualClusters": [],
 }
 OVERLAY: Object = {

@@ -52,6 +52,7 @@ GATEWAY: Object = {
     "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
     "kind": "AgentConfig",
     "objects": {"enabled": True},
+    "deletionBrake": {"share": 1},  # stories empty their virtual clusters
     "gateway": SETTINGS,
     "virtualClusters": [{"name": B, "nodeSelector": {"matchLabels": {LABEL: "b"}}}],
 }

@@ -42,6 +42,11 @@ class Group:
         return {"name": self.name, "nodeSelector": {"matchLabels": self.selector}} | more
 
 
+NO_BRAKE, BRAKE = {"share": 1}, {"share": 0.3}
+"""Stories empty their virtual clusters, as clusters of tests are; those about the brake have its
+default."""
+
+
 class Lab:
     """Makes nodes, namespaces, policies and agents for one test, and removes them."""
 
@@ -115,7 +120,11 @@ class Lab:
         administrator = Kubeconfigs(self.hub.kubeconfig, own_host or self.host.kubeconfig)
         if is_admin:
             self._make_lease_namespace()
-        own = {"agentName": self.id, "agentNamespace": f"{self.id}-agent"}
+        own = {
+            "agentName": self.id,
+            "agentNamespace": f"{self.id}-agent",
+            "deletionBrake": NO_BRAKE,
+        }
         agent = Agent(
             self.directory / f"agent-{number}",
             Kubeconfigs(hub or self.hub.kubeconfig, host or administrator.host),
