@@ -29,11 +29,11 @@ _STAGED = re.compile(r"^\s+(k8s\.io/\S+) => \./staging/", re.MULTILINE)
 
 def main(arguments: list[str]) -> None:
     """Pin what is named by module and minor, as `kubernetes 1.32`; without arguments everything."""
-    wanted = dict.fromkeys(zip(arguments[::2], arguments[1::2], strict=True))
+    chosen = set(zip(arguments[::2], arguments[1::2], strict=True))
     for module in (tools.KUBERNETES, tools.KARMADA):
         for version in PINS[module.name]:
             minor = ".".join(version.removeprefix("v").split(".")[:2])
-            if wanted and (module.name, minor) not in wanted:
+            if chosen and (module.name, minor) not in chosen:
                 continue
             print(f"pinning {module.name} {version}", file=sys.stderr, flush=True)
             pin(replace(module, modfile=f"{minor}.mod"), version)
@@ -70,7 +70,7 @@ def frame(module: tools.ToolModule, version: str, replaced: dict[str, str]) -> s
 
 def staged(version: str) -> dict[str, str]:
     """Return the staging modules of a Kubernetes version, each with the version to be had of it."""
-    source = Path(tools.fetch(f"k8s.io/kubernetes@{version}"))
+    source = Path(tools.fetch(f"k8s.io/kubernetes@{version}")["Dir"])
     names = _STAGED.findall((source / "go.mod").read_text())
     if not names:
         raise ControlPlanesError(f"k8s.io/kubernetes {version} names no staging modules")

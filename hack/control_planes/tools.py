@@ -280,16 +280,17 @@ def module_directory(tool_module: str, module: str) -> Path:
 
 
 def source_of(module: ToolModule) -> Path:
-    """Return where the source of the version lies that a tool module builds."""
-    return fetch(
-        f"{module.version_of}@{required_version(module.go_mod.read_text(), module.version_of)}"
-    )
+    """Return where the source of the version is that a tool module builds, as its go.sum has it."""
+    return Path(_download(module.version_of, module.directory, module.modfile)["Dir"])
 
 
-def fetch(module: str) -> Path:
-    """Return where the source of a Go module with its version lies: `example.com/x@v1.2.3`."""
+def fetch(module: str) -> dict[str, str]:
+    """Fetch a Go module with its version, `example.com/x@v1.2.3`, that no go.sum names yet.
+
+    Returns what `go mod download` reports: `Dir`, `Sum` and others.
+    """
     with tempfile.TemporaryDirectory() as nowhere:
-        return Path(_download(module, Path(nowhere))["Dir"])
+        return _download(module, Path(nowhere))
 
 
 def pinned_directory(module: str, checksum: str) -> Path:
@@ -297,16 +298,18 @@ def pinned_directory(module: str, checksum: str) -> Path:
 
     module: with its version, `example.com/x@v1.2.3`. checksum: as in a go.sum.
     """
-    with tempfile.TemporaryDirectory() as nowhere:
-        answer = _download(module, Path(nowhere))
+    answer = fetch(module)
     if answer["Sum"] != checksum:
         raise ControlPlanesError(f"{module} is another than it was: {answer['Sum']}")
     return Path(answer["Dir"])
 
 
-def _download(module: str, where: Path) -> dict[str, str]:
+def _download(module: str, where: Path, modfile: str = "go.mod") -> dict[str, str]:
+    command = ["mod", "download", "-json"] + (
+        [f"-modfile={modfile}"] if modfile != "go.mod" else []
+    )
     result = subprocess.run(
-        [golang.find_go(cache_root()), "mod", "download", "-json", module],
+        [golang.find_go(cache_root()), *command, module],
         cwd=where,
         env=golang.go_environment(),
         capture_output=True,

@@ -14,12 +14,11 @@ from kind_clusters.programs import KARMADA_COMPONENTS
 from kind_clusters.progress import say
 
 SETTLED_S = 600
-_KARMADA = next(module for module in tools.MODULES if module.name == "karmada")
 
 
 def version() -> str:
     """Return the version of Karmada that hack/tools requires."""
-    return tools.required_version((_KARMADA.directory / "go.mod").read_text(), _KARMADA.version_of)
+    return tools.required_version(tools.KARMADA.go_mod.read_text(), tools.KARMADA.version_of)
 
 
 def image(component: str) -> str:
@@ -58,7 +57,7 @@ def install(
 
 def crds(directory: Path) -> Path:
     """Write the CRDs of Karmada's module in the form that its installer reads."""
-    source = tools.module_directory(_KARMADA.name, _KARMADA.version_of)
+    source = tools.source_of(tools.KARMADA)
     path = directory / "crds.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         archive.add(source / karmada_objects.CRDS, "crds", recursive=False)

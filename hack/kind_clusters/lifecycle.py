@@ -148,8 +148,7 @@ def _all_at_once(starts: list[Callable[[], None]]) -> None:
 
 def _probe() -> Path:
     """Return the program that is run in a container to see whether an engine works."""
-    kubernetes = [module for module in tools.MODULES if programs.PROBE in module.packages]
-    return tools.build_missing(kubernetes)[programs.PROBE]
+    return tools.build_missing((tools.KUBERNETES,))[programs.PROBE]
 
 
 def _check(engine: Engine) -> None:
