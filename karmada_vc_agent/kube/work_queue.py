@@ -425,7 +425,7 @@ class WorkQueue(Generic[K]):
 
     def _check_held(self) -> None:
         self._held_check = None
-        for _ in range(self.due()):
+        for _ in range(min(self.due(), len(self._takers))):
             self._wake_one()
 
     def _take_of(self, group: Hashable) -> K:
