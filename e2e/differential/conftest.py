@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.differential.corpus import CASES
+from e2e.differential.corpus import CASES, NEEDS
 from e2e.differential.lane import NODE_COUNT, Lane, cluster_of
 from e2e.differential.models import DEFAULT_MODELS
 from e2e.differential.play import Result, play
@@ -67,7 +67,8 @@ def results(
     rivals = (cluster_of(tags[1]), cluster_of(tags[0]))
     real_lane = Lane("karmada-agent", tags[0], rivals[0], hub, host2, selector, is_mapped=False)
     our_lane = Lane("ours", tags[1], rivals[1], hub, host, selector, is_mapped=True)
-    cases = {name: CASES[name] for name in _selected(request.session)}
+    selected = _selected(request.session)
+    cases = {name: CASES[name] for name in selected if _is_served(host, NEEDS.get(name))}
     try:
         with _serving(real, real_lane, program), _ours_serving(ours, our_lane):
             for lab, lane in ((real, real_lane), (ours, our_lane)):
@@ -81,6 +82,10 @@ def results(
         for lab in (real, ours):
             clean_up(lab)
         _remove_traces(ours.id, hub, host, host2)
+
+
+def _is_served(host: Api, path: str | None) -> bool:
+    return path is None or host.find(path) is not None
 
 
 def _selected(session: pytest.Session) -> list[str]:
