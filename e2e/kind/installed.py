@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,13 +46,11 @@ class Installed:
         return command(program, "--kubeconfig", str(kubeconfig), *arguments, content=content)
 
     def join(self, *arguments: str) -> str:
-        """Run `karmada-vc-agent join` with the administrators' kubeconfigs."""
+        """Run `karmada-vc-agent join` of the release with the administrators' kubeconfigs."""
         hub = ("--karmada-kubeconfig", str(self.hub.kubeconfig))
         host = ("--kubeconfig", str(self.host.kubeconfig))
         server = ("--karmada-server", self.karmada_server)
-        return command(
-            sys.executable, "-m", "karmada_vc_agent", "join", *hub, *host, *server, *arguments
-        )
+        return command(os.environ["KIND_AGENT"], "join", *hub, *host, *server, *arguments)
 
     def load(self, archive: Path, cluster: str = "host") -> None:
         """Give all nodes of a cluster an image."""

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from e2e.kind import workloads
-from e2e.kind.installed import AGENT, ROOT, Installed, is_ready, lives
+from e2e.kind.installed import AGENT, Installed, is_ready, lives
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.wait import REAL_S, wait_gone, within
@@ -37,12 +37,6 @@ SETTINGS = {
     "objects": {"enabled": True, "anyName": True},
     "deletionBrake": {"share": 1},  # stories empty their virtual clusters
     "virtualClusters": [],
-}
-OVERLAY: Object = {
-    "apiVersion": "kustomize.config.k8s.io/v1beta1",
-    "kind": "Kustomization",
-    "sortOptions": {"order": "fifo"},
-    "images": [{"name": AGENT, "newTag": "kind"}],
 }
 
 
@@ -122,13 +116,13 @@ def assert_node(kind: Installed, node: str, status: str) -> None:
     assert node_condition(kind, node) == status
 
 
-def test_agent_is_installed_by_manifests_and_join(kind: Installed, tmp_path: Path) -> None:
-    kind.load(Path(os.environ["KIND_IMAGE"]))
-    base = os.path.relpath(ROOT / "manifests" / "overlays" / "kubeedge", tmp_path)
-    overlay = OVERLAY | {"resources": [base]}
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+def test_agent_is_installed_from_a_release(kind: Installed, tmp_path: Path) -> None:
+    release = Path(os.environ["KIND_RELEASE"])
+    (image,) = release.glob("*.tar")
+    kind.load(image)
     # On clusters where `join` ran before, it set some of these fields for its settings.
-    kind.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(tmp_path))
+    install = str(release / "install.yaml")
+    kind.kubectl("apply", "--server-side", "--force-conflicts", "-f", install)
     (tmp_path / "agent.yaml").write_text(yaml.safe_dump(SETTINGS))
     kind.join("--config", str(tmp_path / "agent.yaml"), "--apply")
     kind.kubectl("-n", AGENT, "rollout", "status", f"deployment/{AGENT}", "--timeout=300s")

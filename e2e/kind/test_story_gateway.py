@@ -112,7 +112,7 @@ def test_gateway_is_turned_on(kind: Installed, tmp_path: Path) -> None:
     install.metrics_api()
     (tmp_path / "agent.yaml").write_text(yaml.safe_dump(GATEWAY))
     config = ("--config", str(tmp_path / "agent.yaml"), "--name", A)
-    kind.join(*config, "--image", f"{AGENT}:kind", "--apply")
+    kind.join(*config, "--apply")
     # All workers are in groups; `join` keeps what an administrator says of the control plane.
     deployment = ("deployment", f"{AGENT}-gateway")
     kind.kubectl("-n", AGENT, "patch", *deployment, "-p", yaml.safe_dump(ON_CONTROL_PLANE))

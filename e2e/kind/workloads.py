@@ -4,8 +4,8 @@ from typing import Any
 
 from e2e.lab import objects
 from e2e.lab.api import Object
+from karmada_vc_agent.install.join_options import IMAGE
 
-IMAGE = "karmada-vc-agent:kind"
 PORT = 8080
 SERVER = f"""
 import http.server, os, signal

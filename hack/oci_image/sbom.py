@@ -48,26 +48,33 @@ def of_base_image(reference: str) -> list[Json]:
     return [{**_component(short, tag, purl), "type": "container"}]
 
 
-def write(path: Path, version: str, image: str, components: list[Json], epoch_s: int) -> None:
-    """Write the document. image: name and digest; the same image gives the same document."""
+def write(
+    path: Path,
+    version: str,
+    subject: str,
+    components: list[Json],
+    epoch_s: int,
+    kind: str = "container",
+) -> None:
+    """Write the document. subject: name and digest; the same one gives the same document."""
     document = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(_NAMESPACE, image)}",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(_NAMESPACE, subject)}",
         "version": 1,
         "metadata": {
             "timestamp": datetime.fromtimestamp(epoch_s, UTC).isoformat(),
             "component": {
-                "type": "container",
-                "bom-ref": "image",
+                "type": kind,
+                "bom-ref": "subject",
                 "name": "karmada-vc-agent",
                 "version": version,
-                "description": image,
+                "description": subject,
                 "licenses": [{"license": {"id": "Apache-2.0"}}],
             },
         },
         "components": components,
-        "dependencies": [{"ref": "image", "dependsOn": [each["bom-ref"] for each in components]}],
+        "dependencies": [{"ref": "subject", "dependsOn": [each["bom-ref"] for each in components]}],
     }
     path.write_text(json.dumps(document, indent=2) + "\n")
 
