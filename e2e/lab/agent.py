@@ -32,7 +32,8 @@ class Agent:
     Each start gives it the rights of `karmada-vc-agent join` for its settings, and no others.
     settings: content of the settings file, without apiVersion and kind. kubeconfigs: how it
     reaches hub and host. administrator: who gives the rights; None = it runs as `kubeconfigs` do.
-    certificate_s: for how long its certificate for the hub is asked.
+    certificate_s: for how long its certificate for the hub is asked. source: the tree that has
+    its program.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Agent:
         *flags: str,
         administrator: Kubeconfigs | None,
         certificate_s: int = access.LIFETIME_S,
+        source: Path = ROOT,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.name: str = settings["agentName"]
@@ -57,6 +59,7 @@ class Agent:
         self._kubeconfigs = kubeconfigs
         self._administrator = administrator
         self._certificate_s = certificate_s
+        self._source = source
         self._process: subprocess.Popen[bytes] | None = None
         self.dies_at: Step | None = None
         """Where it kills itself, from its next start on."""
@@ -96,7 +99,7 @@ class Agent:
             command = ["sh", "-c", limit, "sh", *command]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=ROOT, env=environment
+                command, stdout=log, stderr=log, cwd=self._source, env=environment
             )
         return self
 

@@ -69,8 +69,11 @@ class Gateway:
         file = self._file("gateway.kubeconfig")
         return account_kubeconfig(self._lab.host.kubeconfig, agent.namespace, name, file)
 
-    def start(self, agent: Agent) -> None:
-        """Start it, unless it runs, with the settings of an agent that was started before."""
+    def start(self, agent: Agent, source: Path = ROOT) -> None:
+        """Start it, unless it runs, with the settings of an agent that was started before.
+
+        source: the tree that has its program.
+        """
         if self._process is not None:
             return
         command = [
@@ -79,7 +82,7 @@ class Gateway:
         ]
         with self._file("gateway.log").open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=ROOT, env=clean_environment()
+                command, stdout=log, stderr=log, cwd=source, env=clean_environment()
             )
 
     def stop(self) -> None:

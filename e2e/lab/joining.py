@@ -22,6 +22,8 @@ class Joining:
         self.lab = lab
         self.agent = lab.new_agent(*groups, flags=FAST)
         self.file = lab.directory / "join.yaml"
+        self.source = ROOT
+        """The tree whose `join` it is."""
         self.server = yaml.safe_load(lab.hub.kubeconfig.read_text())["clusters"][0]["cluster"]
 
     def add(self, group: Group) -> None:
@@ -31,16 +33,20 @@ class Joining:
         return self.run_without_host("--kubeconfig", str(self.lab.host.kubeconfig), *arguments)
 
     def run_without_host(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        self.file.write_text(yaml.safe_dump(settings_file(self.agent.settings)))
+        self.write_settings()
         command = [sys.executable, "-m", "karmada_vc_agent", "join", "--config", str(self.file)]
         return subprocess.run(
             [*command, *arguments],
             capture_output=True,
             text=True,
             check=False,
-            cwd=ROOT,
+            cwd=self.source,
             env=clean_environment(),
         )
+
+    def write_settings(self) -> None:
+        """Write the settings file as it is now."""
+        self.file.write_text(yaml.safe_dump(settings_file(self.agent.settings)))
 
     def as_administrator(self) -> list[str]:
         """Apply with the hub's kubeconfig; return the lines told."""

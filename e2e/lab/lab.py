@@ -161,6 +161,14 @@ class Lab:
         for entry in agent.settings["virtualClusters"]:
             self.wait_ready(entry["name"])
 
+    def wait_says(self, agent: Agent, text: str) -> None:
+        """Wait until the log of an agent has a text."""
+
+        def look() -> None:
+            assert text in agent.log(), agent.log_tail()
+
+        within(STARTED_S, look)
+
     # --- the hub ------------------------------------------------------------------------
 
     def cluster(self, name: str) -> Object:
