@@ -1,5 +1,6 @@
 """What nobody translated stays on the group's nodes all the same, and claims stay the agent's."""
 
+import os
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,7 @@ from e2e.lab import accounts, objects
 from e2e.lab.api import Api, ApiError, Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES, POLICIES
 from e2e.lab.lab import AGENT_LABEL, NODES, Group, Lab
-from e2e.lab.lone_server import lone_api_server
+from e2e.lab.lone_server import HOST_KUBERNETES, lone_api_server
 from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
 from karmada_vc_agent.commands.shared import CommandError
@@ -207,12 +208,16 @@ def test_an_agent_that_may_not_read_policies_says_which_rule_it_lacks_and_serves
 
 @dataclass(frozen=True)
 class Admission:
-    """What a host adds by itself. refusal: of a pod that selects other nodes."""
+    """What a host adds by itself.
+
+    refusal: of a pod that selects other nodes. since: the minor version that has it.
+    """
 
     flags: tuple[str, ...]
     message: str
     refusal: str
     with_policies: bool = True
+    since: int = 0
 
 
 _ADMISSIONS = {
@@ -234,6 +239,7 @@ _ADMISSIONS = {
         ),
         "enforced by MutatingAdmissionPolicy, ValidatingAdmissionPolicy",
         ADVICE,
+        since=34,
     ),
 }
 
@@ -242,6 +248,9 @@ _ADMISSIONS = {
 def test_a_host_that_adds_the_selector_itself_is_recognised(lab: Lab, name: str) -> None:
     """Then pods of operators run, on the group's nodes; other nodes are refused all the same."""
     admission = _ADMISSIONS[name]
+    minor = os.environ.get(HOST_KUBERNETES, "1.99").partition(".")[2]
+    if int(minor) < admission.since:
+        pytest.skip(f"Kubernetes 1.{minor} does not serve it")
     group = Group(f"{lab.id}-a", {lab.label: "a"})
     controllers = "replicaset-controller"
     with lone_api_server(

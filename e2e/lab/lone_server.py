@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from e2e.lab.api import Api
 from e2e.lab.audit import AuditLog
 
 NAME = "host"
+HOST_KUBERNETES = "HOST_KUBERNETES"
+"""Environment variable: the minor version of lone API servers, as `1.32`. Default: of go.mod."""
 _PROGRAMS = ("etcd", "kube-apiserver")
 _CONTROLLERS = "kube-controller-manager"
 _NO_CONTROLLERS = "--disable-admission-plugins=ServiceAccount"
@@ -35,7 +38,8 @@ def lone_api_server(
     is_audited: whether it keeps an `audit_log`.
     """
     names = (*_PROGRAMS, _CONTROLLERS) if controllers else _PROGRAMS
-    programs = {name: tools.program_paths()[name] for name in names}
+    built = tools.program_paths(tools.Versions(os.environ.get(HOST_KUBERNETES, "")).modules)
+    programs = {name: built[name] for name in names}
     missing = [name for name, path in programs.items() if not path.exists()]
     if missing:
         pytest.skip(f"{', '.join(missing)} not built; run hack/control-planes build")

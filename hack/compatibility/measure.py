@@ -26,6 +26,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "e2e/test_gateway_conformance.py",
         "e2e/test_gateway_namespaces_conformance.py",
     ),
+    "placement": (*_AT_ONCE, "e2e/test_placement_enforced.py"),
     "comparison": ("e2e/differential",),
 }
 """Stage -> arguments of pytest. `join`, `leave` and the demo's steps are stories of smoke."""
@@ -60,17 +61,18 @@ def measure(pair: Pair, stages: list[str]) -> dict[str, Any]:
             subprocess.run([*up, *pair.options], cwd=ROOT, check=True)
             for stage in stages:
                 _say(f"{pair}: {stage}")
-                record["stages"][stage] = asdict(_run(stage, planes, Path(work)))
+                record["stages"][stage] = asdict(_run(stage, pair, planes, Path(work)))
                 path.write_text(json.dumps(record, indent=2) + "\n")
         finally:
             subprocess.run(["hack/control-planes", "down", planes], cwd=ROOT, check=False)
     return record
 
 
-def _run(stage: str, planes: Path, work: Path) -> StageResult:
+def _run(stage: str, pair: Pair, planes: Path, work: Path) -> StageResult:
     report = work / f"{stage}.xml"
     began = time.monotonic()
     environment = os.environ | {
+        "HOST_KUBERNETES": pair.host,
         "HUB_KUBECONFIG": str(planes / "hub.kubeconfig"),
         "HOST_KUBECONFIG": str(planes / "host.kubeconfig"),
         "HOST2_KUBECONFIG": str(planes / "host2.kubeconfig"),
