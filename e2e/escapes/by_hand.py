@@ -3,19 +3,29 @@
 import uuid
 from collections.abc import Iterator
 
-from e2e.escapes.attempt import Attempt, Scene, all_alike, answer, refused_by_policy
+from e2e.escapes.attempt import (
+    Attempt,
+    Scene,
+    all_alike,
+    answer,
+    by_work,
+    refused_by_policy,
+    refused_by_rbac,
+)
 from e2e.escapes.by_profile import (
     DNS_ENDPOINTS,
     GATEWAYS,
+    ISTIO,
     PARAMETERS,
     external_name,
     external_names,
     gateway,
+    of_istio,
 )
 from e2e.escapes.by_work import pod
 from e2e.lab import accounts, objects
-from e2e.lab.api import Api, Object, path_of
-from e2e.lab.wait import eventually
+from e2e.lab.api import Api, ApiError, Object, path_of
+from e2e.lab.wait import PERIODIC_S, eventually, within
 
 ALLOWED = ("LoadBalancerAddresses", "ExternalDNS", "WildcardHosts", "ExternalNames")
 """What the other branch of the scene is allowed."""
@@ -274,6 +284,51 @@ def _older(scene: Scene) -> str:
 
 _REFUSED = "refused (422) by `shared-proxies`"
 
+
+def _unknown_kind(scene: Scene) -> str:
+    """Try it with what any branch is given, which the agent writes as the host serves more."""
+    account = _name()
+    tenant = accounts.service_account(scene.lab.host, scene.home, account, scene.lab.directory)
+    binding = accounts.role_binding(
+        scene.home, "virtual-cluster-admin", accounts.subject(scene.home, account)
+    )
+    binding["metadata"]["name"] = account
+    scene.lab.host.create(binding)
+    wanted = "done" if scene.tenancy == "Shared" else "forbidden (403), no right"
+
+    def look() -> str:
+        eventually(tenant.get, f"/apis/{ISTIO}/v1/namespaces/{scene.home}/virtualservices")
+        outcome = answer(refused_by_rbac, tenant.create, of_istio(scene.home))
+        assert outcome == wanted, outcome
+        return outcome
+
+    return within(PERIODIC_S, look)
+
+
+def _code(error: ApiError) -> str:
+    return f"refused ({error.code})"
+
+
+def _unknown_by_gateway(scene: Scene) -> str:
+    return answer(_code, scene.operator.create, of_istio(scene.namespace))
+
+
+def _unknown_and_allowed(scene: Scene) -> str:
+    """Bring one by a Work, with a Role that lets operators write them, and write another."""
+    rule = {"apiGroups": [ISTIO], "resources": ["sidecars"], "verbs": ["*"]}
+    name, here = _name(), scene.namespace
+    role = accounts.cluster_role(name, rule) | {"kind": "Role"}
+    binding = accounts.role_binding(
+        here,
+        name,
+        {"kind": "Group", "apiGroup": accounts.RBAC, "name": "system:masters"},
+    )
+    binding["roleRef"]["kind"], role["metadata"]["namespace"] = "Role", here
+    assert by_work(scene, role, binding) == "applied"
+    within(PERIODIC_S, scene.operator.create, of_istio(here, "Sidecar"))
+    return by_work(scene, of_istio(here, "Sidecar"))
+
+
 ATTEMPTS = (
     Attempt(
         "Tenant: a Service with `loadBalancerIP`, or this or a load balancer by annotation",
@@ -330,4 +385,21 @@ ATTEMPTS = (
     ),
     Attempt("Tenant: addresses, names and hosts where `allow` names them", "done", _allowed),
     Attempt("Tenant: changes something else of such objects that were there", "done", _older),
+    Attempt(
+        "Tenant: a kind that no table of the agent knows, by `virtual-cluster-admin`",
+        "done",
+        _unknown_kind,
+        strict="forbidden (403), no right",
+    ),
+    Attempt(
+        "Gateway: a kind that no table of the agent knows",
+        "done",
+        _unknown_by_gateway,
+        strict="refused (403)",
+    ),
+    Attempt(
+        "Gateway: such a kind where `allow` names it, by a Role of a Work; and a Work with one",
+        "applied",
+        _unknown_and_allowed,
+    ),
 )

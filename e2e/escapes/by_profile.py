@@ -349,6 +349,9 @@ _SYSTEM_GROUPS = (
 
 GATEWAYS, DNS_ENDPOINTS = "gateway.networking.k8s.io", "externaldns.k8s.io"
 SNAPSHOTS = "snapshot.storage.k8s.io"
+ISTIO = "networking.istio.io"
+OPENED = f"{ISTIO}/Sidecar"
+"""What `mine` of the scene is allowed of the kinds that no table knows."""
 
 
 def extensions() -> list[Object]:
@@ -362,6 +365,8 @@ def extensions() -> list[Object]:
             (SNAPSHOTS, "VolumeSnapshotContent", "v1"),
             ("devices.kubeedge.io", "Device", "v1beta1"),
             ("rules.kubeedge.io", "Rule", "v1"),
+            (ISTIO, "VirtualService", "v1"),
+            (ISTIO, "Sidecar", "v1"),
         )
     ]
     for each in found:
@@ -369,6 +374,15 @@ def extensions() -> list[Object]:
         if each["spec"]["group"] == SNAPSHOTS:
             each["spec"]["scope"] = "Cluster"
     return found
+
+
+def of_istio(namespace: str, kind: str = "VirtualService") -> Object:
+    return _object(f"{ISTIO}/v1", kind, f"istio-{uuid.uuid4().hex[:4]}", namespace)
+
+
+def _unknown_kind(scene: Scene) -> str:
+    """Have a mesh route hosts of others."""
+    return by_work(scene, of_istio(scene.namespace) | {"spec": {"hosts": ["*.example.com"]}})
 
 
 def _device_elsewhere(scene: Scene) -> str:
@@ -772,6 +786,12 @@ ATTEMPTS = (
         "Work: a kind whose controller has rights of its own (`HelmChart`)",
         _TOLD.format("ControllerRights"),
         _controller_kind,
+        strict=_KIND,
+    ),
+    Attempt(
+        "Work: a kind that no table of the agent knows (Istio's `VirtualService`)",
+        "applied",
+        _unknown_kind,
         strict=_KIND,
     ),
     Attempt(

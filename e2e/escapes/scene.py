@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from e2e.escapes.attempt import POD_CIDR, Scene, answer
 from e2e.escapes.by_hand import ALLOWED
-from e2e.escapes.by_profile import extensions, scene_definition, widgets
+from e2e.escapes.by_profile import OPENED, extensions, scene_definition, widgets
 from e2e.lab import accounts
 from e2e.lab.api import Api, collection
 from e2e.lab.gateway import Gateway, Way
@@ -37,7 +37,7 @@ def served(lab: Lab, tenancy: str) -> Iterator[Scene]:
     named = f"storage.k8s.io/StorageClass/{lab.id}-secret"
     gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
     agent = lab.serve(
-        mine.settings(podSecurity="baseline", quota={"pods": 100}, allow=[shared, named]),
+        mine.settings(podSecurity="baseline", quota={"pods": 100}, allow=[shared, named, OPENED]),
         theirs.settings(allow=[*ALLOWED, shared]),
         tenancy=tenancy,
         podCIDRs=[POD_CIDR, "2001:db8:51::/64"],

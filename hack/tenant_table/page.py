@@ -31,6 +31,8 @@ _KEYS = (
     ("ExternalDNS", shared_names.DNS_NAMES),
     ("PodAddresses", shared_names.POD_ADDRESSES),
 )
+OTHERS = "other kinds"
+"""The rule for kinds of groups that no table names."""
 
 
 def page() -> str:
@@ -39,7 +41,10 @@ def page() -> str:
     parts = (
         f"# What tenants may touch\n\n{_fill(head)}\n",
         f"## Resources\n\n{_fill(_WRITERS)}\n",
-        _table(("Resource", "Works", "Tenants", "Nodes", "Rule"), map(_resource, written())),
+        _table(
+            ("Resource", "Works", "Tenants", "Nodes", "Rule"),
+            (*map(_resource, written()), _OF_OTHERS),
+        ),
         "## Rules\n",
         _table(("Rule", "By", "How", "Attempts"), _rules()),
         "## Fields\n\n### Held\n",
@@ -121,6 +126,15 @@ def _link(rule: str) -> str:
 
 def _anchor(rule: str) -> str:
     return rule.replace(" ", "-")
+
+
+_OF_OTHERS = (
+    "every other group",
+    "apply; Strict: `allow`",
+    "all; Strict: `allow`",
+    "-",
+    _link(OTHERS),
+)
 
 
 def _table(head: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:

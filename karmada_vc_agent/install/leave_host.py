@@ -63,7 +63,7 @@ class HostCleaner:
     ) -> None:
         self._host = host
         self._objects = LiveObjects(host, lambda _: None)
-        self._bound_roles = BoundRoles(host, is_strict=False)
+        self._bound_roles = BoundRoles(host)
         self._agent = leaving.agent
         self.cluster = leaving.cluster
         self._say = say

@@ -231,8 +231,8 @@ class VirtualClusterSettings(
     allow: Annotated[
         tuple[str, ...],
         Help(
-            "Guards that do not apply to it, or objects as `group/Kind` or `group/Kind/name` "
-            "([isolation](isolation.md))."
+            "Guards that do not apply to it, or objects as `group/Kind`, `group/*` or "
+            "`group/Kind/name` ([isolation](isolation.md))."
         ),
     ] = ()
     paused: Annotated[
@@ -373,6 +373,7 @@ class Guard(StrEnum):
     SHARED_HOSTS = "SharedHosts"
     PROXY_SNIPPETS = "ProxySnippets"
     SHARED_KINDS = "SharedKinds"
+    UNKNOWN_KINDS = "UnknownKinds"
 
 
 GUARDS_IN_BOTH = frozenset(
@@ -390,12 +391,15 @@ GUARDS_IN_BOTH = frozenset(
 def refuses(tenancy: str, allow: Collection[str], guard: Guard, kind: str = "") -> bool:
     """Return True if a guard refuses.
 
-    kind: `group/Kind` or `group/Kind/name`; `allow` may list the kind instead of the guard. Its
-    name alone gives the name (SharedKinds), and nothing of what the object may say.
+    kind: `group/Kind` or `group/Kind/name`; `allow` may list the kind, or `group/*`, instead of the
+    guard. Its name alone gives the name (SharedKinds), and nothing of what the object may say.
     """
     group_kind, name = kind.rpartition("/")[::2] if kind.count("/") > 1 else (kind, "")
     is_given = name and guard is Guard.SHARED_KINDS and kind in allow
+    group = group_kind.partition("/")[0]
     if guard in allow or is_given or (group_kind and group_kind in allow):
+        return False
+    if group and f"{group}/*" in allow:
         return False
     return tenancy == STRICT or guard in GUARDS_IN_BOTH
 

@@ -1,6 +1,6 @@
 """Makes and connects all that carries Works to the host, and their status back."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Concatenate, ParamSpec
 
@@ -224,7 +224,7 @@ class WorkParts:
             clients.host,
             self.store_of,
             self.interpreter,
-            is_strict=common.config.tenancy == STRICT,
+            allow_of=self._allow_of,
             former_names=former,
             adoptions=adoptions,
             scopes=common.scopes,
@@ -298,6 +298,11 @@ class WorkParts:
         config, vc = self._common.config, self._common.virtual_clusters.get(cluster)
         profile = STRICT if config.refuse_shared_hosts else config.tenancy
         return vc is not None and virtual_cluster.refuses(profile, vc.allow, Guard.SHARED_HOSTS)
+
+    def _allow_of(self, cluster: str) -> Collection[str] | None:
+        """Return, in profile Strict, what the settings allow a virtual cluster."""
+        vc = self._common.virtual_clusters.get(cluster)
+        return None if self._common.config.tenancy == SHARED else vc.allow if vc else ()
 
     def _object_changed(self, key: WorkKey, obj: Object | None) -> None:
         if key[0] in self._common.virtual_clusters:

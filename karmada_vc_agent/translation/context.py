@@ -105,6 +105,11 @@ class TranslationContext:
         """Return whether profile and `allow` of the virtual cluster refuse what a guard covers."""
         return virtual_cluster.refuses(self.settings.tenancy, self.vc.allow, guard, kind)
 
+    @property
+    def allow_in_strict(self) -> Collection[str] | None:
+        """Return `allow` of the virtual cluster; None in Shared, where rights need none."""
+        return self.vc.allow if self.settings.is_strict else None
+
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the mapping of names under these facts. noted: names recorded on the object."""
         return Names(

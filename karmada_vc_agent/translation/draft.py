@@ -88,7 +88,7 @@ def rules_cut(manifest: Object, context: TranslationContext) -> Iterator[Notice]
     """Report the rules that were cut (`RuleCut`)."""
     rules = manifest.get("rules")
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
-        cut = list(rbac_rules.beyond(rule, is_strict=context.settings.is_strict))
+        cut = list(rbac_rules.beyond(rule, context.allow_in_strict))
         if cut:
             detail = (
                 f"rules[{index}] was cut to what a virtual cluster may grant; removed: "

@@ -27,6 +27,7 @@ from karmada_vc_agent.model.objects import (
     values_at,
 )
 from karmada_vc_agent.model.virtual_cluster import Guard
+from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.draft import Notice, NoticeCode
 from karmada_vc_agent.translation.kind_paths import pod_spec_paths
@@ -449,6 +450,21 @@ def _shared_name(obj: Object, _context: TranslationContext) -> Iterator[_Finding
     yield _Finding(Code.NAME_RESERVED, "metadata.name", problem, Guard.SHARED_KINDS)
 
 
+def _unknown_kind(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
+    """Find each object of a kind of a group that no table names: nobody knows what it reaches."""
+    kind = gvk_of(obj).group_kind
+    if kind_policy.is_known(kind) or kind in context.settings.cluster_scoped_kinds:
+        return
+    if not kind_policy.opens_unknown(
+        context.vc.allow, kind.group, kind_policy.plurals_of(kind.kind)
+    ):
+        problem = (
+            f"what kind {kind.kind} of {kind.group} may reach is not known; "
+            f'"allow: [{kind.group}/{kind.kind}]" permits this kind'
+        )
+        yield _Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.UNKNOWN_KINDS)
+
+
 _VOLUME = Check(
     _volume,
     {Guard.UNCLAIMED_VOLUMES: None, Guard.HOST_PATH: None, Guard.NETWORK_VOLUMES: None},
@@ -513,6 +529,7 @@ OF_ALL = (
     Check(_pods, {Guard.NETWORK_VOLUMES: None, Guard.POD_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
     Check(_snippets, {Guard.PROXY_SNIPPETS: None}),
     Check(_copies, _BY_OTHERS),
+    Check(_unknown_kind, {Guard.UNKNOWN_KINDS: None}),
 )
 """For objects of every kind."""
 OF_CONTROLLER_KINDS = Check(_controller_kind, _BY_OTHERS)

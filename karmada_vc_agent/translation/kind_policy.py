@@ -1,6 +1,6 @@
 """What happens to objects of a kind; refusals and their codes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,7 +18,8 @@ from karmada_vc_agent.model.objects import (
     namespaced_name,
 )
 from karmada_vc_agent.model.texts import either
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import Guard, VirtualCluster
+from karmada_vc_agent.translation import kind_paths
 
 
 class Code(StrEnum):
@@ -248,6 +249,57 @@ RESERVED: Mapping[GroupKind, tuple[str, ...]] = {
     GroupKind("", "LimitRange"): ("vc-*",),
 }
 """Kind -> patterns of reserved names: NameReserved (rewriting-rules 5.2, 6)."""
+
+
+_INSIDE = (
+    *("autoscaling", "coordination.k8s.io", "externaldns.k8s.io", "flink.apache.org"),
+    *("multicluster.x-k8s.io", "policy", "resource.k8s.io", "source.toolkit.fluxcd.io"),
+    "sparkoperator.k8s.io",
+)
+"""Groups with rows elsewhere, or whose kinds stay inside of a virtual cluster."""
+KNOWN_GROUPS = frozenset(
+    (*_INSIDE, *(kind.group for kind in (*kind_paths.POD_TEMPLATES, *kind_paths.REFERENCES)))
+) | {kind.group for kind in (*CLUSTER_SCOPED, *NEVER_OPENED, *REFUSED_NAMESPACED)}
+"""Groups that a table knows; kinds of others are refused in Strict (ADR 80). That some kinds of a
+group are in CONTROLLER_KINDS says nothing of its others."""
+
+
+def is_known(kind: GroupKind) -> bool:
+    """Return whether a table knows a kind, or its group."""
+    return kind.group in KNOWN_GROUPS or has_rights_of_its_own(kind)
+
+
+def opens_unknown(allow: Collection[str], group: str, plurals: Collection[str]) -> bool:
+    """Return whether `allow` opens a kind that no table knows: it, its group, or its definition."""
+    if Guard.UNKNOWN_KINDS in allow or f"{group}/*" in allow:
+        return True
+    definition = "/".join(kinds.CUSTOM_RESOURCE_DEFINITION)
+    return any(
+        f"{definition}/{plural}.{group}" in allow
+        or any(
+            plural in plurals_of(kind)
+            for of, _, kind in (entry.partition("/") for entry in allow)
+            if of == group
+        )
+        for plural in plurals
+    )
+
+
+def plurals_of(kind: str) -> frozenset[str]:
+    """Return what the plural of a kind may be: `policies`, but `gateways`."""
+    return frozenset((kinds.plural(GroupKind("", kind)), f"{kind.lower()}s"))
+
+
+def is_written_in_strict(group: str, resource: str, allow: Collection[str]) -> bool:
+    """Return whether tenants may write a (sub)resource in Strict.
+
+    Not what a controller with rights of its own reconciles, nor what no table knows, unless `allow`
+    opens it.
+    """
+    if is_resource_of_one(group, resource):
+        return False
+    is_known_group = group == ANY or group in KNOWN_GROUPS
+    return is_known_group or opens_unknown(allow, group, {resource.partition("/")[0]})
 
 
 ClusterScopedKinds = Mapping[GroupKind, Policy]

@@ -69,7 +69,7 @@ def confine_rules(draft: Draft) -> None:
             f"rules[{index}]",
             context.admin_rules,
             draft.direction,
-            is_strict=context.settings.is_strict,
+            allow=context.allow_in_strict,
             is_of_cluster="namespace" not in obj["metadata"],
         )
     ]

@@ -7,7 +7,7 @@ more. The maximum is `admin_rules`, which depends on what the host serves. It is
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from karmada_vc_agent.model.domain import DOMAIN
@@ -86,6 +86,8 @@ COMBINATIONS_MAX = 20_000
 _OF_WILDCARD = 20
 """What a `*` counts as in groups and resources."""
 
+Allow = Collection[str] | None
+"""`allow` of a virtual cluster in profile Strict; None in Shared, which cuts nothing by it."""
 _ByGroup = Mapping[str, Mapping[str, Sequence[str]]]
 """group -> resource -> verbs."""
 
@@ -96,10 +98,12 @@ def admin_rules(
     """Return the rules of `virtual-cluster-admin`: an explicit list without `*`.
 
     namespaced: (group, plural or plural/subresource) of every namespaced resource of the host.
-    is_strict: in profile Strict, kinds whose controller has rights of its own are read-only.
+    is_strict: in profile Strict, kinds whose controller has rights of its own, and those that no
+    table knows, are read-only.
     """
+    allow = () if is_strict else None
     return _rules(
-        (group, resource, _verbs_on(group, resource, is_strict=is_strict))
+        (group, resource, _verbs_on(group, resource, allow))
         for group, resource in (*namespaced, WRITTEN_NAMESPACES)
         if (group, resource) not in _UNREACHED
     )
@@ -175,7 +179,7 @@ def allowed_rules(
     admin: Iterable[Object],
     direction: Direction,
     *,
-    is_strict: bool = False,
+    allow: Allow = None,
     is_of_cluster: bool = False,
 ) -> list[Object]:
     """Return the part of one rule that may be granted.
@@ -195,15 +199,11 @@ def allowed_rules(
     rest = {key: value for key, value in rule.items() if key != "nonResourceURLs"}
     allowed: list[Object] = []
     is_explicit = not any(WILDCARD in each for each in (*verbs, *others, *groups))
-    if (
-        others
-        and is_explicit
-        and not any(beyond({**rule, "resources": others}, is_strict=is_strict))
-    ):
+    if others and is_explicit and not any(beyond({**rule, "resources": others}, allow)):
         allowed.append({**rest, "resources": others})
     elif others:
         by_group = {} if is_explicit else _served_by_group(admin, path)
-        written_out = _written_out(groups, others, verbs, by_group, is_strict=is_strict)
+        written_out = _written_out(groups, others, verbs, by_group, allow=allow)
         allowed += [{**rest, **each} for each in written_out]
     reading = [verb for verb in _READING if verb in verbs or WILDCARD in verbs]
     if on_namespaces and reading:
@@ -227,7 +227,7 @@ def restore_written(rule: Any) -> bool:
     return True
 
 
-def beyond(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
+def beyond(rule: Any, allow: Allow = None) -> Iterator[str]:
     """Yield `verbs resource` for what a rule lists explicitly and no virtual cluster may do."""
     fields = (dig(rule, field) for field in ("apiGroups", "resources", "verbs"))
     groups, resources, verbs = (
@@ -237,16 +237,15 @@ def beyond(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
         cut = [
             verb
             for verb in verbs
-            if verb != WILDCARD
-            and not all(_may(group, resource, verb, is_strict=is_strict) for group in groups)
+            if verb != WILDCARD and not all(_may(group, resource, verb, allow) for group in groups)
         ]
         if cut:
             yield f"{', '.join(cut)} {resource}"
 
 
-def excess(rule: Any, *, is_strict: bool = False) -> Iterator[str]:
+def excess(rule: Any, allow: Allow = None) -> Iterator[str]:
     """Yield what a rule on the host allows that no Work could have granted; rules have no `*`."""
-    yield from beyond(rule, is_strict=is_strict)
+    yield from beyond(rule, allow)
     fields = ("verbs", "resources", "apiGroups")
     verbs, resources, groups = ([str(e) for e in dig(rule, field) or ()] for field in fields)
     forbidden = _FORBIDDEN_VERBS & set(verbs)
@@ -264,25 +263,25 @@ def rename_namespaces(rule: Any, path: str, direction: Direction) -> None:
         rule["resourceNames"] = [direction.namespace(str(name), where) for name in names]
 
 
-def _verbs_on(group: str, resource: str, *, is_strict: bool) -> tuple[str, ...]:
+def _verbs_on(group: str, resource: str, allow: Allow) -> tuple[str, ...]:
     if (group, resource) == WRITTEN_NAMESPACES:
         return _WRITING
     read_only = (
         (group, resource) in _READ_ONLY
         or group in _HOSTS_GROUPS
-        or (is_strict and kind_policy.is_resource_of_one(group, resource))
+        or (allow is not None and not kind_policy.is_written_in_strict(group, resource, allow))
     )
     return _READING if read_only else VERBS
 
 
-def _may(group: str, resource: str, verb: str, *, is_strict: bool) -> bool:
+def _may(group: str, resource: str, verb: str, allow: Allow) -> bool:
     if resource.split("/", maxsplit=1)[0] == _NAMESPACES and group in ("", WILDCARD):
         return verb in _READING
     if (group, resource) in _HIDDEN:
         return False
     if (group, resource) == WRITTEN_NAMESPACES:
         return verb in _WRITING
-    return verb in _READING or _verbs_on(group, resource, is_strict=is_strict) is VERBS
+    return verb in _READING or _verbs_on(group, resource, allow) is VERBS
 
 
 def _served_by_group(admin: Iterable[Object], path: str) -> _ByGroup:
@@ -305,7 +304,7 @@ def _written_out(
     verbs: Sequence[str],
     by_group: _ByGroup,
     *,
-    is_strict: bool,
+    allow: Allow,
 ) -> Iterator[Object]:
     """Yield rules with `*` expanded; resources listed explicitly stay, served or not."""
     for group in sorted(by_group) if WILDCARD in groups else groups:
@@ -315,10 +314,8 @@ def _written_out(
             for resource in _matching(named, served, is_any_group=WILDCARD in groups):
                 if (group, resource) in _HIDDEN:
                     continue
-                most = tuple(served.get(resource, _verbs_on(group, resource, is_strict=is_strict)))
-                allowed = tuple(
-                    verb for verb in verbs if _may(group, resource, verb, is_strict=is_strict)
-                )
+                most = _verbs_on(group, resource, allow)
+                allowed = tuple(verb for verb in verbs if _may(group, resource, verb, allow))
                 by_verbs[most if WILDCARD in verbs else allowed].add(resource)
         for each, names in sorted(by_verbs.items()):
             if each:

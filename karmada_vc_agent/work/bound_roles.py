@@ -36,6 +36,7 @@ from karmada_vc_agent.model.objects import (
     text_at,
 )
 from karmada_vc_agent.translation import rbac_rules
+from karmada_vc_agent.translation.rbac_rules import Allow
 
 _log = logging.getLogger(__name__)
 
@@ -92,12 +93,12 @@ Write = Callable[[], Awaitable[Object]]
 class BoundRoles:
     """Writes RoleBindings, and empty roles for the duration of such a write.
 
-    is_strict: whether the profile is Strict.
+    allow_of: in profile Strict, `allow` of a virtual cluster.
     """
 
-    def __init__(self, host: ApiClient, *, is_strict: bool) -> None:
+    def __init__(self, host: ApiClient, allow_of: Callable[[str], Allow] = lambda _: None) -> None:
         self._host = host
-        self._is_strict = is_strict
+        self._allow_of = allow_of
         self._left: deque[_Left] = deque(maxlen=LEFT)
 
     async def writing(self, obj: Object, as_user: str, write: Write) -> Object:
@@ -114,12 +115,13 @@ class BoundRoles:
         # The server accepts "?" and "#" in the name of a role, and a tenant chooses it.
         path = f"{collection}/{quote(role['metadata']['name'], safe='')}"
         user = as_user if bound.is_namespaced else ""
+        cluster = labels_of(obj).get(domain.CLUSTER_LABEL, "")
         is_reserved = role["metadata"]["name"].startswith(_RESERVED)
         await self._remove_left()
         made: list[Object] = []
         try:
             for _ in range(ATTEMPTS):
-                is_there = await self._judge(path)
+                is_there = await self._judge(path, self._allow_of(cluster))
                 try:
                     return await write()
                 except NotFoundError as error:
@@ -149,7 +151,7 @@ class BoundRoles:
         if not await remove_stand_in(self._host, left.path, left.live, left.user):
             self._left.append(left)
 
-    async def _judge(self, path: str) -> bool:
+    async def _judge(self, path: str, allow: Allow) -> bool:
         """Deny a role that no Work could have created like this; return whether the role exists.
 
         The server itself denies only what the agent may not do.
@@ -159,7 +161,7 @@ class BoundRoles:
         except NotFoundError:
             return False
         for rule in maps_at(role, "rules"):
-            for excess in rbac_rules.excess(rule, is_strict=self._is_strict):
+            for excess in rbac_rules.excess(rule, allow):
                 name = role["metadata"]["name"]
                 text = (
                     f'{gvk_of(role).kind} "{name}" of the host is not bound: it allows {excess}, '

@@ -51,6 +51,7 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.translation.draft import Notice
+from karmada_vc_agent.translation.rbac_rules import Allow
 from karmada_vc_agent.work.bound_roles import BoundRoles
 from karmada_vc_agent.work.memory_bounds import ObjectIdentity
 from karmada_vc_agent.work.rules import apply_plan
@@ -194,9 +195,9 @@ class PlacementKeeper(Protocol):
 class HostObjects(LiveObjects):
     """Reads and writes host objects.
 
-    store_of: the informer store of a resource, or None if it has none. is_strict: whether the
-    profile is Strict. former_names: earlier names of a virtual cluster, whose objects are its own.
-    adoptions: which workloads keep their placement; None = none.
+    store_of: the informer store of a resource, or None if it has none. allow_of: in
+    profile Strict, `allow` of a virtual cluster. former_names: its earlier names, whose objects are
+    its own. adoptions: which workloads keep their placement; None = none.
     """
 
     def __init__(
@@ -205,7 +206,7 @@ class HostObjects(LiveObjects):
         store_of: StoreOf,
         interpreter: Interpreter = BUILT_IN,
         *,
-        is_strict: bool = False,
+        allow_of: Callable[[str], Allow] = lambda _: None,
         former_names: Callable[[str], Container[str]] = lambda _: (),
         adoptions: PlacementKeeper | None = None,
         scopes: Scopes,
@@ -213,7 +214,7 @@ class HostObjects(LiveObjects):
         super().__init__(host, store_of)
         self._former_names = former_names
         self._adoptions = adoptions
-        self._bound_roles = BoundRoles(host, is_strict=is_strict)
+        self._bound_roles = BoundRoles(host, allow_of)
         self._interpreter = interpreter
         self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = scopes.keep_each(
             lambda: LRUCache(REMEMBERED)

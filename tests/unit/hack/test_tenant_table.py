@@ -12,11 +12,12 @@ from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, Guard
+from karmada_vc_agent.translation.kind_policy import KNOWN_GROUPS
 from karmada_vc_agent.translation.shared_names import NETWORK_SOURCES, OWN_SOURCES
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tenant_table import fields, recording
 from tenant_table.__main__ import PAGE
-from tenant_table.page import page
+from tenant_table.page import OTHERS, page
 from tenant_table.rows import find, of_fields, of_resources, rows
 from tests.unit.translation import given
 
@@ -86,7 +87,12 @@ def test_each_rule_holds_something_and_is_tried() -> None:
     used |= {rule for row in rows()["held"] for rule in row}
     others = (*rows()["annotations"], *rows()["believed"].values())
     used |= {row["rule"] for row in others if "rule" in row}
-    assert used == RULES.keys()
+    assert used | {OTHERS} == RULES.keys()
+
+
+def test_all_groups_of_kubernetes_are_known() -> None:
+    groups = {name.partition("/")[0] for name in fields.recorded()["resources"]}
+    assert groups - KNOWN_GROUPS == set()
 
 
 def test_what_remains_stands_in_the_table_of_the_docs() -> None:

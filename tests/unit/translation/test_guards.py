@@ -99,6 +99,18 @@ def default_class(api_version: str, kind: str, key: str, value: str = "true") ->
 
 STORAGE, SNAPSHOTS = "storage.k8s.io/v1", "snapshot.storage.k8s.io/v1"
 GUARDED = [
+    *(
+        (Guard.UNKNOWN_KINDS, manifest(version, kind))
+        for version, kind in (
+            ("networking.istio.io/v1", "VirtualService"),
+            ("traefik.io/v1alpha1", "Middleware"),
+            ("projectcontour.io/v1", "HTTPProxy"),
+            ("apisix.apache.org/v2", "ApisixRoute"),
+            ("cilium.io/v2", "CiliumNetworkPolicy"),
+            ("gateway.envoyproxy.io/v1alpha1", "Backend"),
+            ("acme.cert-manager.io/v1", "Challenge"),
+        )
+    ),
     (Guard.UNCLAIMED_VOLUMES, manifest("v1", "PersistentVolume", spec={"capacity": {}})),
     (Guard.UNCLAIMED_VOLUMES, manifest("v1", "PersistentVolume", spec={"claimRef": {"name": "x"}})),
     (Guard.HOST_PATH, volume(hostPath={"path": "/data"})),
@@ -274,6 +286,8 @@ ALWAYS = [
     volume(persistentVolumeReclaimPolicy="Delete", hostPath={"path": "/x/tmp/y"}),
 ]
 HARMLESS = [
+    manifest("cert-manager.io/v1", "Certificate"),
+    manifest("monitoring.coreos.com/v1", "PrometheusRule"),
     volume(persistentVolumeReclaimPolicy="Retain"),
     service(type="LoadBalancer", ports=[{"port": 80}]),
     service(type="ExternalName", externalName="web.shop.svc"),
@@ -358,6 +372,30 @@ def test_one_controller_kind_can_be_allowed() -> None:
     project = manifest("argoproj.io/v1alpha1", "AppProject")
     assert isinstance(outcome(application, STRICT, "argoproj.io/Application"), HostObject)
     assert isinstance(outcome(project, STRICT, "argoproj.io/Application"), Refusal)
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_opened"),
+    [
+        ("networking.istio.io/Gateway", True),
+        ("networking.istio.io/*", True),
+        ("apiextensions.k8s.io/CustomResourceDefinition/gateways.networking.istio.io", True),
+        ("networking.istio.io/Sidecar", False),
+        ("networking.istio.io/Gateway/x", False),
+        ("apiextensions.k8s.io/CustomResourceDefinition", False),
+        ("apiextensions.k8s.io/CustomResourceDefinition/sidecars.networking.istio.io", False),
+    ],
+)
+def test_a_kind_that_no_table_knows_is_opened(entry: str, *, is_opened: bool) -> None:
+    found = outcome(manifest("networking.istio.io/v1", "Gateway"), STRICT, entry)
+    assert isinstance(found, HostObject) == is_opened
+
+
+def test_a_kind_of_the_setting_for_cluster_scoped_ones_is_known() -> None:
+    kind = "example.com/Fleet"
+    settings = {"tenancy": STRICT, "cluster_scoped_kinds": {kind: "rename"}}
+    fleet = manifest("example.com/v1", "Fleet")
+    assert isinstance(translate(fleet, False, given.context(settings=settings)), HostObject)
 
 
 def test_a_name_that_is_given_gives_nothing_else() -> None:

@@ -13,7 +13,7 @@ ALL = ["get", "create", "delete"]
 
 
 def cut(
-    resource: str, verbs: list[str], group: str = "", tenancy: str = "Shared"
+    resource: str, verbs: list[str], group: str = "", tenancy: str = "Shared", *allow: str
 ) -> tuple[list[Object], list[str]]:
     role: Object = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -21,7 +21,9 @@ def cut(
         "metadata": {"name": "r", "namespace": "edge"},
         "rules": [{"apiGroups": [group], "resources": [resource, "pods"], "verbs": verbs}],
     }
-    result = given.translated(role, given.context(settings={"tenancy": tenancy}))
+    result = given.translated(
+        role, given.context(vc={"allow": allow}, settings={"tenancy": tenancy})
+    )
     return result.obj["rules"], [notice.code for notice in result.notices]
 
 
@@ -111,6 +113,30 @@ def held(rules: tuple[Object, ...]) -> set[tuple[str, str, str]]:
 def test_kinds_of_controllers_are_only_read_between_tenants(tenancy: str, verbs: list[str]) -> None:
     rules, _ = cut(HELM_RELEASES[1], ALL, HELM_RELEASES[0], tenancy)
     assert granted(rules, HELM_RELEASES[1]) == verbs
+
+
+ISTIO = "networking.istio.io"
+
+
+@pytest.mark.parametrize("verbs", [ALL, ["*"]])
+@pytest.mark.parametrize(
+    ("allow", "is_written"),
+    [
+        ((), False),
+        ((f"{ISTIO}/Sidecar",), False),
+        (("UnknownKinds",), True),
+        ((f"{ISTIO}/*",), True),
+        ((f"{ISTIO}/ServiceEntry",), True),
+        ((f"apiextensions.k8s.io/CustomResourceDefinition/serviceentries.{ISTIO}",), True),
+    ],
+)
+def test_kinds_that_no_table_knows_are_written_between_tenants_where_allow_has_them(
+    allow: tuple[str, ...], verbs: list[str], *, is_written: bool
+) -> None:
+    for resource in ("serviceentries", "serviceentries/status"):
+        rules, _ = cut(resource, verbs, ISTIO, "Strict", *allow)
+        assert ("create" in granted(rules, resource)) == is_written
+        assert "get" in granted(rules, resource)
 
 
 def test_groups_that_are_the_hosts_are_only_read_by_wildcards_too() -> None:
