@@ -99,6 +99,12 @@ def _elsewhere(scene: Scene, namespace: str) -> Iterator[Object]:
         yield external_name(namespace, name)
     theirs = scene.theirs if namespace == scene.home else scene.mine
     yield external_name(namespace, f"web.{theirs.host_namespace('default')}.svc.cluster.local.")
+    yield external_name(namespace, f"x.svc.{_ambiguous(scene)}.svc.cluster.local")
+
+
+def _ambiguous(scene: Scene) -> str:
+    """Return the name of a namespace of branch `b-v-<mine>`, but for the hash."""
+    return f"shop-v-b-v-{scene.mine.name}--0123456789ab"
 
 
 def _balanced(scene: Scene, namespace: str) -> Iterator[Object]:
@@ -232,7 +238,10 @@ def _routes(scene: Scene) -> str:
         gateway(scene.home, infrastructure={"annotations": dns}),
         gateway(scene.home, infrastructure={"annotations": {_ADDRESS_KEYS[0]: _ADDRESS}}),
         route | {"spec": {"hostnames": [f"*.{scene.lab.id}.example.org"]}},
-        route | {"spec": {"parentRefs": [{"name": "public", "namespace": "kube-system"}]}},
+        *(
+            route | {"spec": {"parentRefs": [{"name": "public", "namespace": namespace}]}}
+            for namespace in ("kube-system", _ambiguous(scene))
+        ),
         route | {"metadata": route["metadata"] | {"annotations": dns}, "spec": {}},
         public | {"spec": {"endpoints": [{"dnsName": "x.example.com"}]}},
     )
@@ -321,7 +330,7 @@ def _unknown_and_allowed(scene: Scene) -> str:
     binding = accounts.role_binding(
         here,
         name,
-        {"kind": "Group", "apiGroup": accounts.RBAC, "name": "system:masters"},
+        {"kind": "Group", "apiGroup": accounts.RBAC, "name": "karmada-access"},
     )
     binding["roleRef"]["kind"], role["metadata"]["namespace"] = "Role", here
     assert by_work(scene, role, binding) == "applied"

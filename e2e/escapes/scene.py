@@ -9,7 +9,7 @@ from e2e.escapes.by_profile import OPENED, extensions, scene_definition, widgets
 from e2e.lab import accounts
 from e2e.lab.api import Api, collection
 from e2e.lab.gateway import Gateway, Way
-from e2e.lab.lab import Lab
+from e2e.lab.lab import Group, Lab
 from e2e.lab.node_groups import serve_node_groups
 from e2e.lab.operated_site import kubeconfig_of
 from e2e.lab.wait import STARTED_S, within
@@ -18,8 +18,13 @@ from e2e.lab.works import condition
 
 @contextmanager
 def served(lab: Lab, tenancy: str) -> Iterator[Scene]:
-    """Serve two branches and their gateway; a tenant of one has all rights in its namespace."""
+    """Serve two branches and their gateway; a tenant of one has all rights in its namespace.
+
+    A third one has a name that ends as namespaces of the first do.
+    """
     mine, theirs = lab.group("a"), lab.group("b")
+    alike = Group(f"b-v-{mine.name}", {lab.label: "c"})
+    lab.add_node(alike)
     definition = scene_definition(tenancy)
     serve_node_groups(lab.host)
     for each in (definition, *extensions()):
@@ -39,6 +44,7 @@ def served(lab: Lab, tenancy: str) -> Iterator[Scene]:
     agent = lab.serve(
         mine.settings(podSecurity="baseline", quota={"pods": 100}, allow=[shared, named, OPENED]),
         theirs.settings(allow=[*ALLOWED, shared]),
+        alike,
         tenancy=tenancy,
         podCIDRs=[POD_CIDR, "2001:db8:51::/64"],
         gateway=gateway.settings,

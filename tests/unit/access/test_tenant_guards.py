@@ -128,14 +128,17 @@ def test_an_external_name_may_name_its_own_namespace_or_another_by_the_template(
         "agent", "agents", "user", held=("ExternalNames/services/a",), domain="edge.local"
     )
     first = replace(owner, template="{cluster}-x-{namespace}")
-    for each, wanted in (
-        (owner, "'[a-z0-9-]*-v-' + c + '(--[0-9a-f]{12})?'"),
-        (first, "c + '-x-[a-z0-9-]*'"),
+    for each, wanted, others in (
+        (owner, "'[a-z0-9-]*-v-' + c + '(--[0-9a-f]{12})?'", "p.endsWith('-v-' + c)"),
+        (first, "c + '-x-[a-z0-9-]*'", "p.startsWith(c + '-x-')"),
+        (replace(owner, clusters=("*",)), "'[a-z0-9-]*-v-' + c", "!(h.indexOf('-v-') != "),
+        (replace(first, clusters=("*",)), "c + '-x-", "!(h.lastIndexOf('-x-') != c.size())"),
     ):
         names = rule_about(shared_proxies(each), Guard.EXTERNAL_NAMES)["expression"]
-        assert "[request.namespace] + ([variables.cluster] + [].filter" in names
-        assert f".map(c, {wanted})" in names
-        assert r"'[.]' + n + '[.]svc([.]edge\\.local)?[.]?$'" in names
+        assert "h == request.namespace || variables.homes.exists(c," in names
+        assert f"h.matches('^' + {wanted}" in names
+        assert others in names
+        assert r".matches('[.][^.]+[.]svc([.]edge\\.local)?[.]?$')" in names
 
 
 def test_pods_are_held_to_their_own_rules_and_services_to_theirs() -> None:
@@ -234,5 +237,5 @@ def test_a_route_without_hosts_at_a_gateway_of_others_is_for_every_host() -> Non
     for name, obj in (("old_hosts", "oldObject"), ("new_hosts", "object")):
         by_hosts, _, by_parents = variables[name].partition(f".size() > 0 ? {obj}.spec.hostnames")
         assert by_hosts.endswith(f"{obj}.spec.hostnames")
-        assert f"{obj}.spec.parentRefs.exists(p, has(p.namespace)" in by_parents
+        assert f"{obj}.spec.parentRefs.filter(p, has(p.namespace)).map(p," in by_parents
         assert by_parents.endswith("? [''] : []")

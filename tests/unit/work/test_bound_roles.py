@@ -144,6 +144,22 @@ async def test_role_of_the_host_that_holds_more_stays_unbound(
     assert host.listed(BINDINGS) == []
 
 
+@pytest.mark.parametrize(("allow", "is_bound"), [(None, True), (("a.io/*",), True), ((), False)])
+async def test_kinds_that_no_table_knows_are_judged_by_what_the_virtual_cluster_is_allowed(
+    host: FakeApiServer, client: ApiClient, allow: tuple[str, ...] | None, *, is_bound: bool
+) -> None:
+    store: Store[Object] = Store(RawCodec())
+    writer = HostObjects(client, lambda _: store, allow_of={"branch-a": allow}.get, scopes=Scopes())
+    rule = {"apiGroups": ["a.io"], "resources": ["things"], "verbs": ["create"]}
+    host.seed(role("Role", "reader", rule))
+    applied = writer.apply(BINDING, binding(), lambda obj, _: obj)
+    if is_bound:
+        assert isinstance(await applied, Applied)
+    else:
+        with pytest.raises(RetryError, match="create things"):
+            await applied
+
+
 async def test_names_that_no_work_may_bring_are_judged_as_well(
     host: FakeApiServer, client: ApiClient
 ) -> None:
