@@ -451,15 +451,13 @@ def _shared_name(obj: Object, _context: TranslationContext) -> Iterator[_Finding
 
 
 def _unknown_kind(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
-    """Find each object of a kind of a group that no table names: nobody knows what it reaches."""
+    """Find each object of a kind of a group that no table names, so that no rule holds it."""
     kind = gvk_of(obj).group_kind
-    if kind_policy.is_known(kind) or kind in context.settings.cluster_scoped_kinds:
+    if kind_policy.is_named(kind) or kind in context.settings.cluster_scoped_kinds:
         return
-    if not kind_policy.opens_unknown(
-        context.vc.allow, kind.group, kind_policy.plurals_of(kind.kind)
-    ):
+    if not kind_policy.opens_kind(context.vc.allow, kind.group, kind_policy.plurals_of(kind.kind)):
         problem = (
-            f"what kind {kind.kind} of {kind.group} may reach is not known; "
+            f"what kind {kind.kind} of {kind.group} may reach no table says; "
             f'"allow: [{kind.group}/{kind.kind}]" permits this kind'
         )
         yield _Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.UNKNOWN_KINDS)

@@ -257,32 +257,26 @@ _INSIDE = (
     "sparkoperator.k8s.io",
 )
 """Groups with rows elsewhere, or whose kinds stay inside of a virtual cluster."""
-KNOWN_GROUPS = frozenset(
+NAMED_GROUPS = frozenset(
     (*_INSIDE, *(kind.group for kind in (*kind_paths.POD_TEMPLATES, *kind_paths.REFERENCES)))
 ) | {kind.group for kind in (*CLUSTER_SCOPED, *NEVER_OPENED, *REFUSED_NAMESPACED)}
 """Groups that a table knows; kinds of others are refused in Strict (ADR 80). That some kinds of a
 group are in CONTROLLER_KINDS says nothing of its others."""
 
 
-def is_known(kind: GroupKind) -> bool:
+def is_named(kind: GroupKind) -> bool:
     """Return whether a table knows a kind, or its group."""
-    return kind.group in KNOWN_GROUPS or has_rights_of_its_own(kind)
+    return kind.group in NAMED_GROUPS or has_rights_of_its_own(kind)
 
 
-def opens_unknown(allow: Collection[str], group: str, plurals: Collection[str]) -> bool:
+def opens_kind(allow: Collection[str], group: str, plurals: Collection[str]) -> bool:
     """Return whether `allow` opens a kind that no table knows: it, its group, or its definition."""
     if Guard.UNKNOWN_KINDS in allow or f"{group}/*" in allow:
         return True
     definition = "/".join(kinds.CUSTOM_RESOURCE_DEFINITION)
-    return any(
-        f"{definition}/{plural}.{group}" in allow
-        or any(
-            plural in plurals_of(kind)
-            for of, _, kind in (entry.partition("/") for entry in allow)
-            if of == group
-        )
-        for plural in plurals
-    )
+    own = [entry.removeprefix(f"{group}/") for entry in allow if entry.startswith(f"{group}/")]
+    named = {plural for kind in own for plural in plurals_of(kind)}
+    return any(p in named or f"{definition}/{p}.{group}" in allow for p in plurals)
 
 
 def plurals_of(kind: str) -> frozenset[str]:
@@ -298,8 +292,8 @@ def is_written_in_strict(group: str, resource: str, allow: Collection[str]) -> b
     """
     if is_resource_of_one(group, resource):
         return False
-    is_known_group = group == ANY or group in KNOWN_GROUPS
-    return is_known_group or opens_unknown(allow, group, {resource.partition("/")[0]})
+    is_named = group == ANY or group in NAMED_GROUPS
+    return is_named or opens_kind(allow, group, {resource.partition("/")[0]})
 
 
 ClusterScopedKinds = Mapping[GroupKind, Policy]

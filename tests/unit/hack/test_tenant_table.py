@@ -12,7 +12,7 @@ from karmada_vc_agent.access.policy_owner import PolicyOwner
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, Guard
-from karmada_vc_agent.translation.kind_policy import KNOWN_GROUPS
+from karmada_vc_agent.translation.kind_policy import NAMED_GROUPS
 from karmada_vc_agent.translation.shared_names import NETWORK_SOURCES, OWN_SOURCES
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tenant_table import fields, recording
@@ -92,7 +92,7 @@ def test_each_rule_holds_something_and_is_tried() -> None:
 
 def test_all_groups_of_kubernetes_are_known() -> None:
     groups = {name.partition("/")[0] for name in fields.recorded()["resources"]}
-    assert groups - KNOWN_GROUPS == set()
+    assert groups - NAMED_GROUPS == set()
 
 
 def test_what_remains_stands_in_the_table_of_the_docs() -> None:
