@@ -87,10 +87,12 @@ def test_controllers_of_client_go_see_the_same(world: World, by: str) -> None:
         client_go(kubeconfig, name, tenant_objects("shop"), by_watch_list=by == "watch-list")
         for kubeconfig in world.kubeconfigs()
     ]
+    used, unused = ("watchLists", "lists") if by == "watch-list" else ("lists", "watchLists")
+    if by == "watch-list" and told[0]["informers"]["lists"]:
+        used, unused = "lists", ""  # a host that serves none, as 1.33: informers fall back
     for each in told:
-        used, unused = ("watchLists", "lists") if by == "watch-list" else ("lists", "watchLists")
         assert each["informers"][used] >= 3 * len(tenant_objects("shop"))
-        assert not each["informers"][unused]
+        assert not each["informers"].get(unused)
     plain, virtual = (each["told"] for each in told)
     for kind in sorted({*plain, *virtual}):
         for case in sorted({*plain.get(kind, {}), *virtual.get(kind, {})}):
