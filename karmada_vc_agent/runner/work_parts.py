@@ -44,9 +44,6 @@ from karmada_vc_agent.work.works import WorkKey, WorkMemory, binding_namespace, 
 
 P = ParamSpec("P")
 
-BUSY_WORKS = 16
-"""Works that only a worker is missing for; events are held back while there are more."""
-
 
 class WorkParts:
     """The path of a Work: readers, interpreter, writers, and which signals they follow.
@@ -181,7 +178,6 @@ class WorkParts:
         common = self._common
         self.recorder = EventRecorder(
             common.clients.hub_events,
-            lambda: self.queue.due() > BUSY_WORKS,
             only_warnings=common.config.hub_events == WARNINGS,
         )
         self.events = WorkEvents(self.recorder)

@@ -1,9 +1,7 @@
 """EventRecorder: what is written, counted, dropped."""
 
 import asyncio
-import re
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -12,12 +10,8 @@ import pytest
 from karmada_vc_agent.kube import events as module
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.events import (
-    BURST_OF_NORMAL,
-    BURST_PER_REASON,
-    FIRSTS_PER_REASON,
-    HELD_BACK_S,
-    QPS_OF_FIRSTS,
-    QPS_OF_NORMAL,
+    OF_NORMAL,
+    PER_REASON,
     QUEUE_LENGTH,
     QUEUE_OF_ONE,
     WRITERS,
@@ -139,8 +133,8 @@ async def test_object_has_a_budget_that_fills_up_slowly(
     for number in range(40):
         recorder.record("a", thing(), "Normal", "Synced", f"message {number}")
     await recorder.drain(5.0)
-    assert len(host.listed(EVENTS)) == module.BURST_PER_OBJECT
-    assert recorder.dropped == 40 - module.BURST_PER_OBJECT
+    assert len(host.listed(EVENTS)) == module.PER_OBJECT[0]
+    assert recorder.dropped == 40 - module.PER_OBJECT[0]
     clock.advance(301.0)
     for _ in range(2):
         recorder.record("a", thing(), "Normal", "Synced", "later")
@@ -153,7 +147,7 @@ async def test_budget_of_one_object_is_not_that_of_another(
 ) -> None:
     for number in range(40):
         recorder.record("a", thing(), "Normal", "Synced", f"message {number}")
-    recorder.record("a", thing("other", uid="u2"), "Normal", "Synced", "heard")
+    recorder.record("a", thing("other", uid="u2"), "Warning", "Failed", "heard")
     recorder.record("b", thing(), "Normal", "Synced", "heard")
     await recorder.drain(5.0)
     assert len([e for e in host.listed(EVENTS) if e["message"] == "heard"]) == 2
@@ -228,15 +222,6 @@ async def test_turns_whose_events_hang_hold_up_no_other_turn(hub: FakeApiServer)
         each.set()
 
 
-async def test_an_event_that_is_held_back_is_written_at_the_end(hub: FakeApiServer) -> None:
-    recorder = EventRecorder(hub.client("hub"), lambda: True)
-    recorder.record("x", about("w", "quiet"), "Normal", "Said", "text")
-    async with running(recorder):
-        await asyncio.sleep(HELD_BACK_S * 1.5)
-    await recorder.drain(10.0)
-    assert len(hub.asked("POST", "/api/v1/namespaces/quiet/events")) == 1
-
-
 async def test_no_one_fills_the_queue(hub: FakeApiServer) -> None:
     recorder = neighbours(hub)
     for number in range(QUEUE_LENGTH):
@@ -246,122 +231,42 @@ async def test_no_one_fills_the_queue(hub: FakeApiServer) -> None:
     assert recorder.dropped == QUEUE_LENGTH - QUEUE_OF_ONE
 
 
-async def test_burst_of_what_went_well_is_merged_and_its_last_event_says_how_much(
-    hub: FakeApiServer,
-) -> None:
-    """1,000 new Works of one virtual cluster, as the agent reports them."""
-    clock = Clock()
-    recorder = neighbours(hub, monotonic=clock)
-    said = [("e", "WorkDispatching"), ("e", "SyncSucceed"), ("s", "InterpretHealthSucceed")]
-    said.append(("s", "ReflectStatusSucceed"))
-    for number in range(1000):
-        for source, reason in said:
-            assert recorder.record(source, about(f"w-{number}", "noisy"), "Normal", reason, "well")
-        assert recorder.record("e", about(f"t-{number}", "noisy"), "Normal", "SyncSucceed", "well")
-        clock.advance(0.06)
-    recorder.record("e", about("w", "quiet"), "Normal", "SyncSucceed", "well")
-    async with running(recorder):
-        clock.advance(60.0)
-        await asyncio.sleep(60.0)
-    found = hub.listed("/api/v1/namespaces/noisy/events")
-    assert len(found) <= 200
-    stands_for = re.compile(r"well(?: \(and (\d+) more with this reason, merged into this one\))?")
-    counts: Counter[str] = Counter()
-    for event in found:
-        matched = stands_for.fullmatch(event["message"])
-        assert matched is not None
-        counts[event["reason"]] += 1 + int(matched[1] or 0)
-    assert counts == {reason: 1000 for _, reason in said} | {"SyncSucceed": 2000}
-    assert len(hub.listed("/api/v1/namespaces/quiet/events")) == 1
-    assert recorder.dropped == 0
-
-
-async def test_what_goes_well_at_a_moderate_rate_is_not_merged(hub: FakeApiServer) -> None:
+async def test_normal_events_at_a_moderate_rate_are_all_written(hub: FakeApiServer) -> None:
     """As the comparison with karmada-agent does: hundreds in a few minutes."""
     clock = Clock()
     recorder = neighbours(hub, monotonic=clock)
     for number in range(300):
         recorder.record("e", about(f"w-{number}", "noisy"), "Normal", "SyncSucceed", "well")
-        clock.advance(1 / QPS_OF_NORMAL)
+        clock.advance(1 / OF_NORMAL[1])
     await recorder.drain(60.0)
     found = hub.listed("/api/v1/namespaces/noisy/events")
     assert [event["message"] for event in found] == ["well"] * 300
 
 
-async def test_merged_events_are_written_before_the_end(hub: FakeApiServer) -> None:
-    recorder = neighbours(hub, monotonic=Clock())
-    for number in range(BURST_OF_NORMAL + 9):
-        recorder.record("e", about(f"w-{number}", "noisy"), "Normal", "SyncSucceed", "well")
-    await recorder.drain(60.0)
-    found = hub.listed("/api/v1/namespaces/noisy/events")
-    assert len(found) == BURST_OF_NORMAL + 1
-    assert "well (and 8 more with this reason, merged into this one)" in {
-        event["message"] for event in found
-    }
-
-
-async def test_first_warning_of_each_object_is_written(hub: FakeApiServer) -> None:
-    recorder = neighbours(hub, monotonic=Clock())
-    for number in range(QUEUE_OF_ONE):
-        recorder.record("x", about(f"w-{number}", "noisy"), "Warning", "SyncFailed", "no kind")
-    await recorder.drain(60.0)
-    assert len(hub.listed("/api/v1/events")) == QUEUE_OF_ONE
-    assert recorder.dropped == 0
-
-
-async def test_warnings_repeated_of_one_reason_are_folded_after_a_burst(
-    hub: FakeApiServer,
+@pytest.mark.parametrize(
+    ("kind", "burst", "qps"),
+    [("Normal", *OF_NORMAL), ("Warning", *PER_REASON)],
+)
+async def test_events_of_one_reason_are_dropped_after_a_burst_and_the_next_says_how_many(
+    hub: FakeApiServer, kind: str, burst: int, qps: float
 ) -> None:
     clock = Clock()
     recorder = neighbours(hub, monotonic=clock)
-    for attempt in ("first", "second"):
-        for number in range(BURST_PER_REASON + 80):
-            name = f"w-{number}"
-            recorder.record("x", about(name, "noisy"), "Warning", "SyncFailed", f"no {attempt}")
+    for number in range(burst):
+        assert recorder.record("x", about(f"w-{number}", "noisy"), kind, "Said", "text")
+    await recorder.drain(60.0)
+    for number in range(80):
+        assert not recorder.record("x", about(f"v-{number}", "noisy"), kind, "Said", "text")
+    assert recorder.record("x", about("other-reason", "noisy"), kind, "Other", "text")
+    assert recorder.record("x", about("other-flow", "quiet"), kind, "Said", "text")
+    clock.advance(30.0 if kind == "Normal" else 1 / qps)
+    assert recorder.record("x", about("next", "noisy"), kind, "Said", "text")
+    await recorder.drain(60.0)
+    events = {e["involvedObject"]["name"]: e["message"] for e in hub.listed("/api/v1/events")}
+    assert len(events) == burst + 3
+    assert events["next"] == "text (and 80 more with this reason, which were dropped)"
+    assert events["other-reason"] == events["other-flow"] == "text"
     assert recorder.dropped == 80
-    recorder.record("x", about("w-1", "noisy"), "Warning", "Other", "text")
-    recorder.record("x", about("new", "noisy"), "Warning", "SyncFailed", "text")
-    recorder.record("x", about("w", "quiet"), "Warning", "SyncFailed", "text")
-    clock.advance(1.0)
-    recorder.record("x", about("w-7", "noisy"), "Warning", "SyncFailed", "no third")
-    await recorder.drain(60.0)
-    found = hub.listed("/api/v1/events")
-    assert len(found) == 2 * BURST_PER_REASON + 80 + 4
-    (of_new,) = [e["message"] for e in found if e["involvedObject"]["name"] == "new"]
-    assert of_new == "text (and 80 more with this reason, which were dropped)"
-    assert "no third" in {e["message"] for e in found}
-    assert recorder.dropped == 80
-
-
-async def test_first_warning_that_found_no_place_is_written_the_next_time(
-    hub: FakeApiServer,
-) -> None:
-    clock = Clock()
-    recorder = neighbours(hub, monotonic=clock)
-    names = [f"w-{number}" for number in range(QUEUE_OF_ONE + BURST_PER_REASON)]
-    for name in names:
-        recorder.record("x", about(name, "noisy"), "Warning", "SyncFailed", "no kind")
-    assert recorder.dropped == BURST_PER_REASON
-    await recorder.drain(60.0)
-    clock.advance(60.0)
-    for name in names:
-        recorder.record("x", about(name, "noisy"), "Warning", "SyncFailed", "no kind")
-    await recorder.drain(60.0)
-    involved = {e["involvedObject"]["name"] for e in hub.listed("/api/v1/events")}
-    assert involved == set(names)
-
-
-async def test_new_objects_that_fail_without_end_are_bounded(hub: FakeApiServer) -> None:
-    clock = Clock()
-    recorder = neighbours(hub, monotonic=clock)
-    for minute in range(10):
-        for number in range(1500):
-            name = f"w-{minute}-{number}"
-            recorder.record("x", about(name, "noisy"), "Warning", "SyncFailed", "no kind")
-        await recorder.drain(60.0)
-        clock.advance(60.0)
-    told = len(hub.listed("/api/v1/events"))
-    assert told <= FIRSTS_PER_REASON + 10 * 60 * QPS_OF_FIRSTS + 10
 
 
 def about(name: str, namespace: str) -> Object:
