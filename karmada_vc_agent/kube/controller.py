@@ -17,14 +17,13 @@ from collections.abc import (
     Mapping,
 )
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
 from karmada_vc_agent.kube.flows import measured
-from karmada_vc_agent.kube.tasks import ALONE, LogOnce, Supervisor
-from karmada_vc_agent.kube.work_queue import ControllerInstrument, QueueClosedError, WorkQueue
+from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.kube.work_queue import ControllerInstrument, WorkQueue
 
 P = ParamSpec("P")
 
@@ -136,19 +135,15 @@ _log = logging.getLogger(__name__)
 
 
 RELIEVED_AFTER_S = 1.0
-"""A worker that processes one key for longer is slow; another one takes its place."""
+"""A key that takes longer is slow; another one may be worked on in its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Reconcile the same key again after a delay."""
+    """Reconcile the same key again after a delay.
 
-    after_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Rest(Requeue):
-    """Reconcile the same key again only when its group or one of its dependencies changes."""
+    math.inf: only when its group or one of its dependencies changes.
+    """
 
     after_s: float = math.inf
     dependencies: tuple[Hashable, ...] = ()
@@ -171,24 +166,6 @@ class RetryError(Exception):
 
 class NotReadyError(RetryError):
     """The server behind the key is not ready; logged once for all keys."""
-
-
-@dataclass(slots=True)
-class _Worker:
-    """A worker at one key.
-
-    task: it runs in. is_relieved: another worker has taken its place. check: the timer of the
-    next check whether that is due.
-    """
-
-    task: asyncio.Task[None] | None
-    is_relieved: bool = False
-    check: asyncio.TimerHandle | None = None
-
-    def end_check(self) -> None:
-        """Check no more until the next key."""
-        if self.check is not None:
-            self.check.cancel()
 
 
 async def _at_once() -> None:
@@ -243,7 +220,6 @@ class Controller(Generic[K]):
         self._reconcile = spec.reconcile
         self.workers = spec.workers
         self.instrument = ControllerInstrument()
-        self.supervisor: Supervisor = ALONE
         self._logged = LogOnce(_log, KEYS_REMEMBERED)
         self.succeeded = 0
         """The number of keys that were reconciled without an error."""
@@ -268,48 +244,37 @@ class Controller(Generic[K]):
     async def run(self) -> None:
         """Work until cancelled, or until the queue is closed and its last keys are done."""
         await self.spec.ready()
+        slots = asyncio.Semaphore(self.workers)
         async with asyncio.TaskGroup() as group:
-            for number in range(self.workers):
-                work = partial(self._work, group)
-                self.supervisor.start(group, "worker", work, f"{self.name}-{number}")
+            await slots.acquire()
+            while (key := await self.queue.take()) is not None:
+                group.create_task(self._work(key, slots), name=self.name)
+                await slots.acquire()
 
-    async def _work(self, group: asyncio.TaskGroup) -> None:
-        worker = _Worker(asyncio.current_task())
-        while not worker.is_relieved:
-            try:
-                key = await self.queue.take()
-            except QueueClosedError:
-                return
-            started = time.monotonic()
-            result = "error"
-            self._check_later(group, worker)
-            try:
-                result = await self._once(key)
-            finally:
-                worker.end_check()
-                self.queue.done(key)
-                self.instrument.ended(result, time.monotonic() - started)
-            # A reconcile that never awaited anything must not block the event loop.
-            await asyncio.sleep(0)
-
-    def _check_later(self, group: asyncio.TaskGroup, worker: _Worker) -> None:
+    async def _work(self, key: K, slots: asyncio.Semaphore) -> None:
+        """Reconcile a key; a slow one gives its slot to another, if there are several groups."""
         loop = asyncio.get_running_loop()
-        worker.check = loop.call_later(RELIEVED_AFTER_S, self._relieve, group, worker)
+        timer: asyncio.TimerHandle | None = None
 
-    def _relieve(self, group: asyncio.TaskGroup, worker: _Worker) -> None:
-        """Let another worker take the place of one that is at a slow key.
+        def relieve() -> None:
+            nonlocal timer
+            if self.queue.at_once:
+                timer = None
+                slots.release()
+            else:
+                timer = loop.call_later(RELIEVED_AFTER_S, relieve)
 
-        None starts while the controller is being cancelled, however long the keys take to end; nor
-        while there is one group only, to which others may be added.
-        """
-        if self.queue.is_closed or (worker.task is not None and worker.task.cancelling()):
-            return
-        if not self.queue.at_once:
-            self._check_later(group, worker)
-            return
-        worker.is_relieved = True
-        work = partial(self._work, group)
-        self.supervisor.start(group, "worker", work, f"{self.name}-relief")
+        timer = loop.call_later(RELIEVED_AFTER_S, relieve)
+        started = time.monotonic()
+        result = "error"
+        try:
+            result = await self._once(key)
+        finally:
+            if timer is not None:
+                timer.cancel()
+                slots.release()
+            self.queue.done(key)
+            self.instrument.ended(result, time.monotonic() - started)
 
     async def _once(self, key: K) -> str:
         """Reconcile once; return the result for ControllerInstrument."""
@@ -334,7 +299,7 @@ class Controller(Generic[K]):
         self._logged.ended(key)
         self.succeeded += 1
         self.failed_by = ""
-        if isinstance(outcome, Rest):
+        if outcome is not None and outcome.after_s == math.inf:
             self.queue.rest(key, outcome.dependencies)
             return "success"
         self.queue.forget(key)

@@ -1,17 +1,11 @@
 """A queue of keys: each at most once, with delays, back-off and fair queuing.
 
-A key that is added while it is being processed waits until its worker is done. Groups (here:
-virtual clusters) alternate, so that a burst in one does not delay the others, and each has a limit
-of workers, so that slow keys of one do not, either.
+A key that is added while it is being processed waits until that is done. Groups (here: virtual
+clusters) alternate, each with a limit of keys in progress.
 
 A key that fails waits for its group and what else it names, its dependencies, and is retried when
-one of these changes. Meanwhile it backs off: by itself, or together with the keys of its group that
-wait for the same thing; or it is not retried at all.
-
-Keys that wait for a dependency wait together, and one of them, the probe, is retried to check the
-dependency; each time another one. A key that succeeds shows only that its dependencies may be met:
-it may just have been deleted. So it sends two probes immediately, and each of these that succeeds
-sends two more.
+one of these changes. Meanwhile it backs off by itself, or with the keys of its group that wait for
+the same dependency, or it is not retried at all.
 """
 
 import asyncio
@@ -19,9 +13,8 @@ import heapq
 import itertools
 import math
 import time
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from cachetools import LRUCache
@@ -30,33 +23,22 @@ from karmada_vc_agent.kube.flows import LoopTime, TokenBucket
 
 K = TypeVar("K", bound=Hashable)
 
-SENT_AFTER_SUCCESS = 2
 DEPENDENCIES_OF_ONE_KEY = 8
-"""A key with more waits for these only; it is reconciled again anyway."""
-
-
-@dataclass(slots=True)
-class _Waiters(Generic[K]):
-    """keys: the waiting ones, in the order in which they are sent. probes: those that were sent."""
-
-    keys: dict[K, None] = field(default_factory=dict)
-    probes: set[K] = field(default_factory=set)
-    failures: int = 0
+"""A key with more shares the back-off of these only; it is reconciled again anyway."""
 
 
 class _SharedBackOff(Generic[K]):
-    """The keys that wait for each dependency.
+    """The keys that wait for each dependency; one of them, each time another, checks for all.
 
-    send: called to enqueue a key after so many seconds.
+    send: called to enqueue a key.
     """
 
-    def __init__(
-        self, base_delay_s: float, max_delay_s: float, send: Callable[[K, float], None]
-    ) -> None:
+    def __init__(self, base_delay_s: float, max_delay_s: float, send: Callable[[K], None]) -> None:
         self._base_delay_s = base_delay_s
         self._max_delay_s = max_delay_s
         self._send = send
-        self._waiters: dict[Hashable, _Waiters[K]] = {}
+        self._keys: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
+        self._checks: dict[Hashable, asyncio.TimerHandle] = {}
         self._of_key: dict[K, tuple[Hashable, ...]] = {}
 
     def waiting(self) -> Iterable[K]:
@@ -68,57 +50,48 @@ class _SharedBackOff(Generic[K]):
         now = tuple(dict.fromkeys(dependencies))[:DEPENDENCIES_OF_ONE_KEY]
         for dependency in self._of_key.get(key, ()):
             if dependency not in now:
-                self._leave(key, dependency)
+                self._leave(key, dependency, is_met=True)
         self._of_key[key] = now
         for dependency in now:
-            waiters = self._waiters.setdefault(dependency, _Waiters())
-            waiters.keys.setdefault(key)
-            waiters.probes.discard(key)
-            if not waiters.probes:
-                delay_s = self._delay_s(waiters)
-                waiters.failures += 1
-                self._send_next(waiters, 1, delay_s)
+            self._keys[dependency][key] = None
+            if dependency not in self._checks:
+                self._check_later(dependency, self._base_delay_s)
 
     def succeeded(self, key: K) -> None:
-        """Remove a key that succeeded; others of its dependencies check whether they do, too."""
+        """Remove a key: its dependencies may be met, so the others that wait for them try."""
         for dependency in self._of_key.pop(key, ()):
-            self._leave(key, dependency)
+            self._leave(key, dependency, is_met=True)
 
     def dropped(self, keys: Iterable[K]) -> None:
-        """Remove keys without a conclusion about their dependencies; the others check instead."""
-        dependencies_of = {key: self._of_key.pop(key, ()) for key in keys}
-        for key, dependencies in dependencies_of.items():
-            for dependency in dependencies:
-                del self._waiters[dependency].keys[key]
-                self._waiters[dependency].probes.discard(key)
-        for dependency in dict.fromkeys(itertools.chain(*dependencies_of.values())):
-            waiters = self._waiters[dependency]
-            if not waiters.keys:
-                del self._waiters[dependency]
-            elif not waiters.probes:
-                self._send_next(waiters, 1, self._delay_s(waiters))
+        """Remove keys without a conclusion about their dependencies."""
+        for key in keys:
+            for dependency in self._of_key.pop(key, ()):
+                self._leave(key, dependency, is_met=False)
 
-    def _leave(self, key: K, dependency: Hashable) -> None:
-        waiters = self._waiters[dependency]
-        del waiters.keys[key]
-        waiters.probes.discard(key)
-        if waiters.keys:
-            waiters.failures = 0
-            self._send_next(waiters, SENT_AFTER_SUCCESS, 0.0)
-        else:
-            del self._waiters[dependency]
+    def _leave(self, key: K, dependency: Hashable, *, is_met: bool) -> None:
+        others = self._keys[dependency]
+        del others[key]
+        if is_met or not others:
+            self._checks.pop(dependency).cancel()
+        if not others:
+            del self._keys[dependency]
+        elif is_met:
+            self._check_later(dependency, self._base_delay_s)
+            for other in others:
+                self._send(other)
 
-    def _delay_s(self, waiters: _Waiters[K]) -> float:
-        delay_s: float = self._base_delay_s * 2 ** min(waiters.failures, 60)
-        return min(delay_s, self._max_delay_s)
+    def _check_later(self, dependency: Hashable, delay_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        delay_s = min(delay_s, self._max_delay_s)
+        self._checks[dependency] = loop.call_later(delay_s, self._check, dependency, delay_s)
 
-    def _send_next(self, waiters: _Waiters[K], count: int, delay_s: float) -> None:
-        for _ in range(min(count, len(waiters.keys))):
-            key = next(iter(waiters.keys))
-            del waiters.keys[key]
-            waiters.keys[key] = None
-            waiters.probes.add(key)
-            self._send(key, delay_s)
+    def _check(self, dependency: Hashable, delay_s: float) -> None:
+        """Send the next key, and another one after twice the delay."""
+        keys = self._keys[dependency]
+        key = next(iter(keys))
+        keys[key] = keys.pop(key)
+        self._send(key)
+        self._check_later(dependency, 2 * delay_s)
 
 
 SHARED_MAX_DELAY_S = 10.0
@@ -130,10 +103,6 @@ GROUPS_REMEMBERED = 1024
 
 HELD_CHECK_S = 0.05
 """How often groups that are held are checked: what they computed lately counts less and less."""
-
-
-class QueueClosedError(Exception):
-    """The queue is closed."""
 
 
 class ControllerInstrument:
@@ -191,7 +160,7 @@ class WorkQueue(Generic[K]):
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
         self._shared: _SharedBackOff[K] = _SharedBackOff(
-            base_delay_s, min(max_delay_s, SHARED_MAX_DELAY_S), self._send_probe
+            base_delay_s, min(max_delay_s, SHARED_MAX_DELAY_S), self._send_check
         )
         self._dependencies: dict[K, frozenset[Hashable]] = {}
         self._waiting: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
@@ -199,33 +168,20 @@ class WorkQueue(Generic[K]):
         self._delayed: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
         self._numbers = itertools.count()
-        self._takers: deque[asyncio.Future[None]] = deque()
+        self._may_take = asyncio.Event()
         self._timer: asyncio.Handle | None = None
         self._timer_due = 0.0
         self._closed = False
         self.instrument = ControllerInstrument()
 
-    @property
-    def is_closed(self) -> bool:
-        """Return whether the queue is closed."""
-        return self._closed
-
     def close(self) -> None:
-        """Close the queue: workers end after their present key."""
+        """Close the queue: no key is taken any more."""
         self._closed = True
-        while self._takers:
-            self._wake_one()
+        self._may_take.set()
 
     def __len__(self) -> int:
         """Return the number of ready keys."""
         return sum(len(keys) for keys in self._ready.values())
-
-    def due(self) -> int:
-        """Return the number of ready keys that one more worker each would take now."""
-        return sum(
-            min(len(keys), self.at_once - self._working_of[group]) if self.at_once else len(keys)
-            for group, keys in self._ready.items()
-        )
 
     def waiting(self) -> dict[Hashable, tuple[int, float]]:
         """Return, for each group, the number of ready keys and how many seconds the first waits."""
@@ -252,8 +208,7 @@ class WorkQueue(Generic[K]):
         self._queued.add(key)
         self._ready.setdefault(group, OrderedDict())[key] = self._clock()
         self.instrument.added()
-        if self._may_have_another(group):
-            self._wake_one()
+        self._may_take.set()
 
     def add_after(self, key: K, delay_s: float) -> None:
         """Enqueue a key after a delay; of several delays of one key the shortest counts."""
@@ -348,11 +303,11 @@ class WorkQueue(Generic[K]):
         failed = {*self._failures, *self._shared.waiting()}
         self.retry_now(failed.__contains__)
 
-    def _send_probe(self, key: K, delay_s: float) -> None:
-        """Enqueue a key after a delay, unless it is due before that anyway."""
-        after_s = max(delay_s, self._reserve(key))
+    def _send_check(self, key: K) -> None:
+        """Enqueue a key as its group may retry it, unless it is due before that anyway."""
+        after_s = self._reserve(key)
         due = asyncio.get_running_loop().time() + after_s
-        if key in self._queued or self._due.get(key, math.inf) <= due:
+        if key in self._queued or key in self._working or self._due.get(key, math.inf) <= due:
             self._give_back(key)
             return
         self.instrument.retried()
@@ -371,35 +326,16 @@ class WorkQueue(Generic[K]):
         if self._new_retries is not None:
             self._retries[self.group_of(key)].give_back()
 
-    async def take(self) -> K:
-        """Wait for the next key; `done` must follow. Raises QueueClosedError."""
-        while True:
-            if self._closed:
-                raise QueueClosedError
+    async def take(self) -> K | None:
+        """Wait for the next key, None once the queue is closed; `done` must follow."""
+        while not self._closed:
             self._promote_due()
             group = self._next_group()
             if group is not None:
                 return self._take_of(group)
-            await self._woken()
-
-    async def _woken(self) -> None:
-        """Wait for what one more worker may take; others may take it meanwhile."""
-        taker = asyncio.get_running_loop().create_future()
-        self._takers.append(taker)
-        try:
-            await taker
-        except asyncio.CancelledError:
-            if taker.done() and not taker.cancelled():
-                self._wake_one()  # in place of the worker that was woken and ends
-            raise
-
-    def _wake_one(self) -> None:
-        """Wake the worker that waits longest: others would get nothing, and there are many."""
-        while self._takers:
-            taker = self._takers.popleft()
-            if not taker.done():
-                taker.set_result(None)
-                return
+            self._may_take.clear()
+            await self._may_take.wait()
+        return None
 
     def _next_group(self) -> Hashable | None:
         """Return the longest waiting group below its limit of workers."""
@@ -425,8 +361,7 @@ class WorkQueue(Generic[K]):
 
     def _check_held(self) -> None:
         self._held_check = None
-        for _ in range(min(self.due(), len(self._takers))):
-            self._wake_one()
+        self._may_take.set()
 
     def _take_of(self, group: Hashable) -> K:
         keys = self._ready[group]
@@ -454,8 +389,7 @@ class WorkQueue(Generic[K]):
             self._working_of[group] -= 1
             if not self._working_of[group]:
                 del self._working_of[group]
-            if self._ready:
-                self._wake_one()  # its group may have had its maximum, another one was held
+            self._may_take.set()  # its group may have had its maximum, another one was held
         if key in self._again:
             self._again.discard(key)
             self.add(key)

@@ -411,6 +411,5 @@ def all_controllers(parts: Parts) -> list[Controller[Any]]:
     for controller in made:
         meter = ControllerMeter(common.metrics, controller_label(controller))
         controller.instrument = controller.queue.instrument = meter
-        controller.supervisor = common.supervisor
         controller.connect()
     return made

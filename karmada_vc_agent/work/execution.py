@@ -23,7 +23,7 @@ from typing import TypeVar
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
-from karmada_vc_agent.kube.controller import NotReadyError, Rest, RetryError
+from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, TooLargeError
 from karmada_vc_agent.kube.flows import FairSlots, measured
 from karmada_vc_agent.model.karmada import execution_namespace
@@ -284,7 +284,7 @@ class ExecutionController:
             manifests, work_status, events, bounds, held_changes, self._bugs, large_slots
         )
 
-    async def reconcile(self, key: WorkKey) -> Rest | None:
+    async def reconcile(self, key: WorkKey) -> Requeue | None:
         """Align host and status with one Work; return what it waits for if it is refused."""
         cluster, name = key
         vc = self._virtual_clusters.get(cluster)
@@ -308,7 +308,7 @@ class ExecutionController:
     def _is_served(self, cluster: str) -> bool:
         return cluster in self._virtual_clusters and self._clusters.ours(cluster) is not None
 
-    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, cached: Object) -> Rest | None:
+    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, cached: Object) -> Requeue | None:
         cluster, cached = vc.name, self._reports.with_reported_status(cached)
         refusal = self._bounds.refusal(cached)
         if (
@@ -343,7 +343,7 @@ class ExecutionController:
 
     # --- apply --------------------------------------------------------------------------
 
-    async def _sync(self, vc: VirtualCluster, work: Object) -> Rest | None:
+    async def _sync(self, vc: VirtualCluster, work: Object) -> Requeue | None:
         started = time.monotonic()
         outcome = await self._applier.apply(vc, work)
         self._measure("error" if outcome.errors else "success", time.monotonic() - started)
@@ -355,17 +355,17 @@ class ExecutionController:
         # What was written for a Work of the checkpoint is reported once the hub lists it.
         is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
         self._memory.note(work, outcome.codes, is_done=is_done)
-        return self._rest(outcome) or (Rest() if outcome.waiting else None)
+        return self._rest(outcome) or (Requeue() if outcome.waiting else None)
 
     def _was_reported(self, work: Object, outcome: WorkOutcome) -> bool:
         """Another process applied a Work and reported it, and this one wrote nothing."""
         was_synced = self._memory.knows(key_of_work(work))
         return is_applied(work) and outcome.is_as_it_was and not was_synced
 
-    def _rest(self, outcome: WorkOutcome) -> Rest | None:
+    def _rest(self, outcome: WorkOutcome) -> Requeue | None:
         """Return what a sync waits for, if that is all it needs. Raises RetryError otherwise."""
         if outcome.is_refused:
-            return Rest(dependencies=outcome.waits_for) if outcome.waits_for else None
+            return Requeue(dependencies=outcome.waits_for) if outcome.waits_for else None
         if outcome.errors:
             raise outcome.retry(work_conditions.aggregate(outcome.errors))
         if outcome.unreadable:

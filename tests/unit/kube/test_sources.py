@@ -18,7 +18,9 @@ def new_queue() -> WorkQueue[Key]:
 async def ready(queue: WorkQueue[Key]) -> list[Key]:
     found = []
     while len(queue):
-        found.append(await queue.take())
+        key = await queue.take()
+        assert key is not None
+        found.append(key)
     return found
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from karmada_vc_agent.kube.flows import TokenBucket
 from karmada_vc_agent.kube.work_queue import (
     ControllerInstrument,
-    QueueClosedError,
     WorkQueue,
 )
 from tests.fakes.virtual_time import VirtualTimeLoop, let_others_run
@@ -26,11 +24,17 @@ def elapsed_s() -> float:
     return asyncio.get_running_loop().time() - 1000.0
 
 
+async def take(queue: WorkQueue[str]) -> str:
+    key = await queue.take()
+    assert key is not None
+    return key
+
+
 async def work_off(queue: WorkQueue[str]) -> list[str]:
     """Take and finish all keys that are ready."""
     taken = []
     while len(queue):
-        key = await queue.take()
+        key = await take(queue)
         queue.done(key)
         taken.append(key)
     return taken
@@ -53,7 +57,7 @@ async def test_keys_of_a_group_keep_their_order() -> None:
 async def test_key_added_while_it_is_worked_on_waits_for_its_worker() -> None:
     queue = new_queue()
     queue.add("a")
-    key = await queue.take()
+    key = await take(queue)
     queue.add("a")
     assert len(queue) == 0
     queue.done(key)
@@ -63,7 +67,7 @@ async def test_key_added_while_it_is_worked_on_waits_for_its_worker() -> None:
 async def test_key_added_often_while_it_is_worked_on_comes_once_more() -> None:
     queue = new_queue()
     queue.add("a")
-    key = await queue.take()
+    key = await take(queue)
     for _ in range(3):
         queue.add("a")
     queue.done(key)
@@ -73,7 +77,7 @@ async def test_key_added_often_while_it_is_worked_on_comes_once_more() -> None:
 async def test_delay_that_ends_while_the_key_is_worked_on_brings_it_again() -> None:
     queue = new_queue()
     queue.add("a")
-    key = await queue.take()
+    key = await take(queue)
     queue.add_after("a", 1.0)
     await asyncio.sleep(2.0)
     assert len(queue) == 0
@@ -90,79 +94,10 @@ async def test_taker_waits_for_a_key() -> None:
     assert await taker == "a"
 
 
-async def test_several_takers_get_a_key_each() -> None:
-    queue = new_queue()
-    takers = [asyncio.ensure_future(queue.take()) for _ in range(3)]
-    await let_others_run()
-    for key in ("a", "b", "c"):
-        queue.add(key)
-    assert sorted(await asyncio.gather(*takers)) == ["a", "b", "c"]
-
-
-async def test_key_wakes_one_taker_and_leaves_the_others_asleep(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    queue = new_queue()
-    takers = [asyncio.ensure_future(queue.take()) for _ in range(5)]
-    await let_others_run()
-    look = Mock(wraps=queue._next_group)
-    monkeypatch.setattr(queue, "_next_group", look)
-    for key in ("a", "a", "b"):
-        queue.add(key)
-    await let_others_run()
-    assert [taker.done() for taker in takers] == [True, True, False, False, False]
-    assert look.call_count == 2
-    queue.close()
-    assert len(await asyncio.gather(*takers, return_exceptions=True)) == 5
-
-
-async def test_taker_that_ends_as_it_is_woken_hands_the_key_to_another() -> None:
-    queue = new_queue()
-    takers = [asyncio.ensure_future(queue.take()) for _ in range(2)]
-    await let_others_run()
-    queue.add("a")
-    takers[0].cancel()
-    assert await takers[1] == "a"
-
-
-@given(
-    st.integers(1, 4),
-    st.integers(0, 2),
-    st.lists(st.tuples(st.sampled_from(("a1", "a2", "a3", "b1", "b2")), st.integers(0, 3))),
-)
-def test_every_key_is_worked_on_however_many_workers_sleep(
-    workers: int, at_once: int, added: list[tuple[str, int]]
-) -> None:
-    async def run() -> set[str]:
-        queue: WorkQueue[str] = WorkQueue(lambda key: key[0], at_once=at_once)
-        worked: set[str] = set()
-
-        async def work() -> None:
-            while True:
-                key = await queue.take()
-                await asyncio.sleep(len(worked) % 3)
-                worked.add(key)
-                queue.done(key)
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work()) for _ in range(workers)]
-            for key, pause_s in added:
-                worked.discard(key)
-                queue.add(key)
-                await asyncio.sleep(pause_s)
-            await asyncio.sleep(100.0)
-            for task in tasks:
-                task.cancel()
-        return worked
-
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        assert runner.run(run()) == {key for key, _ in added}
-
-
 async def test_delayed_key_comes_when_its_time_has_come() -> None:
     queue = new_queue()
     queue.add_after("a", 5.0)
-    assert await queue.take() == "a"
+    assert await take(queue) == "a"
     assert elapsed_s() == pytest.approx(5.0)
 
 
@@ -177,7 +112,7 @@ async def test_shortest_delay_of_a_key_counts(delays: tuple[float, float]) -> No
     queue = new_queue()
     for delay_s in delays:
         queue.add_after("a", delay_s)
-    queue.done(await queue.take())
+    queue.done(await take(queue))
     assert elapsed_s() == pytest.approx(2.0)
     await asyncio.sleep(20.0)
     assert len(queue) == 0
@@ -187,7 +122,7 @@ async def test_adding_a_delayed_key_now_cancels_its_delay() -> None:
     queue = new_queue()
     queue.add_after("a", 5.0)
     queue.add("a")
-    queue.done(await queue.take())
+    queue.done(await take(queue))
     await asyncio.sleep(20.0)
     assert len(queue) == 0
 
@@ -198,7 +133,7 @@ async def test_delayed_keys_come_in_order_of_their_times() -> None:
         queue.add_after(key, delay_s)
     taken = []
     for _ in range(3):
-        key = await queue.take()
+        key = await take(queue)
         queue.done(key)
         taken.append((key, round(elapsed_s())))
     assert taken == [("b", 1), ("c", 2), ("a", 3)]
@@ -210,7 +145,7 @@ async def test_back_off_doubles_up_to_its_limit() -> None:
     before = elapsed_s()
     for _ in range(6):
         queue.add_rate_limited("a")
-        queue.done(await queue.take())
+        queue.done(await take(queue))
         pauses.append(round(elapsed_s() - before, 3))
         before = elapsed_s()
     assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
@@ -220,7 +155,7 @@ async def test_back_off_of_thousands_of_failures_does_not_overflow() -> None:
     queue = new_queue(base_delay_s=0.005, max_delay_s=10.0)
     for _ in range(2000):
         queue.add_rate_limited("a")
-        queue.done(await queue.take())
+        queue.done(await take(queue))
     assert elapsed_s() < 2000 * 10.1
 
 
@@ -228,11 +163,11 @@ async def test_forgotten_key_starts_its_back_off_afresh() -> None:
     queue = new_queue()
     for _ in range(3):
         queue.add_rate_limited("a")
-        queue.done(await queue.take())
+        queue.done(await take(queue))
     queue.forget("a")
     before = elapsed_s()
     queue.add_rate_limited("a")
-    await queue.take()
+    await take(queue)
     assert elapsed_s() - before == pytest.approx(1.0)
 
 
@@ -240,10 +175,10 @@ async def test_back_off_of_one_key_is_not_that_of_another() -> None:
     queue = new_queue()
     for _ in range(3):
         queue.add_rate_limited("a")
-        queue.done(await queue.take())
+        queue.done(await take(queue))
     before = elapsed_s()
     queue.add_rate_limited("b")
-    await queue.take()
+    await take(queue)
     assert elapsed_s() - before == pytest.approx(1.0)
 
 
@@ -254,7 +189,7 @@ async def test_retry_now_brings_forward_only_what_it_concerns() -> None:
     queue.retry_now(lambda key: key == "a")
     assert await work_off(queue) == ["a"]
     assert elapsed_s() == 0
-    assert await queue.take() == "b"
+    assert await take(queue) == "b"
     assert elapsed_s() == pytest.approx(100.0)
 
 
@@ -263,7 +198,7 @@ async def test_retry_failed_leaves_what_is_only_due() -> None:
     queue.add_after("periodic", 100.0)
     queue.add_rate_limited("failed")
     queue.add("waits for a cause")
-    queue.wait_for(await queue.take(), ["a cause"])
+    queue.wait_for(await take(queue), ["a cause"])
     queue.done("waits for a cause")
     queue.add_rate_limited("fared well again")
     queue.forget("fared well again")
@@ -276,13 +211,13 @@ async def test_retry_now_starts_the_back_off_afresh() -> None:
     queue = new_queue()
     for _ in range(4):
         queue.add_rate_limited("a")
-        queue.done(await queue.take())
+        queue.done(await take(queue))
     queue.add_rate_limited("a")
     queue.retry_now(lambda _: True)
     await work_off(queue)
     before = elapsed_s()
     queue.add_rate_limited("a")
-    await queue.take()
+    await take(queue)
     assert elapsed_s() - before == pytest.approx(1.0)
 
 
@@ -297,26 +232,24 @@ async def test_group_that_comes_late_does_not_wait_for_a_burst() -> None:
     queue = new_queue()
     for number in range(100):
         queue.add(f"a{number}")
-    queue.done(await queue.take())
+    queue.done(await take(queue))
     queue.add("b")
-    assert "b" in [await queue.take(), await queue.take()]
+    assert "b" in [await take(queue), await take(queue)]
 
 
-async def test_closed_queue_wakes_all_takers() -> None:
+async def test_closed_queue_wakes_its_taker() -> None:
     queue = new_queue()
-    takers = [asyncio.ensure_future(queue.take()) for _ in range(3)]
+    taker = asyncio.ensure_future(queue.take())
     await let_others_run()
     queue.close()
-    results = await asyncio.gather(*takers, return_exceptions=True)
-    assert [type(result) for result in results] == [QueueClosedError] * 3
+    assert await taker is None
 
 
 async def test_closed_queue_gives_out_nothing_though_keys_wait() -> None:
     queue = new_queue()
     queue.add("a")
     queue.close()
-    with pytest.raises(QueueClosedError):
-        await queue.take()
+    assert await queue.take() is None
 
 
 async def test_cancelled_taker_loses_no_key() -> None:
@@ -327,7 +260,7 @@ async def test_cancelled_taker_loses_no_key() -> None:
     taker.cancel()
     with pytest.raises(asyncio.CancelledError):
         await taker
-    assert await asyncio.wait_for(queue.take(), 5.0) == "a"
+    assert await asyncio.wait_for(take(queue), 5.0) == "a"
 
 
 KEYS = st.sampled_from(["a1", "a2", "b1", "b2", "c1"])
@@ -361,7 +294,7 @@ class Model:
         elif kind == "retry":
             self.queue.retry_now(lambda _: True)
         elif kind == "take" and len(self.queue):
-            self.started(await self.queue.take())
+            self.started(await take(self.queue))
         elif kind == "done" and self.working:
             self.queue.done(self.working.pop(0))
         elif kind == "sleep":
@@ -426,7 +359,7 @@ async def test_queue_tells_what_happens_to_its_keys() -> None:
     queue.add("a")
     queue.add("a")
     await asyncio.sleep(2.0)
-    key = await queue.take()
+    key = await take(queue)
     assert (queue.waiting(), queue.working_s()) == ({}, [0.0])
     await asyncio.sleep(3.0)
     assert queue.working_s() == [3.0]
@@ -456,7 +389,7 @@ async def test_retries_of_a_group_share_a_limit_and_take_none_of_others() -> Non
         queue.add_rate_limited(key)
     taken = []
     for _ in range(5):
-        key = await queue.take()
+        key = await take(queue)
         queue.done(key)
         taken.append((key, round(elapsed_s(), 1)))
     assert taken == [("a1", 0.0), ("b1", 0.0), ("a2", 0.0), ("a3", 1.0), ("a4", 2.0)]
@@ -473,7 +406,7 @@ async def test_change_that_many_keys_of_a_cause_wait_for_takes_no_retries_from_t
     queue.changed({"a"})
     assert await work_off(queue) == keys
     queue.add_rate_limited("a0")
-    assert await queue.take() == "a0"
+    assert await take(queue) == "a0"
     assert elapsed_s() == 1.0
 
 
@@ -485,11 +418,11 @@ async def test_keys_whose_cause_ended_take_one_retry_each_from_the_limit() -> No
     for number in range(50):
         queue.wait_for(f"a{number}", ["a"])
     for _ in range(50):
-        key = await queue.take()
+        key = await take(queue)
         queue.forget(key)
         queue.done(key)
     queue.add_rate_limited("a0")
-    assert await queue.take() == "a0"
+    assert await take(queue) == "a0"
     assert elapsed_s() == 2.0
 
 
@@ -507,7 +440,7 @@ async def test_group_is_worked_on_by_so_many_at_most() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], at_once=2)
     for key in ("a1", "a2", "a3", "b1"):
         queue.add(key)
-    taken = [await queue.take() for _ in range(3)]
+    taken = [await take(queue) for _ in range(3)]
     assert taken == ["a1", "b1", "a2"]
     waiting = asyncio.ensure_future(queue.take())
     await let_others_run()
@@ -519,7 +452,7 @@ async def test_group_is_worked_on_by_so_many_at_most() -> None:
 async def test_group_at_its_bound_goes_on_when_it_is_given_more_keys() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], at_once=1)
     queue.add("a1")
-    await queue.take()
+    await take(queue)
     queue.add("a1")
     waiting = asyncio.ensure_future(queue.take())
     await let_others_run()
@@ -534,7 +467,7 @@ async def test_keys_of_one_cause_share_one_back_off() -> None:
         queue.wait_for(key, ["no such kind"])
     looked: list[tuple[str, float]] = []
     while elapsed_s() < 60:
-        key = await queue.take()
+        key = await take(queue)
         looked.append((key, elapsed_s()))
         queue.wait_for(key, ["no such kind"])
         queue.done(key)
@@ -552,13 +485,13 @@ async def test_change_brings_all_keys_that_wait_for_it_at_once() -> None:
     assert elapsed_s() == 0
 
 
-async def test_scout_that_fares_well_brings_the_others_a_few_at_a_time() -> None:
+async def test_key_that_succeeds_brings_the_others_at_once() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     for number in range(100):
         queue.wait_for(f"a{number}", ["right"])
     taken = []
     for _ in range(100):
-        key = await queue.take()
+        key = await take(queue)
         taken.append(key)
         queue.forget(key)
         queue.done(key)
@@ -566,18 +499,18 @@ async def test_scout_that_fares_well_brings_the_others_a_few_at_a_time() -> None
     assert elapsed_s() == 1
 
 
-async def test_key_that_went_well_while_its_cause_holds_brings_few_of_the_others() -> None:
+async def test_key_that_succeeds_while_its_dependency_lacks_brings_the_others_once() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     for number in range(100):
         queue.wait_for(f"a{number}", ["right"])
     queue.forget("a50")
     taken = 0
     while elapsed_s() < 0.5:
-        key = await queue.take()
+        key = await take(queue)
         taken += elapsed_s() < 0.5
         queue.wait_for(key, ["right"])
         queue.done(key)
-    assert taken == 2
+    assert taken == 99
 
 
 async def test_retry_now_brings_keys_that_wait_for_a_cause() -> None:
@@ -622,7 +555,7 @@ async def _no_key_is_lost(steps: list[tuple[str, str, list[str]]]) -> None:
                 await asyncio.sleep(0.7)
     came: set[str] = set()
     while owed - came:
-        key = await asyncio.wait_for(queue.take(), 100)
+        key = await asyncio.wait_for(take(queue), 100)
         queue.forget(key)
         queue.done(key)
         came.add(key)
@@ -658,12 +591,12 @@ async def test_change_while_a_key_is_worked_on_lets_it_back_off_instead_of_rest(
     queue.add("a1")
     for back_off_s in (0.0, 1.0, 2.0, 4.0):
         started = elapsed_s()
-        key = await queue.take()
+        key = await take(queue)
         assert elapsed_s() - started == back_off_s
         queue.changed({"namespace"})
         queue.rest(key, ["namespace"])
         queue.done(key)
-    key = await queue.take()
+    key = await take(queue)
     queue.changed({"another namespace"})
     queue.rest(key, ["namespace"])
     queue.done(key)
@@ -675,12 +608,12 @@ async def test_key_that_counts_as_of_another_group_by_now_frees_the_place_it_too
     groups = {"a": "one", "b": "one"}
     queue: WorkQueue[str] = WorkQueue(lambda key: groups[key], at_once=1)
     queue.add("a")
-    key = await queue.take()
+    key = await take(queue)
     groups["a"] = "two"
     queue.done(key)
     for key in ("b", "a"):
         queue.add(key)
-    assert {await asyncio.wait_for(queue.take(), 1) for _ in range(2)} == {"a", "b"}
+    assert {await asyncio.wait_for(take(queue), 1) for _ in range(2)} == {"a", "b"}
 
 
 async def test_key_that_counts_as_of_another_group_while_it_waits_is_given_out_once() -> None:
@@ -690,18 +623,7 @@ async def test_key_that_counts_as_of_another_group_while_it_waits_is_given_out_o
     groups["wanderer"] = "b"
     queue.add("wanderer")
     assert len(queue) == 1
-    queue.done(await queue.take())
+    queue.done(await take(queue))
     queue.add("of a")
     async with asyncio.timeout(1.0):
-        assert await queue.take() == "of a", "its group has lost a place for good"
-
-
-async def test_keys_behind_slow_ones_of_their_group_are_not_due() -> None:
-    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], at_once=2)
-    for key in ("a1", "a2", "a3", "a4", "b1", "b2", "b3"):
-        queue.add(key)
-    assert (len(queue), queue.due()) == (7, 4)
-    assert [await queue.take() for _ in range(3)] == ["a1", "b1", "a2"]
-    assert (len(queue), queue.due()) == (4, 1)
-    queue.at_once = 0
-    assert queue.due() == 4
+        assert await take(queue) == "of a", "its group has lost a place for good"

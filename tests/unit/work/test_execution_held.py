@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.kube.controller import Rest, RetryError
+from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.model.domain import HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
@@ -32,7 +32,7 @@ async def sync(world: World) -> None:
     world.look()
     world.forget_requests()
     outcome = await world.execution.reconcile(KEY)
-    if isinstance(outcome, Rest):
+    if isinstance(outcome, Requeue):
         world.execution.queue.rest(KEY, outcome.dependencies)
     world.look()
 

@@ -6,7 +6,7 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.features.checkpoint.entries import encoded
 from karmada_vc_agent.features.windows.window_state import WindowStates
-from karmada_vc_agent.kube.controller import Rest
+from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.model.domain import APPLIED_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
 from tests.fakes import objects
@@ -42,7 +42,7 @@ def given(world: World, now: str, *manifests: Object) -> None:
 async def sync(world: World, now: str, *manifests: Object) -> None:
     given(world, now, *manifests)
     outcome = await world.execution.reconcile(KEY)
-    if isinstance(outcome, Rest):
+    if isinstance(outcome, Requeue):
         world.execution.queue.rest(KEY, outcome.dependencies)
     world.look()
 
