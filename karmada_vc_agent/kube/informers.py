@@ -1,28 +1,21 @@
 """Reflectors in parts: of resources on demand, by namespace, and by name.
 
-Informers can be stopped when idle: tenants create kinds without end.
-
-NamedReflector is for a resource of which only a few objects are of interest, and whose others
-change often: nothing of these is sent. Each name has a Reflector of its own, so one that fails
-costs no other; all feed one Store. The names may change at any time; one that is no longer required
-is followed until its object is deleted, so that a deletion is a deletion.
-
-Reflectors by namespace are for resources that may not be watched everywhere, as Secrets and kinds
-that were added after the rights were granted. One watch for each namespace, all into one store.
-Each takes a connection: where only objects of our own count, a namespace that has none is not
-watched.
+By name: a resource of which few objects are of interest, and whose others change often. By
+namespace: a resource that may not be watched everywhere, as Secrets and kinds that were added after
+the rights were granted. A part that fails costs no other; all feed one Store.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import Codec, RawCodec
+from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource, is_absent, is_aggregated, is_built_in
 from karmada_vc_agent.kube.errors import FORBIDDEN_S, Need
 from karmada_vc_agent.kube.history import is_lower
@@ -35,56 +28,61 @@ from karmada_vc_agent.model.objects import Object
 T = TypeVar("T")
 
 
-class NamedReflector(Generic[T]):
-    """Keeps `store` equal to what the server has under `path` by these names.
+class PartedReflector(Generic[T]):
+    """Keeps `store` equal to what the server has in several parts, each with its own Reflector.
 
-    names: returns them. For resources without namespaces. The store is synced once all names that
-    are required at the start are; for others see `has_listed`.
+    parts: returns the names of the parts. reflector_of: returns the reflector of a part into a
+    store. part_of: the part of an object. is_atomic: whether the store gets nothing until all parts
+    that are required at the start are listed, and is synced from then on; otherwise it is synced
+    while all parts are.
     """
 
     def __init__(
         self,
-        client: ApiClient,
         path: str,
-        codec: Codec[T],
         store: Store[T],
-        names: Callable[[], Iterable[str]],
+        parts: Callable[[], Iterable[str]],
+        reflector_of: Callable[[str, Store[T]], Reflector[T]],
+        part_of: Callable[[T], str],
+        supervisor: Supervisor = ALONE,
+        *,
+        is_atomic: bool = False,
     ) -> None:
         self.path = path
         self.store = store
-        self._client = client
-        self._codec = codec
-        self._names = names
-        self._parts: dict[str, Store[T]] = {}
-        self._reflectors: dict[str, Reflector[T]] = {}
+        self._required = parts
+        self._reflector_of = reflector_of
+        self._part_of = part_of
+        self._supervisor = supervisor
+        self._is_atomic = is_atomic
+        self._parts: dict[str, Reflector[T]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._synced = asyncio.Event()
         self._has_changed = asyncio.Event()
 
-    def names_changed(self) -> None:
-        """Follow the names that are required now."""
+    def parts_changed(self) -> None:
+        """Follow the parts that are required now."""
         self._has_changed.set()
 
     def has_listed(self, name: str) -> bool:
-        """Return whether the store has the object of a name if there is one."""
+        """Return whether the store has all there is of a part."""
         part = self._parts.get(name)
         return self.is_synced and part is not None and part.is_synced
 
     @property
     def is_synced(self) -> bool:
-        """Return whether all names that were required at the start are listed."""
+        """Return whether all parts that were required at the start are listed."""
         return self._synced.is_set()
 
     @property
     def failure(self) -> str:
-        """Why the last response was no good list or watch of a name, "" if all were."""
-        return next((each.failure for each in self._reflectors.values() if each.failure), "")
+        """Why the last response was no good list or watch of a part, "" if all were."""
+        return next((each.failure for each in self._parts.values() if each.failure), "")
 
     @property
     def failing_s(self) -> float:
         """Return for how long there is a failure, in seconds."""
-        failing = (each.failing_s for each in self._reflectors.values() if each.failure)
-        return next(failing, 0.0)
+        return next((each.failing_s for each in self._parts.values() if each.failure), 0.0)
 
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
@@ -93,7 +91,6 @@ class NamedReflector(Generic[T]):
     async def run(self) -> None:
         """List and watch until cancelled."""
         self._parts.clear()
-        self._reflectors.clear()
         self._tasks.clear()
         self.store.on_observed = self._observed
         async with asyncio.TaskGroup() as group:
@@ -104,40 +101,46 @@ class NamedReflector(Generic[T]):
                 await self._has_changed.wait()
 
     def _follow(self, group: asyncio.TaskGroup) -> None:
-        """Start and stop reflectors as names were added and removed."""
-        required = {*self._names(), *(self._name_of(obj) for obj in self.store)}
+        """Start and stop reflectors as parts were added and removed."""
+        required = set(self._required())
         for name in self._parts.keys() - required:
             self._tasks.pop(name).cancel()
-            del self._parts[name], self._reflectors[name]
+            del self._parts[name]
+            # Not by its part: it lacks what only the answer to a write reported.
+            for obj in self._in_part(name, self.store):
+                self.store.remove(obj)
         for name in sorted(required - self._parts.keys()):
-            part = self._parts[name] = Store(self._codec)
-            part.add_handler(partial(self._take_over, name, part))
-            part.on_replaced = partial(self._replaced, name, part)
-            query = {"fieldSelector": f"{NAME_FIELD}={name}"}
-            reflector = Reflector(self._client, self.path, self._codec, part, query, is_short=True)
-            self._reflectors[name] = reflector
-            self._tasks[name] = group.create_task(
-                reflector.run(), name=f"reflector {self.path}/{name}"
-            )
+            store: Store[T] = Store(self.store.codec)
+            part = self._parts[name] = self._reflector_of(name, store)
+            store.add_handler(partial(self._take_over, name, part))
+            store.on_replaced = partial(self._replaced, name, part)
+            title = f"reflector {part.path} {name}"
+            self._tasks[name] = self._supervisor.start(group, "reflector", part.run, title)
 
     def _observed(self, obj: T) -> None:
-        """Follow what was just written under a name that is not followed."""
-        if self._name_of(obj) not in self._parts:
-            self.names_changed()
+        """Have the part of an object that was just written followed."""
+        part = self._parts.get(self._part_of(obj))
+        if part is not None:
+            part.check()
+        else:
+            self.parts_changed()
 
     def _update_synced(self) -> None:
-        """Take what the parts have for a list once all of them have listed."""
-        if self.is_synced or not all(part.is_synced for part in self._parts.values()):
-            return
-        versions = [part.listed_version for part in self._parts.values()]
-        listed = [obj for part in self._parts.values() for obj in part]
-        self._synced.set()
-        self.store.replace_all(listed, _lowest(versions))
+        """Update whether the store is synced; a forbidden part prevents it."""
+        stores = [part.store for part in self._parts.values()]
+        are_synced = all(store.is_synced for store in stores)
+        if self._is_atomic and are_synced and not self.is_synced:
+            self._synced.set()
+            listed = [obj for store in stores for obj in store]
+            self.store.replace_all(listed, _lowest(store.listed_version for store in stores))
+        elif not self._is_atomic:
+            self.store.is_synced = are_synced
 
-    def _is_followed(self, name: str, part: Store[T]) -> bool:
-        return self.is_synced and self._parts.get(name) is part
+    def _is_followed(self, name: str, part: Reflector[T]) -> bool:
+        is_early = self._is_atomic and not self.is_synced
+        return not is_early and self._parts.get(name) is part
 
-    def _take_over(self, name: str, part: Store[T], old: T | None, new: T | None) -> None:
+    def _take_over(self, name: str, part: Reflector[T], old: T | None, new: T | None) -> None:
         if not self._is_followed(name, part):
             return
         if new is not None:
@@ -145,22 +148,24 @@ class NamedReflector(Generic[T]):
         elif old is not None:
             self.store.remove(old)
 
-    def _replaced(self, name: str, part: Store[T], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
-        """Accept a list of one name, even if the server was restored to an earlier state."""
-        if not self._is_followed(name, part):
-            self._update_synced()
-            return
-        cached, listed = self.store.get("", name), part.get("", name)
-        if listed is not None and is_back:
-            self.store.put_back(listed)
-        if listed is None and cached is not None and not part.unreadable:
-            if is_back:
-                self.store.remove(cached)
-            else:
-                self.store.remove_unlisted(cached, part.listed_version)
+    def _replaced(self, name: str, part: Reflector[T], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
+        """Accept a list of one part, even if the server was restored to an earlier state."""
+        if self._is_followed(name, part):
+            listed = {part.store.codec.key(obj) for obj in part.store}
+            candidates = self.store if is_back else self.store.unreported()
+            for obj in self._in_part(name, candidates):
+                if part.store.codec.key(obj) in listed or part.store.unreadable:
+                    continue
+                if is_back:
+                    self.store.remove(obj)
+                else:
+                    self.store.remove_unlisted(obj, part.store.listed_version)
+            for obj in part.store if is_back else ():
+                self.store.put_back(obj)
+        self._update_synced()
 
-    def _name_of(self, obj: T) -> str:
-        return self._codec.key(obj)[1]
+    def _in_part(self, name: str, objects: Iterable[T]) -> list[T]:
+        return [obj for obj in objects if self._part_of(obj) == name]
 
 
 def _lowest(versions: Iterable[str]) -> str:
@@ -172,10 +177,31 @@ def _lowest(versions: Iterable[str]) -> str:
     return lowest
 
 
+def named_reflector(
+    client: ApiClient, path: str, store: Store[T], names: Callable[[], Iterable[str]]
+) -> PartedReflector[T]:
+    """Return what follows the objects of some names, of a resource without namespaces.
+
+    The names may change; one that is no longer required is followed until its object is deleted.
+    """
+
+    def name_of(obj: T) -> str:
+        return store.codec.key(obj)[1]
+
+    def reflector_of(name: str, part: Store[T]) -> Reflector[T]:
+        query = {"fieldSelector": f"{NAME_FIELD}={name}"}
+        return Reflector(client, path, part.codec, part, query, is_short=True)
+
+    def required() -> set[str]:
+        return {*names(), *map(name_of, store)}
+
+    return PartedReflector(path, store, required, reflector_of, name_of, is_atomic=True)
+
+
 _log = logging.getLogger(__name__)
 
 
-AnyReflector = Reflector[Any] | NamedReflector[Any]
+AnyReflector = Reflector[Any] | PartedReflector[Any]
 """A reflector of a path, whole or in part."""
 
 
@@ -212,8 +238,8 @@ class WatchScope:
 
     def __init__(self, client: ApiClient, namespaces: Callable[[], Iterable[str]]) -> None:
         self._client = client
-        self._namespaces = namespaces
-        self._followers: list[asyncio.Event] = []
+        self.namespaces = namespaces
+        self.followers: WeakSet[PartedReflector[Object]] = WeakSet()
 
     async def is_whole(self, resource: Resource) -> bool:
         """Return whether a resource may be watched in all namespaces, by a review."""
@@ -222,138 +248,58 @@ class WatchScope:
         need = Need("watch", resource.gvk.group, resource.plural)
         return await retry_every(RETRY_S, lambda: is_allowed(self._client, need))
 
-    def namespaces(self) -> frozenset[str]:
-        """Return the namespaces to watch now."""
-        return frozenset(self._namespaces())
-
     def changed(self) -> None:
         """Notify all followers that the namespaces may have changed."""
-        for follower in self._followers:
-            follower.set()
-
-    @contextmanager
-    def follower(self) -> Iterator[asyncio.Event]:
-        """Yield an event that is set when something may have changed."""
-        event = asyncio.Event()
-        self._followers.append(event)
-        try:
-            yield event
-        finally:
-            self._followers.remove(event)
+        for follower in list(self.followers):
+            follower.parts_changed()
 
 
-class _NamespacePart(NamedTuple):
-    """The state of one namespace, and the reflector that maintains it."""
+def _reflector(
+    client: ApiClient,
+    resource: Resource,
+    store: Store[Object],
+    query: Mapping[str, str],
+    namespace: str = "",
+    *,
+    rests: bool = False,
+) -> Reflector[Object]:
+    path = resource.path(namespace)
+    foreign = partial(is_aggregated, client, resource)
+    absent = partial(is_absent, client, path)
+    codec = store.codec
+    return Reflector(client, path, codec, store, query, foreign, FORBIDDEN_S, absent, rests=rests)
 
-    task: asyncio.Task[None]
-    store: Store[Object]
-    reflector: Reflector[Object]
 
-
-class _NamespacedReflector:
-    """Keeps `store` equal to what the namespaces of a scope have of one resource.
+def namespaced_reflector(
+    client: ApiClient,
+    resource: Resource,
+    store: Store[Object],
+    query: Mapping[str, str],
+    scope: WatchScope,
+    supervisor: Supervisor = ALONE,
+    *,
+    are_ours: bool = False,
+) -> PartedReflector[Object]:
+    """Return what follows one resource in the namespaces of a scope.
 
     are_ours: whether all objects are our own, which the store has by the answers to our writes
-    before any watch reports them.
+    before any watch reports them: a namespace that has none is not watched, as each takes a
+    connection.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        resource: Resource,
-        store: Store[Object],
-        query: Mapping[str, str],
-        scope: WatchScope,
-        supervisor: Supervisor = ALONE,
-        *,
-        are_ours: bool = False,
-    ) -> None:
-        self._client = client
-        self._resource = resource
-        self._store = store
-        self._query = query
-        self._scope = scope
-        self._supervisor = supervisor
-        self._are_ours = are_ours
-        self._running: dict[str, _NamespacePart] = {}
+    def reflector_of(namespace: str, part: Store[Object]) -> Reflector[Object]:
+        return _reflector(client, resource, part, query, namespace, rests=are_ours)
 
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        self._store.on_observed = self._observed
-        with self._scope.follower() as changed:
-            async with asyncio.TaskGroup() as group:
-                while True:
-                    self._update_watches(group)
-                    await changed.wait()
-                    changed.clear()
-
-    def _update_watches(self, group: asyncio.TaskGroup) -> None:
-        """Start and stop watches."""
-        required = self._scope.namespaces()
-        for namespace in self._running.keys() - required:
-            self._running.pop(namespace).task.cancel()
-            # Not by its part: it lacks what only the answer to a write reported.
-            for obj in _in_namespace(self._store, namespace):
-                self._store.remove(obj)
-        for name in sorted(required - self._running.keys()):
-            self._begin(group, name)
-        self._update_synced()
-
-    def _update_synced(self) -> None:
-        """Update whether the store is synced; a forbidden namespace prevents it."""
-        self._store.is_synced = all(part.store.is_synced for part in self._running.values())
-
-    def _observed(self, obj: Object) -> None:
-        """Watch the namespace of an object that was just written."""
-        part = self._running.get(obj["metadata"].get("namespace") or "")
-        if part is not None:
-            part.reflector.check()
-
-    def _begin(self, group: asyncio.TaskGroup, namespace: str) -> None:
-        part: Store[Object] = Store(self._store.codec)
-        part.add_handler(self._take_over)
-        part.on_replaced = partial(self._replaced, namespace, part)
-        path = self._resource.path(namespace)
-        foreign = partial(is_aggregated, self._client, self._resource)
-        reflector = Reflector(
-            self._client,
-            path,
-            part.codec,
-            part,
-            self._query,
-            foreign,
-            FORBIDDEN_S,
-            partial(is_absent, self._client, path),
-            rests=self._are_ours,
-        )
-        name = f"reflector {path}"
-        task = self._supervisor.start(group, "reflector", reflector.run, name)
-        self._running[namespace] = _NamespacePart(task, part, reflector)
-
-    def _replaced(self, namespace: str, part: Store[Object], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
-        """Accept a list even if the server was restored to an earlier state."""
-        if namespace not in self._running or self._running[namespace].store is not part:
-            return
-        if is_back:
-            for obj in _in_namespace(self._store, namespace):
-                if part.get(namespace, obj["metadata"]["name"]) is None:
-                    self._store.remove(obj)
-            for obj in part:
-                self._store.put_back(obj)
-        for obj in _in_namespace(self._store.unreported(), namespace):
-            if part.get(namespace, obj["metadata"]["name"]) is None:
-                self._store.remove_unlisted(obj, part.listed_version)
-        self._update_synced()
-
-    def _take_over(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._store.apply(new)
-        elif old is not None:
-            self._store.remove(old)
-
-
-def _in_namespace(objects: Iterable[Object], namespace: str) -> list[Object]:
-    return [obj for obj in objects if obj["metadata"].get("namespace") == namespace]
+    reflector = PartedReflector(
+        resource.path(),
+        store,
+        scope.namespaces,
+        reflector_of,
+        lambda obj: str(obj["metadata"].get("namespace") or ""),
+        supervisor,
+    )
+    scope.followers.add(reflector)
+    return reflector
 
 
 Indexes = Mapping[str, Callable[[Object], Iterable[str]]]
@@ -465,19 +411,14 @@ class InformerSet:
 
     async def _follow(self, resource: Resource, store: Store[Object]) -> None:
         if self._scope is None or await self._scope.is_whole(resource):
-            foreign = partial(is_aggregated, self._client, resource)
-            path = resource.path()
-            absent = partial(is_absent, self._client, path)
-            await Reflector(
-                self._client, path, self._codec, store, self.query, foreign, FORBIDDEN_S, absent
-            ).run()
-        else:
-            await _NamespacedReflector(
-                self._client,
-                resource,
-                store,
-                self.query,
-                self._scope,
-                self._supervisor,
-                are_ours=self._are_ours,
-            ).run()
+            await _reflector(self._client, resource, store, self.query).run()
+            return
+        await namespaced_reflector(
+            self._client,
+            resource,
+            store,
+            self.query,
+            self._scope,
+            self._supervisor,
+            are_ours=self._are_ours,
+        ).run()

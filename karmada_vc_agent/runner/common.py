@@ -39,7 +39,7 @@ from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.flows import LoopTime, TokenBucket
-from karmada_vc_agent.kube.informers import AnyReflector, NamedReflector
+from karmada_vc_agent.kube.informers import AnyReflector, PartedReflector, named_reflector
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.tasks import Supervisor
@@ -255,13 +255,13 @@ class Stores:
         hub: ApiClient,
         virtual_clusters: VirtualClusters,
         registered: Callable[[], Iterable[str]],
-    ) -> NamedReflector[Object]:
+    ) -> PartedReflector[Object]:
         """Return what follows our own Clusters only."""
         store = self.clusters.store
-        reflector = NamedReflector(
-            hub, CLUSTERS_PATH, store.codec, store, lambda: {*virtual_clusters, *registered()}
+        reflector = named_reflector(
+            hub, CLUSTERS_PATH, store, lambda: {*virtual_clusters, *registered()}
         )
-        virtual_clusters.changed.subscribe(lambda *_: reflector.names_changed())
+        virtual_clusters.changed.subscribe(lambda *_: reflector.parts_changed())
         self.clusters.has_listed = reflector.has_listed
         return reflector
 

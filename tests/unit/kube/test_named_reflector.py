@@ -1,4 +1,4 @@
-"""NamedReflector: the store has what there is of some names, and the server tells of no other."""
+"""named_reflector: the store has what there is of some names, and the server tells of no other."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -10,7 +10,7 @@ import pytest
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.flows import WatchSlots
-from karmada_vc_agent.kube.informers import NamedReflector
+from karmada_vc_agent.kube.informers import PartedReflector, named_reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, copy_object, dig
 from tests.fakes import objects
@@ -25,7 +25,7 @@ class Followed:
 
     names: list[str]
     store: Store[Object]
-    reflector: NamedReflector[Object]
+    reflector: PartedReflector[Object]
 
     def branch(self, name: str) -> str | None:
         found: str | None = dig(self.store.get("", name), "metadata", "labels", "branch")
@@ -33,13 +33,13 @@ class Followed:
 
     def follow(self, *names: str) -> None:
         self.names[:] = names
-        self.reflector.names_changed()
+        self.reflector.parts_changed()
 
 
 @asynccontextmanager
 async def following(client: ApiClient, *names: str) -> AsyncIterator[Followed]:
     wanted, store = list(names), Store[Object](RawCodec())
-    reflector = NamedReflector(client, PATH, RawCodec(), store, lambda: wanted)
+    reflector = named_reflector(client, PATH, store, lambda: wanted)
     task = asyncio.ensure_future(reflector.run())
     try:
         await reflector.wait_synced()
@@ -199,7 +199,7 @@ async def test_list_replaces_what_was_seeded(host: FakeApiServer, client: ApiCli
     host.seed(node("a", "now"))
     store = Store[Object](RawCodec())
     store.seed([node("a", "then"), node("gone", "then")])
-    reflector = NamedReflector(client, PATH, RawCodec(), store, lambda: ["a", "gone"])
+    reflector = named_reflector(client, PATH, store, lambda: ["a", "gone"])
     task = asyncio.ensure_future(reflector.run())
     await reflector.wait_synced()
     assert [dig(each, "metadata", "labels", "branch") for each in store] == ["now"]

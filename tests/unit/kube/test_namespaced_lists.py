@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.informers import WatchScope, _NamespacedReflector
+from karmada_vc_agent.kube.informers import WatchScope, namespaced_reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from tests.fakes.api_server import FakeApiServer
@@ -25,7 +25,7 @@ def secret(namespace: str, name: str, value: str = "1") -> Object:
 async def watching(client: ApiClient, namespaces: set[str]) -> AsyncIterator[Store[Object]]:
     store: Store[Object] = Store(RawCodec())
     scope = WatchScope(client, lambda: namespaces)
-    task = asyncio.ensure_future(_NamespacedReflector(client, SECRETS, store, {}, scope).run())
+    task = asyncio.ensure_future(namespaced_reflector(client, SECRETS, store, {}, scope).run())
     await asyncio.sleep(1.0)
     yield store
     task.cancel()
@@ -73,7 +73,7 @@ async def test_namespace_that_comes_later_is_listed_before_all_is_known(
     namespaces: set[str] = set()
     store: Store[Object] = Store(RawCodec())
     scope = WatchScope(client, lambda: namespaces)
-    task = asyncio.ensure_future(_NamespacedReflector(client, SECRETS, store, {}, scope).run())
+    task = asyncio.ensure_future(namespaced_reflector(client, SECRETS, store, {}, scope).run())
     await asyncio.sleep(1.0)
     assert store.is_synced
     released = host.hold("GET", ONE)

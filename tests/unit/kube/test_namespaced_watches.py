@@ -10,7 +10,7 @@ from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.informers import WatchScope, _NamespacedReflector
+from karmada_vc_agent.kube.informers import WatchScope, namespaced_reflector
 from karmada_vc_agent.kube.reflector import WATCH_S
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
@@ -33,7 +33,7 @@ class Setting:
         self.namespaces = ["a", "b"]
         self.scope = WatchScope(client, lambda: self.namespaces)
         self.store: Store[Object] = Store(RawCodec())
-        watches = _NamespacedReflector(
+        watches = namespaced_reflector(
             client, SECRETS, self.store, {}, self.scope, are_ours=are_ours
         )
         self.task = asyncio.ensure_future(watches.run())
