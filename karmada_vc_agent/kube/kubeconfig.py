@@ -1,8 +1,4 @@
-"""Finds, reads and follows a kubeconfig, or the account mounted into a Pod.
-
-Certificates, tokens and the in-cluster account are read here; exec plugins and OIDC are left to
-exec_credentials.py.
-"""
+"""Finds, reads and follows a kubeconfig, or the account mounted into a Pod."""
 
 import asyncio
 import base64
@@ -20,7 +16,7 @@ from typing import Any
 import yaml
 from yarl import URL
 
-from karmada_vc_agent.kube.exec_credentials import ExecUser, PluginError, PluginUser, run_plugin
+from karmada_vc_agent.kube.exec_credentials import ExecUser, PluginError, run_plugin
 from karmada_vc_agent.kube.tasks import LogOnce, await_in_thread
 from karmada_vc_agent.kube.transport import Credentials, TokenFile, decode_base64, make_ssl_context
 from karmada_vc_agent.model import yaml_text
@@ -126,7 +122,8 @@ def parse_kubeconfig(text: bytes, path: Path, context_name: str = "") -> Credent
     if "exec" in user:
         credentials = _with_exec_plugin(path, content, name, user["exec"])
     elif "auth-provider" in user:
-        credentials = _with_plugin(path, name, cluster, source)
+        text = "auth-provider is not supported; use exec, a token or a client certificate"
+        raise KubeconfigError(f"{path}: the user of context {name}: {text}")
     else:
         credentials = _credentials(path, cluster, user, source)
     return replace(credentials, kubeconfig=path, context=context_name)
@@ -368,7 +365,7 @@ def _with_exec_plugin(path: Path, content: dict[str, Any], context: str, spec: A
     if not isinstance(spec, dict):
         raise KubeconfigError(f"{who}: exec is not a mapping")
     try:
-        user = ExecUser(partial(run_plugin, spec, cluster, path.parent))
+        user = ExecUser(run_plugin(spec, cluster, path.parent))
     except PluginError as error:
         raise KubeconfigError(f"{who}: {error}") from error
     try:
@@ -379,23 +376,10 @@ def _with_exec_plugin(path: Path, content: dict[str, Any], context: str, spec: A
     return replace(
         plain,
         ssl_context=ssl_context,
-        token=user.token,
+        token=lambda: user.token,
         suspect=user.suspect,
         is_outdated=user.is_outdated,
     )
-
-
-def _with_plugin(path: Path, context: str, cluster: dict[str, Any], source: str) -> Credentials:
-    plain = _credentials(path, cluster, {}, source)
-    try:
-        user = PluginUser(path, context)
-    except PluginError as error:
-        raise KubeconfigError(f"{path}: the user of context {context}: {error}") from error
-    try:
-        ssl_context = user.ssl_context()
-    except (OSError, ValueError) as error:
-        raise KubeconfigError(f"{path}: certificate material: {error}") from error
-    return replace(plain, ssl_context=ssl_context, token=user.token, suspect=user.token.suspect)
 
 
 _log = logging.getLogger(__name__)

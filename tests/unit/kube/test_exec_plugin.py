@@ -155,8 +155,8 @@ def test_plugin_that_cannot_be_run_says_why(
 
 def test_certificate_is_outdated_before_it_ends(program: Program, wall: Wall) -> None:
     program.gives_certificate(timedelta(hours=1))
-    user = ExecUser(program.run, wall)
-    assert user.token() is None
+    user = ExecUser(program.run(), wall)
+    assert user.token is None
     assert user.certificate is not None
     wall.now += timedelta(minutes=54)
     assert not user.is_outdated()
@@ -166,7 +166,7 @@ def test_certificate_is_outdated_before_it_ends(program: Program, wall: Wall) ->
 
 def test_plugin_says_that_its_certificate_ends_earlier(program: Program, wall: Wall) -> None:
     program.gives_certificate(timedelta(hours=1), expirationTimestamp="2026-01-01T00:01:00Z")
-    user = ExecUser(program.run, wall)
+    user = ExecUser(program.run(), wall)
     wall.now += timedelta(seconds=47)
     assert not user.is_outdated()
     wall.now += timedelta(seconds=2)
@@ -175,7 +175,7 @@ def test_plugin_says_that_its_certificate_ends_earlier(program: Program, wall: W
 
 def test_certificate_that_the_server_rejects_is_outdated(program: Program, wall: Wall) -> None:
     program.gives_certificate(timedelta(hours=1))
-    user = ExecUser(program.run, wall)
+    user = ExecUser(program.run(), wall)
     user.suspect()
     assert not user.is_outdated(), "it is just there: not again and again"
     wall.now += timedelta(seconds=10)
@@ -185,22 +185,28 @@ def test_certificate_that_the_server_rejects_is_outdated(program: Program, wall:
 def test_expired_certificate_is_none(program: Program, wall: Wall) -> None:
     program.gives_certificate(-timedelta(hours=1))
     with pytest.raises(PluginError, match="that expired at 2025-12-31T23:00:00Z"):
-        ExecUser(program.run, wall)
+        ExecUser(program.run(), wall)
 
 
-def test_token_is_never_outdated_and_runs_the_plugin_by_itself(
+def test_token_is_outdated_before_it_ends(program: Program, wall: Wall) -> None:
+    program.gives(token="first", expirationTimestamp="2026-01-01T01:00:00Z")
+    user = ExecUser(program.run(), wall)
+    assert user.token == "first"
+    wall.now += timedelta(minutes=54)
+    assert not user.is_outdated()
+    wall.now += timedelta(minutes=2)
+    assert user.is_outdated()
+
+
+def test_token_without_an_end_is_outdated_once_the_server_rejects_it(
     program: Program, wall: Wall
 ) -> None:
-    program.gives(token="first", expirationTimestamp="2026-01-01T01:00:00Z")
-    user = ExecUser(program.run, wall)
-    assert user.token() == "first"
-    program.gives(token="second", expirationTimestamp="2026-01-01T02:00:00Z")
-    assert user._renewed(False) is None
-    wall.now += timedelta(minutes=56)
-    assert user._renewed(False) == "second"
-    assert user._renewed(True) == "second", "the server rejected it"
+    program.gives(token="first")
+    user = ExecUser(program.run(), wall)
+    wall.now += timedelta(days=1000)
     assert not user.is_outdated()
-    assert program.runs == 3
+    user.suspect()
+    assert user.is_outdated()
 
 
 async def test_another_certificate_is_used_once_the_first_is_outdated(

@@ -2,7 +2,6 @@
 
 import base64
 import ssl
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +14,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from karmada_vc_agent.kube import exec_credentials
 from karmada_vc_agent.kube import kubeconfig as module
 from karmada_vc_agent.kube.kubeconfig import (
     KubeconfigError,
@@ -485,16 +483,6 @@ answer second 2999-01-01T00:00:00Z
     return program
 
 
-def test_plugin_that_is_slow_has_nobody_wait(
-    config: Kubeconfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exec_credentials, "CHECK_S", 0.0)
-    config.user.update(plugin(str(slow_plugin(tmp_path))))
-    token = config.read().token
-    started = time.monotonic()
-    assert [token(), token(), token()] == ["first"] * 3
-    assert time.monotonic() - started < 1.0
-    (tmp_path / "go").touch()
-    while token() != "second":
-        assert time.monotonic() - started < 10.0
-        time.sleep(0.01)
+def test_auth_provider_is_refused(config: Kubeconfig) -> None:
+    config.user["auth-provider"] = {"name": "oidc"}
+    assert "auth-provider is not supported; use exec" in config.problem()
