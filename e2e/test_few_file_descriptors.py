@@ -6,11 +6,14 @@ from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.wait import BACKED_OFF_S, within
+from karmada_vc_agent.kube.flows import RESERVED_FILES
+from karmada_vc_agent.runner.clients import POOLED
 
-FILES = 64
+WATCHES = 20
+FILES = RESERVED_FILES + POOLED + WATCHES
 
 
-def test_drift_is_repaired_with_64_file_descriptors(lab: Lab) -> None:
+def test_drift_is_repaired_with_few_file_descriptors(lab: Lab) -> None:
     groups = [lab.group(letter) for letter in "abc"]
     agent = lab.new_agent(*groups, flags=FAST)
     agent.open_files = FILES

@@ -39,7 +39,7 @@ from karmada_vc_agent.kube.errors import (
     need_of,
     reason_of,
 )
-from karmada_vc_agent.kube.flows import TokenBucket, WatchSlot, WatchSlots
+from karmada_vc_agent.kube.flows import SHORT_WATCH_S, TokenBucket, WatchSlots
 from karmada_vc_agent.kube.history import History, Outage
 from karmada_vc_agent.kube.transport import (
     Answer,
@@ -480,24 +480,24 @@ class ApiClient:
         return request.lane is self._lists
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
-        """Yield the lines of a watch until the server ends it, or its slot ends.
+        """Yield the lines of a watch until the server ends it.
 
         Raises ApiError, UnreachableError.
         """
         _check(path)
-        async with (
-            self._watch_slots.take() as slot,
-            aclosing(self._watch(path, query, slot)) as lines,
-        ):
+        async with self._watch_slots, aclosing(self._watch(path, query)) as lines:
             async for line in lines:
                 yield line
 
-    async def _watch(self, path: str, query: Query, slot: WatchSlot) -> AsyncGenerator[bytes, None]:
+    async def _watch(self, path: str, query: Query) -> AsyncGenerator[bytes, None]:
         started, code = time.monotonic(), "<error>"
         has_begun = False
         self.instrument.watched(path)
         try:
-            options = self._options({**query, "watch": "true"}, {})
+            query = {**query, "watch": "true"}
+            if self._watch_slots.are_scarce:
+                query["timeoutSeconds"] = str(SHORT_WATCH_S)
+            options = self._options(query, {})
             async with self._watches.session.get(self._url(path), **options) as response:
                 code = str(response.status)
                 self.instrument.answered("GET", code, time.monotonic() - started)
@@ -505,7 +505,6 @@ class ApiClient:
                 self._answered()
                 has_begun = True
                 self._watched.add(response)
-                slot.opened(response.close)
                 try:
                     async with aclosing(transport.read_lines(response)) as lines:
                         async for line in lines:
@@ -515,8 +514,6 @@ class ApiClient:
         except (ApiError, UnreadableError):
             raise
         except Exception as error:
-            if slot.is_over and has_begun:
-                return
             if code == "<error>":
                 self.instrument.answered("GET", code, time.monotonic() - started)
             # Proxies cut streams: a broken one says nothing about the server.

@@ -6,14 +6,6 @@ that it starts inherit it. So whatever is limited divides itself, and no caller 
 A flow may hold no more than is free at that time: the first one gets half, the next one half of the
 rest. What is held cannot be taken back, so this holds in advance, before another flow waits. Of 16
 slots four slow flows hold 15; a fifth one waits, while the last slot is of the agent itself.
-
-A watch whose slot ended resumes later from its last version, so no event is lost, only delayed.
-
-Each watch and each pooled connection is an open file. If there are few, every lane gets fewer
-connections, and watches share slots, so that writes always have theirs.
-
-The event loop computes one step at a time, and a step in progress delays all others. So the time of
-steps is measured for each flow; nothing needs a list of what is expensive.
 """
 
 import asyncio
@@ -33,7 +25,6 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -220,73 +211,20 @@ class TokenBucket:
                 await asyncio.sleep(delay_s)
 
 
-OPEN_AT_LEAST_S = 5.0
-"""A watch is open for at least this long before another one may take its slot."""
-SLOT_CHECK_S = 1.0
+SHORT_WATCH_S = 10
 
 
-class WatchSlot:
-    """One watch that is open or being opened."""
-
-    def __init__(self, since: float) -> None:
-        self.since = since
-        self.is_over = False
-        self._close: Callable[[], None] = lambda: None
-
-    def opened(self, close: Callable[[], None]) -> None:
-        """Set how the watch is closed once its slot ends."""
-        self._close = close
-        if self.is_over:
-            close()
-
-    def end(self) -> None:
-        """Close the watch, since others wait."""
-        self.is_over = True
-        self._close()
-
-
-class WatchSlots:
-    """Limits open watches; ends the oldest ones while others wait."""
+class WatchSlots(asyncio.Semaphore):
+    """Limits open watches. Each is an open file: if there are few, requests always have theirs."""
 
     def __init__(self, limit: int) -> None:
-        self._slots = asyncio.Semaphore(limit)
-        self._open: dict[WatchSlot, None] = {}
-        self._waiting = 0
-        self._timer: asyncio.TimerHandle | None = None
+        super().__init__(limit)
+        self._few = limit / 4
 
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[WatchSlot]:
-        """Wait for a slot, and hold it."""
-        loop = asyncio.get_running_loop()
-        self._waiting += 1
-        self._set_timer()
-        try:
-            await self._slots.acquire()
-        finally:
-            self._waiting -= 1
-        slot = WatchSlot(loop.time())
-        self._open[slot] = None
-        try:
-            yield slot
-        finally:
-            del self._open[slot]
-            self._slots.release()
-
-    def _set_timer(self) -> None:
-        if self._timer is None and self._slots.locked():
-            self._timer = asyncio.get_running_loop().call_later(SLOT_CHECK_S, self._end_oldest)
-
-    def _end_oldest(self) -> None:
-        """End as many watches as others wait for, the oldest first, each after its minimum time."""
-        self._timer = None
-        loop = asyncio.get_running_loop()
-        ending = sum(slot.is_over for slot in self._open)
-        due = loop.time() - OPEN_AT_LEAST_S
-        old = [slot for slot in self._open if not slot.is_over and slot.since <= due]
-        for slot in old[: max(0, self._waiting - ending)]:
-            slot.end()
-        if self._waiting:
-            self._timer = loop.call_later(SLOT_CHECK_S, self._end_oldest)
+    @property
+    def are_scarce(self) -> bool:
+        """Return whether a watch that starts now should end soon; it resumes where it was."""
+        return self._value < self._few
 
 
 MOST_FILES = 65_536
@@ -296,35 +234,6 @@ ENDPOINTS = 2
 """Addresses that we serve: health and metrics."""
 ENDPOINT_CONNECTIONS = 32
 """Connections at once of one address. Scrapers and kubelets have one or two."""
-WATCHES, WATCHES_A_CLUSTER = 32, 16
-"""Watches of any agent, and of each virtual cluster."""
-LEAST_WATCHES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionShares:
-    """Numbers of connections: requests, lists, urgent for each server, the others for both.
-
-    Each is divided among virtual clusters. Three that are slow hold 7 of 8.
-    """
-
-    requests: int
-    lists: int
-    urgent: int
-    leases: int
-    events: int
-    reviews: int
-    owners: int
-    webhooks: int
-    endpoint: int
-    watches: int
-
-    @property
-    def pooled(self) -> int:
-        """Return the number of all connections but watches, with those of our endpoints."""
-        of_both = self.requests + self.lists + self.urgent
-        single = self.leases + self.events + self.reviews + self.owners + self.webhooks
-        return 2 * of_both + single + ENDPOINTS * self.endpoint
 
 
 def raise_file_limit() -> int:
@@ -337,38 +246,6 @@ def raise_file_limit() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         return limit
     return soft
-
-
-def files_needed(clusters: int, leases: int) -> int:
-    """Return how many open files so many virtual clusters need for no watch to wait."""
-    pooled = share_connections(MOST_FILES, leases).pooled
-    return RESERVED_FILES + pooled + WATCHES + WATCHES_A_CLUSTER * clusters
-
-
-def share_connections(files: int, leases: int) -> ConnectionShares:
-    """Return how many connections of each sort fit into so many open files."""
-    shares = ConnectionShares(
-        requests=_between(3, files // 24, 16),
-        lists=_between(1, files // 64, 4),
-        urgent=_between(2, files // 64, 8),
-        leases=min(leases, max(2, files // 32)),
-        events=_between(1, files // 64, 8),
-        reviews=_between(1, files // 64, 2),
-        owners=_between(1, files // 64, 8),
-        webhooks=_between(2, files // 16, 64),
-        endpoint=endpoint_connections(files),
-        watches=LEAST_WATCHES,
-    )
-    return replace(shares, watches=max(LEAST_WATCHES, files - RESERVED_FILES - shares.pooled))
-
-
-def endpoint_connections(files: int) -> int:
-    """Return how many connections one address may have."""
-    return _between(2, files // 32, ENDPOINT_CONNECTIONS)
-
-
-def _between(least: int, number: int, most: int) -> int:
-    return max(least, min(number, most))
 
 
 DECAY_S = 1.0

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING
 
 from karmada_vc_agent.config.loading import THIN_LINK
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.kube import flows
-from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.client import LIST_CONNECTIONS, ApiClient
 from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.events import EVENTS_QPS
-from karmada_vc_agent.kube.flows import WatchSlots
+from karmada_vc_agent.kube.flows import (
+    ENDPOINT_CONNECTIONS,
+    ENDPOINTS,
+    RESERVED_FILES,
+    WatchSlots,
+    raise_file_limit,
+)
 from karmada_vc_agent.kube.history import Outage
+from karmada_vc_agent.kube.https import WEBHOOK_CONNECTIONS
 from karmada_vc_agent.kube.transport import Credentials, Timeouts
 from karmada_vc_agent.model.karmada import AGENTS_GROUP, USER_PREFIX
 
@@ -40,8 +46,18 @@ THIN_REQUESTS = 4
 OWNERS_QPS = 10.0
 OWNERS_BURST = 20
 """For reading the owner of what an event is about: tenants may make events without end."""
+REQUESTS, URGENT_REQUESTS, EVENTS, REVIEWS, OWNERS = 16, 8, 8, 2, 8
+"""Connections, divided among virtual clusters: three that are slow hold 7 of 8."""
 LEASE_LANES = 32
 """How many Leases are renewed at once: each is due every 10 s, however slow the hub."""
+POOLED = (
+    2 * (REQUESTS + LIST_CONNECTIONS + URGENT_REQUESTS)
+    + (LEASE_LANES + EVENTS + REVIEWS + OWNERS + WEBHOOK_CONNECTIONS)
+    + ENDPOINTS * ENDPOINT_CONNECTIONS
+)
+"""All connections but watches."""
+WATCHES, WATCHES_A_CLUSTER, LEAST_WATCHES = 32, 16, 4
+"""Watches of any agent, and of each virtual cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +109,19 @@ class Clients:
             await client.close()
 
 
+def files_needed(clusters: int) -> int:
+    """Return how many open files so many virtual clusters need for no watch to wait."""
+    return RESERVED_FILES + POOLED + WATCHES + WATCHES_A_CLUSTER * clusters
+
+
 def warn_of_few_files(clusters: int) -> None:
     """Warn if so many virtual clusters need more open files than the process may have."""
-    files, needed = flows.raise_file_limit(), flows.files_needed(clusters, LEASE_LANES)
+    files, needed = raise_file_limit(), files_needed(clusters)
     if files < needed:
         _log.warning(
             "Few open files: connections and watch slots are shared; raise RLIMIT_NOFILE",
             extra={"limit": files, "needed": needed},
         )
-
-
-def connection_shares() -> flows.ConnectionShares:
-    """Return how many connections of each sort this process has."""
-    return flows.share_connections(flows.raise_file_limit(), LEASE_LANES)
 
 
 def connect(
@@ -122,8 +138,7 @@ def connect(
     lane; "" where it may. is_shared: whether there are several virtual clusters.
     """
     is_thin = config.link == THIN_LINK
-    shares = connection_shares()
-    watch_slots = WatchSlots(shares.watches)
+    watch_slots = WatchSlots(max(LEAST_WATCHES, raise_file_limit() - RESERVED_FILES - POOLED))
     of_hub = partial(
         ApiClient, "hub", credentials=hub, outage=Outage(), fence=hub_fence, is_shared=is_shared
     )
@@ -134,31 +149,30 @@ def connect(
         hub=of_hub(
             qps=config.kube_api_qps,
             burst=config.kube_api_burst,
-            connections=min(THIN_REQUESTS, shares.requests) if is_thin else shares.requests,
-            list_connections=1 if is_thin else shares.lists,
+            connections=THIN_REQUESTS if is_thin else REQUESTS,
+            list_connections=1 if is_thin else LIST_CONNECTIONS,
             timeouts=THIN if is_thin else Timeouts(),
             watch_slots=watch_slots,
             may_write=may_write,
         ),
-        hub_urgent=hub_urgent(connections=shares.urgent),
-        hub_leases=hub_urgent(connections=shares.leases),
+        hub_urgent=hub_urgent(connections=URGENT_REQUESTS),
+        hub_leases=hub_urgent(connections=LEASE_LANES),
         hub_events=of_hub(
             qps=EVENTS_QPS,
             burst=EVENTS_BURST,
-            connections=shares.events,
+            connections=EVENTS,
             timeouts=THIN if is_thin else Timeouts(),
         ),
         host=of_host(
             qps=config.cluster_api_qps,
             burst=config.cluster_api_burst,
-            connections=shares.requests,
-            list_connections=shares.lists,
+            connections=REQUESTS,
             watch_slots=watch_slots,
             may_write=may_write,
         ),
-        host_urgent=host_urgent(connections=shares.urgent),
-        host_reviews=host_urgent(qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=shares.reviews),
-        host_events=host_urgent(qps=OWNERS_QPS, burst=OWNERS_BURST, connections=shares.owners),
+        host_urgent=host_urgent(connections=URGENT_REQUESTS),
+        host_reviews=host_urgent(qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=REVIEWS),
+        host_events=host_urgent(qps=OWNERS_QPS, burst=OWNERS_BURST, connections=OWNERS),
     )
 
 

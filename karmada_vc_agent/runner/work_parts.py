@@ -20,7 +20,6 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.model.setting import WORK_STATUS
 from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Guard
-from karmada_vc_agent.runner.clients import connection_shares
 from karmada_vc_agent.runner.common import HOST_OBJECT_INDEXES, Common, cluster_of_key
 from karmada_vc_agent.runner.translation_contexts import TranslationContexts
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
@@ -168,7 +167,7 @@ class WorkParts:
             self.scripts.run,
             common.signals.meaning.emit,
             common.supervisor,
-            WebhookClient(connection_shares().webhooks, common.virtual_clusters.are_several),
+            WebhookClient(is_shared=common.virtual_clusters.are_several),
         )
         self.interpreter = Interpreter(self.rules.levels, common.clock.monotonic)
 

@@ -88,7 +88,7 @@ class _BoundedSite(web.BaseSite):
         super().__init__(runner)
         self._address = address
         self._tls = tls
-        self._most = flows.endpoint_connections(flows.raise_file_limit())
+        self._most = flows.ENDPOINT_CONNECTIONS
         self._there: list[asyncio.Transport] = []
         self._shaking: set[asyncio.Task[asyncio.Transport | None]] = set()
 

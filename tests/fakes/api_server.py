@@ -465,6 +465,9 @@ class FakeApiServer:
             if change.version > since:
                 tell(watch, change)
         self._watches.append(watch)
+        seconds = int(request.query.get("timeoutSeconds") or 0)
+        if seconds:
+            asyncio.get_running_loop().call_later(seconds, watch.lines.put_nowait, None)
         try:
             while (event := await watch.lines.get()) is not None:
                 await response.write(_line(event))

@@ -30,12 +30,12 @@ from weakref import WeakValueDictionary
 from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
 from karmada_vc_agent.kube.flows import (
     DECAY_S,
+    ENDPOINT_CONNECTIONS,
     ENDPOINTS,
     MOST_FILES,
     RESERVED_FILES,
     FairSlots,
     LoopTime,
-    endpoint_connections,
 )
 
 SHORT_REQUESTS, LONG_REQUESTS = 200, 1000
@@ -60,7 +60,7 @@ class Limits:
         are_several: Callable[[], bool] = lambda: True,
     ) -> None:
         self._most = {False: most_short, True: most_long}
-        left = files - RESERVED_FILES - ENDPOINTS * endpoint_connections(files)
+        left = files - RESERVED_FILES - ENDPOINTS * ENDPOINT_CONNECTIONS
         self._slots = FairSlots(max(2, left // FILES_OF_REQUEST), are_several)
         self._in_progress: Counter[tuple[str, bool]] = Counter()
 
