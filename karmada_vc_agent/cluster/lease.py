@@ -118,7 +118,7 @@ class ClusterLeaseController:
             if not self._lead.may_report():
                 return Requeue(self._interval_s)
             renewed = self._renewed(lease, cluster)
-            answer = await self._hub.replace_tersely(f"{LEASES_PATH}/{name}", renewed)
+            answer = await self._hub.replace(f"{LEASES_PATH}/{name}", renewed, is_terse=True)
             self._leases[name] = written = {**renewed, "metadata": answer["metadata"]}
             version = str(written["metadata"]["resourceVersion"])
             self._written[name] = (uid_of(written), version, self._hub.history.epoch)

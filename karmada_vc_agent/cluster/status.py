@@ -264,9 +264,8 @@ class ClusterStatusController:
             "status": patch,
         }
         try:
-            answer = await self.hub.patch_tersely(
-                f"{CLUSTERS_PATH}/{metadata['name']}/status", body
-            )
+            path = f"{CLUSTERS_PATH}/{metadata['name']}/status"
+            answer = await self.hub.merge_patch(path, body, is_terse=True)
         except NotFoundError:
             return
         # What is sent is what is there: Karmada has no defaults for a status.

@@ -1,9 +1,8 @@
 """The HTTP client of one API server.
 
-Requests share a small connection pool and a rate limit, and both are divided fairly among flows
-(flows.py). Pages of lists, which may take minutes, have a pool of their own, and each watch has a
-connection. Responses are bytes or decoded JSON; every failure, also of the libraries below, is a
-class of errors.py.
+Requests share a connection pool and a rate limit, both divided fairly among flows. Pages of lists,
+which may take minutes, have a pool of their own, and each watch has a connection. Every failure,
+also of the libraries below, is a class of errors.py.
 """
 
 import asyncio
@@ -11,9 +10,8 @@ import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import aiohttp
 from yarl import URL
@@ -39,29 +37,23 @@ from karmada_vc_agent.kube.errors import (
     need_of,
     reason_of,
 )
-from karmada_vc_agent.kube.flows import SHORT_WATCH_S, TokenBucket, WatchSlots
+from karmada_vc_agent.kube.flows import SHORT_WATCH_S, FairSlots, TokenBucket, WatchSlots
 from karmada_vc_agent.kube.history import History, Outage
-from karmada_vc_agent.kube.transport import (
-    Answer,
-    ClientInstrument,
-    Credentials,
-    Lane,
-    Resolver,
-    Timeouts,
-)
+from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
 
 T = TypeVar("T")
 
 LIST_CONNECTIONS = 4
 MANY_WATCHES = 1_000_000
+PART_OF_OWN = 16
+"""One of so many connections is of the agent itself alone, however many flows are slow."""
 RETRIES_OF_429 = 3
 """Retries of a request to a server that answers 429 with Retry-After."""
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON = "application/json"
-_ACTS_AS = "Impersonate-User"
 _ANOTHER_UID = "metadata.uid: Invalid value"
 """How API servers reject a patch for an object that has another uid; DELETE answers 409."""
 _ODD_PATH = re.compile(r"[?#\s]|/\.\.?(/|$)|%2F|%25", re.IGNORECASE)
@@ -79,21 +71,43 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Request(Generic[T]):
-    """One request: content, lane, and the decoder of its response.
+    """One request, and the decoder of its response.
 
-    is_ours: whether it is for ourselves; what others name may need rights that we are not to have.
-    most_bytes: of the response.
+    body: encoded as JSON unless it is bytes. is_page: of a list. is_ours: whether it is for
+    ourselves; what others name may need rights that we are not to have. most_bytes: of the
+    response. patience: retries while the server answers 429. See also `ApiClient.request`.
     """
 
     method: str
     path: str
-    decode: Callable[[Answer], T]
-    lane: Lane
+    decode: Callable[[bytes], T]
     query: Query | None = None
-    content: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    as_user: str = ""
+    content_type: str = JSON
+    accept: str = JSON
+    is_page: bool = False
     is_ours: bool = True
     most_bytes: int = transport.ANSWER_BYTES
+    patience: int = RETRIES_OF_429
+    etag: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return all headers but those of the credential."""
+        headers = {"Content-Type": self.content_type, "Accept": self.accept}
+        if self.as_user:
+            headers["Impersonate-User"] = self.as_user
+        if self.etag:
+            headers["If-None-Match"] = self.etag
+        return headers
+
+
+class _Lane(NamedTuple):
+    """A connection pool, and what shares it among flows."""
+
+    session: aiohttp.ClientSession
+    slots: FairSlots
 
 
 class ApiClient:
@@ -130,18 +144,17 @@ class ApiClient:
         self._limit = TokenBucket(qps, burst, time.monotonic)
         self._may_write = may_write
         self._fence = fence
-        headers = {"User-Agent": user_agent}
         self._patience_s = timeouts.patience_s
-        silence_s = timeouts.silence_s
-        lane = partial(
-            Lane,
-            timeouts=timeouts,
-            headers=headers,
-            resolver=Resolver(timeouts.connect_s),
-            is_shared=is_shared,
-        )
-        self._requests = lane(connections, silence_s, timeouts.request_s)
-        self._lists = lane(list_connections, silence_s, timeouts.list_s)
+        resolver = transport.Resolver(timeouts.connect_s)
+
+        def lane(limit: int, silence_s: float, total_s: float | None) -> _Lane:
+            session = transport.new_session(
+                limit, resolver, timeouts.connect_s, silence_s, total_s, user_agent
+            )
+            return _Lane(session, FairSlots(limit, is_shared, limit // PART_OF_OWN))
+
+        self._requests = lane(connections, timeouts.silence_s, timeouts.request_s)
+        self._lists = lane(list_connections, timeouts.silence_s, timeouts.list_s)
         self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
         self._watch_slots = watch_slots or WatchSlots(MANY_WATCHES)
@@ -172,17 +185,9 @@ class ApiClient:
         """Return whether the last request got an answer."""
         return not self._is_away
 
-    async def pause(self, seconds: float) -> None:
-        """Wait for so long, or until any client of the server is answered again."""
-        await self.outage.pause(seconds)
-
     def on_recovery(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server answers again after an outage."""
         self._recovery_listeners.append(listener)
-
-    def on_return(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever any client of the server is answered after an outage."""
-        self.outage.on_end(listener)
 
     def on_unknown(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the server rejects the credential (401)."""
@@ -203,9 +208,8 @@ class ApiClient:
         self, path: str, query: Query | None = None, most_bytes: int = transport.ANSWER_BYTES
     ) -> Object:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
-        return await self._call(
-            "GET", path, query=query, decode=transport.decoder_of(path), most_bytes=most_bytes
-        )
+        decode = transport.decoder_of(path)
+        return await self._call(_Request("GET", path, decode, query, most_bytes=most_bytes))
 
     async def look_up(self, path: str) -> Object | None:
         """GET what another party named; None where there is no such object, or we may not see it.
@@ -214,7 +218,9 @@ class ApiClient:
         UnreachableError.
         """
         try:
-            return await self._call("GET", path, decode=transport.decoder_of(path), is_ours=False)
+            return await self._call(
+                _Request("GET", path, transport.decoder_of(path), is_ours=False)
+            )
         except (NotFoundError, ForbiddenError, UnwritableError):
             return None
 
@@ -225,52 +231,40 @@ class ApiClient:
 
         Raises UnreadableError for a page in place of the object, as all that writes.
         """
-        return await self._call(
-            "POST",
-            path,
-            query=query,
-            body=obj,
-            as_user=as_user,
-            decode=transport.decoder_of_created(obj),
-        )
+        decode = transport.decoder_of_created(obj)
+        return await self._call(_Request("POST", path, decode, query, obj, as_user))
 
     async def replace(
-        self, path: str, obj: Any, as_user: str = "", query: Query | None = None
+        self,
+        path: str,
+        obj: Any,
+        as_user: str = "",
+        query: Query | None = None,
+        *,
+        is_terse: bool = False,
     ) -> Object:
-        """PUT and decode; as_user: see request()."""
-        return await self._call(
-            "PUT", path, query=query, body=obj, as_user=as_user, decode=transport.decoder_of(path)
-        )
+        """PUT and decode; as_user: see request().
 
-    async def replace_tersely(self, path: str, obj: Any) -> Object:
-        """PUT and return the new metadata, in an object that may have more."""
-        return await self._call(
-            "PUT", path, body=obj, accept=ONE_METADATA_ONLY, decode=transport.decoder_of(path)
-        )
-
-    async def patch_tersely(self, path: str, patch: Any) -> Object:
-        """PATCH with a JSON merge patch, and return what `replace_tersely` does."""
-        return await self._call(
-            "PATCH",
-            path,
-            body=patch,
-            content_type=MERGE_PATCH,
-            accept=ONE_METADATA_ONLY,
-            decode=transport.decoder_of(path),
-        )
+        is_terse: return the new metadata, in an object that may have more.
+        """
+        decode = transport.decoder_of(path)
+        accept = ONE_METADATA_ONLY if is_terse else JSON
+        return await self._call(_Request("PUT", path, decode, query, obj, as_user, accept=accept))
 
     async def merge_patch(
-        self, path: str, patch: Any, as_user: str = "", query: Query | None = None
+        self,
+        path: str,
+        patch: Any,
+        as_user: str = "",
+        query: Query | None = None,
+        *,
+        is_terse: bool = False,
     ) -> Object:
-        """PATCH with a JSON merge patch and decode; as_user: see request()."""
+        """PATCH with a JSON merge patch and decode; as `replace`."""
+        decode = transport.decoder_of(path)
+        accept = ONE_METADATA_ONLY if is_terse else JSON
         return await self._call(
-            "PATCH",
-            path,
-            query=query,
-            body=patch,
-            content_type=MERGE_PATCH,
-            as_user=as_user,
-            decode=transport.decoder_of(path),
+            _Request("PATCH", path, decode, query, patch, as_user, MERGE_PATCH, accept)
         )
 
     async def server_side_apply(
@@ -283,13 +277,9 @@ class ApiClient:
         query = {"fieldManager": manager, "force": "true" if is_forced else "false"}
         if is_dry:
             query["dryRun"] = "All"
+        decode = transport.decoder_of(path)
         return await self._call(
-            "PATCH",
-            path,
-            query=query,
-            body=obj,
-            content_type=APPLY_PATCH,
-            decode=transport.decoder_of(path),
+            _Request("PATCH", path, decode, query, obj, content_type=APPLY_PATCH)
         )
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
@@ -298,7 +288,7 @@ class ApiClient:
         Raises UnreadableError for a page, which deletes nothing.
         """
         decode = transport.decoder_of(path, or_status=True)
-        await self._call("DELETE", path, body=options, as_user=as_user, decode=decode)
+        await self._call(_Request("DELETE", path, decode, None, options, as_user))
 
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
@@ -348,16 +338,11 @@ class ApiClient:
         as_user: the user to impersonate; the server adds the groups of a ServiceAccount itself, so
         the right to impersonate this one name is enough. Raises ApiError, UnreachableError.
         """
+        patience = RETRIES_OF_429 if is_patient else 0
         return await self._call(
-            method,
-            path,
-            query=query,
-            body=body,
-            content_type=content_type,
-            accept=accept,
-            as_user=as_user,
-            decode=transport.body_of,
-            patience=RETRIES_OF_429 if is_patient else 0,
+            _Request(
+                method, path, bytes, query, body, as_user, content_type, accept, patience=patience
+            )
         )
 
     async def read_page(
@@ -372,112 +357,85 @@ class ApiClient:
         Raises ApiError, UnreachableError; after a CutOffError a smaller page may succeed.
         """
         return await self._call(
-            "GET",
-            path,
-            query=query,
-            accept=accept,
-            decode=transport.body_of,
-            lane=self._lists,
-            most_bytes=most_bytes,
+            _Request("GET", path, bytes, query, accept=accept, is_page=True, most_bytes=most_bytes)
         )
 
     async def get_if_changed(
         self, path: str, etag: str | None, accept: str = JSON
     ) -> tuple[Object, str | None] | None:
         """GET unless the server still has this ETag (then None); returns object and ETag."""
-        headers = {"Accept": accept}
-        if etag:
-            headers["If-None-Match"] = etag
-        return await self._send(
-            _Request("GET", path, transport.unless_unchanged, self._requests, headers=headers)
-        )
+        request = _Request("GET", path, bytes, accept=accept, etag=etag)
+        response, content = await self._send(request, None)
+        if response.status == 304:
+            return None
+        transport.check_success(response.status)
+        return transport.decode_object(content), response.headers.get("ETag")
 
-    async def _call(
-        self,
-        method: str,
-        path: str,
-        decode: Callable[[Answer], T],
-        *,
-        query: Query | None = None,
-        body: Any = None,
-        content_type: str = JSON,
-        accept: str = JSON,
-        as_user: str = "",
-        lane: Lane | None = None,
-        patience: int = RETRIES_OF_429,
-        is_ours: bool = True,
-        most_bytes: int = transport.ANSWER_BYTES,
-    ) -> T:
-        """Send a request, and repeat it while the server answers 429; see request()."""
-        _check(path)
-        headers = {"Content-Type": content_type, "Accept": accept}
-        if as_user:
-            headers[_ACTS_AS] = as_user
-        content = transport.encode_body(body)
-        used = lane or self._requests
-        request = _Request(method, path, decode, used, query, content, headers, is_ours, most_bytes)
+    async def _call(self, request: _Request[T]) -> T:
+        """Send a request, and repeat it while the server answers 429."""
+        _check(request.path)
+        content = transport.encode_body(request.body)
         waited_s = 0.0
-        for attempt in range(patience + 1):
+        for attempt in range(request.patience + 1):
             try:
-                return await self._send(request)
+                response, answer = await self._send(request, content)
             except TooManyRequestsError as error:
                 waited_s += error.retry_after_s
-                if attempt == patience or waited_s > self._patience_s:
+                if attempt == request.patience or waited_s > self._patience_s:
                     raise
                 await asyncio.sleep(error.retry_after_s)
+            else:
+                transport.check_success(response.status)
+                return request.decode(answer)
         raise AssertionError("unreachable")
 
-    async def _send(self, request: _Request[T]) -> T:
+    async def _send(
+        self, request: _Request[Any], content: bytes | None
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
         await self._limit.wait()
-        async with request.lane.slots.hold():
-            # Checked after all waiting: leadership may have been lost meanwhile.
-            if request.method != "GET" and not self._may_write():
-                raise UnreachableError(f"{self.name}: not the leader, write refused")
-            if request.method != "GET" and (reason := self._fence()):
-                raise UnreachableError(f"{self.name}: {reason}, write refused")
-            if request.method != "GET" and (refusal := self.refusal(request.path)) is not None:
-                raise refusal
-            return await self._exchange(request)
+        lane = self._lists if request.is_page else self._requests
+        async with lane.slots.hold():
+            if request.method != "GET":
+                self._check_write(request.path)
+            return await self._exchange(lane, request, content)
 
-    async def _exchange(self, request: _Request[T]) -> T:
+    def _check_write(self, path: str) -> None:
+        """Raise the error of a write; after all waiting, as the lead may have been lost."""
+        reason = self._fence() if self._may_write() else "not the leader"
+        if reason:
+            raise UnreachableError(f"{self.name}: {reason}, write refused")
+        if (refusal := self.refusal(path)) is not None:
+            raise refusal
+
+    async def _exchange(
+        self, lane: _Lane, request: _Request[Any], content: bytes | None
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
         started, code = time.monotonic(), "<error>"
         try:
-            async with request.lane.session.request(
+            async with lane.session.request(
                 request.method,
                 self._url(request.path),
-                data=request.content,
+                data=content,
                 **self._options(request.query, request.headers),
             ) as response:
                 code = str(response.status)
-                answer = await transport.read_answer(response, request.most_bytes)
+                answer = await transport.read_body(response, request.most_bytes)
         except Exception as error:
             is_begun = code != "<error>"
-            may_break = self._is_list(request) or isinstance(error, TooLargeError)
+            may_break = request.is_page or isinstance(error, TooLargeError)
             lost = self._lost(error, started, is_begun=is_begun, may_break=may_break)
             raise lost from error
         finally:
             self.instrument.answered(request.method, code, time.monotonic() - started)
         self._answered()
-        if answer.status >= 400:
-            # A right that an impersonated user lacks is not one that we lack.
-            is_own = request.is_ours and _ACTS_AS not in request.headers
-            raise self._explained(
-                error_from_answer(
-                    answer.status,
-                    answer.content,
-                    answer.retry_after,
-                    path=request.path,
-                    sent=request.content,
-                ),
-                request.path,
-                need_of(request.method, request.path) if is_own else None,
-            )
-        if _ACTS_AS not in request.headers:
+        # A right that an impersonated user lacks is not one that we lack.
+        is_own = request.is_ours and not request.as_user
+        if response.status >= 400:
+            need = need_of(request.method, request.path) if is_own else None
+            raise self._explained(response, answer, request.path, need, content)
+        if not request.as_user:
             self.denials.granted(request.method, request.path)
-        return request.decode(answer)
-
-    def _is_list(self, request: _Request[Any]) -> bool:
-        return request.lane is self._lists
+        return response, answer
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
         """Yield the lines of a watch until the server ends it.
@@ -524,15 +482,11 @@ class ApiClient:
         if response.status == 200:
             self.denials.granted("GET", path, watches=True)
             return
-        answer = await transport.read_answer(response)
-        if answer.status < 400:
-            raise UnreadableError(f"unexpected status {answer.status} of a watch")
+        answer = await transport.read_body(response)
+        if response.status < 400:
+            raise UnreadableError(f"unexpected status {response.status} of a watch")
         self._answered()
-        raise self._explained(
-            error_from_answer(answer.status, answer.content, answer.retry_after, path=path),
-            path,
-            need_of("GET", path, watches=True),
-        )
+        raise self._explained(response, answer, path, need_of("GET", path, watches=True))
 
     def _url(self, path: str) -> URL:
         # Verbatim: nothing in a path may be normalised or decoded.
@@ -569,8 +523,17 @@ class ApiClient:
             f"{self.name} {self.credentials.server}: {reason}"
         )
 
-    def _explained(self, error: ApiError, path: str, need: Need | None) -> ApiError:
-        """Add the missing RBAC rule to a 403, and remember it for a while."""
+    def _explained(
+        self,
+        response: aiohttp.ClientResponse,
+        answer: bytes,
+        path: str,
+        need: Need | None,
+        sent: bytes | None = None,
+    ) -> ApiError:
+        """Return the error of a response; with the missing RBAC rule, which is remembered."""
+        retry_after = response.headers.get("Retry-After")
+        error = error_from_answer(response.status, answer, retry_after, path=path, sent=sent)
         if isinstance(error, PageError):
             error.target = f"{self.name} {self.credentials.server}{path}"
         if isinstance(error, UnauthorizedError):

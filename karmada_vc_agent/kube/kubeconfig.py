@@ -5,7 +5,9 @@ import base64
 import hashlib
 import logging
 import os
+import re
 import ssl
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +20,7 @@ from yarl import URL
 
 from karmada_vc_agent.kube.exec_credentials import ExecUser, PluginError, run_plugin
 from karmada_vc_agent.kube.tasks import LogOnce, await_in_thread
-from karmada_vc_agent.kube.transport import Credentials, TokenFile, decode_base64, make_ssl_context
+from karmada_vc_agent.kube.transport import Credentials, decode_base64, make_ssl_context
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.texts import one_line
 from karmada_vc_agent.model.yaml_text import read_small
@@ -96,7 +98,7 @@ def in_cluster_credentials() -> Credentials:
         context = make_ssl_context(ca_pem, None, verify=True)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise KubeconfigError(f"{SERVICE_ACCOUNT}/ca.crt: {error}") from error
-    token = TokenFile(SERVICE_ACCOUNT / "token")
+    token = _TokenFile(SERVICE_ACCOUNT / "token")
     server = f"https://{host}:{port}"
     return Credentials(server, context, "the Pod's service account", token, suspect=token.suspect)
 
@@ -283,7 +285,7 @@ def _credentials(
     basic = (name, _text(path, user, "password") or "") if name is not None else None
     hostname = _text(path, cluster, "tls-server-name")
     token = _token(path, user)
-    suspect = token.suspect if isinstance(token, TokenFile) else lambda: None
+    suspect = token.suspect if isinstance(token, _TokenFile) else lambda: None
     return Credentials(
         server,
         ssl_context,
@@ -320,10 +322,54 @@ def is_http_url(text: str) -> bool:
     return url.scheme in ("http", "https") and bool(url.host) and url.port != 0
 
 
+TOKEN_REREAD_S = 60.0
+"""Kubelets renew a mounted token long before it expires; a minute's delay is fine."""
+TOKEN_RETRY_S = 1.0
+_TOKEN = re.compile(rb"[ -~]+")
+"""Characters allowed in a header."""
+
+
+class _TokenFile:
+    """A bearer token in a file that is renewed by another writer."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._token = ""
+        self._read_after = float("-inf")
+
+    def __call__(self) -> str:
+        """Return the token, read again once a minute; the last valid one if there is none now.
+
+        Raises OSError if none was ever read.
+        """
+        now = self._clock()
+        if now >= self._read_after:
+            try:
+                self._token = self._read()
+                self._read_after = now + TOKEN_REREAD_S
+            except OSError:
+                self._read_after = now + TOKEN_RETRY_S
+                if not self._token:
+                    raise
+        return self._token
+
+    def suspect(self) -> None:
+        """Read the token again soon: the server rejected it."""
+        self._read_after = min(self._read_after, self._clock() + TOKEN_RETRY_S)
+
+    def _read(self) -> str:
+        content = self._path.read_bytes().strip()
+        if not _TOKEN.fullmatch(content):
+            # Most of the time it is just being written.
+            raise OSError(f"{self._path} contains no token")
+        return content.decode()
+
+
 def _token(path: Path, user: dict[str, Any]) -> Callable[[], str | None]:
     file = _text(path, user, "tokenFile")
     if file:
-        return TokenFile(path.parent / file)
+        return _TokenFile(path.parent / file)
     token = _text(path, user, "token")
     if token and not token.isascii():
         raise KubeconfigError(f"{path}: token contains invalid characters")

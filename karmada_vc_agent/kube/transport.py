@@ -1,18 +1,11 @@
-"""HTTP of one API server: credentials, connection pools, requests and responses.
-
-Each name is resolved in one thread, however many requests wait for it. The thread pool of the event
-loop has few, and a name server that does not answer holds one for each request: so a hub whose name
-cannot be resolved would hold up everything else that uses them, such as requests to the host.
-"""
+"""HTTP of one API server: credentials, names, connections, bodies."""
 
 import asyncio
 import base64
 import os
-import re
 import socket
 import ssl
 import tempfile
-import time
 from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import Future
@@ -27,16 +20,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from karmada_vc_agent.kube import codec
 from karmada_vc_agent.kube.errors import TooLargeError, UnreadableError, UnwritableError, need_of
-from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.kube.history import is_of_storage
 from karmada_vc_agent.kube.tasks import in_daemon_thread
 from karmada_vc_agent.model.objects import Object, dig
-
-TOKEN_REREAD_S = 60.0
-"""Kubelets renew a mounted token long before it expires; a minute's delay is fine."""
-TOKEN_RETRY_S = 1.0
-_TOKEN = re.compile(rb"[ -~]+")
-"""Characters allowed in a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,43 +57,6 @@ class Credentials:
             password = base64.b64encode(":".join(self.basic_auth).encode())
             return {"Authorization": f"Basic {password.decode()}"}
         return {}
-
-
-class TokenFile:
-    """A bearer token in a file that is renewed by another writer."""
-
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
-        self._clock = clock
-        self._token = ""
-        self._read_after = float("-inf")
-
-    def __call__(self) -> str:
-        """Return the token, read again once a minute; the last valid one if there is none now.
-
-        Raises OSError if none was ever read.
-        """
-        now = self._clock()
-        if now >= self._read_after:
-            try:
-                self._token = self._read()
-                self._read_after = now + TOKEN_REREAD_S
-            except OSError:
-                self._read_after = now + TOKEN_RETRY_S
-                if not self._token:
-                    raise
-        return self._token
-
-    def suspect(self) -> None:
-        """Read the token again soon: the server rejected it."""
-        self._read_after = min(self._read_after, self._clock() + TOKEN_RETRY_S)
-
-    def _read(self) -> str:
-        content = self._path.read_bytes().strip()
-        if not _TOKEN.fullmatch(content):
-            # Most of the time it is just being written.
-            raise OSError(f"{self._path} contains no token")
-        return content.decode()
 
 
 def make_ssl_context(
@@ -145,7 +94,11 @@ _Name = tuple[str, int, socket.AddressFamily]
 
 
 class Resolver(AbstractResolver):
-    """The resolver of one server. timeout_s: how long a request waits for an address."""
+    """Resolves each name in one thread of its own, however many requests wait for it.
+
+    The pool of the event loop has few threads: a dead name server would hold up all that uses them.
+    timeout_s: how long a request waits for an address.
+    """
 
     def __init__(
         self, timeout_s: float, getaddrinfo: Callable[..., _Addresses] = socket.getaddrinfo
@@ -202,8 +155,6 @@ def _result(host: str, family: int, _type: int, proto: int, _name: str, at: Any)
 
 
 KEPT_OPEN_S = 75.0
-PART_OF_OWN = 16
-"""One of so many connections is of the agent itself alone, however many flows are slow."""
 TLS_BUFFER_BYTES = 64 * 1024
 """The read buffer of each TLS connection.
 
@@ -256,33 +207,26 @@ def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
     SSLProtocol.max_size = size
 
 
-class Lane:
-    """A connection pool that flows share; connections = 0: unlimited."""
-
-    def __init__(
-        self,
-        connections: int,
-        silence_s: float,
-        total_s: float | None,
-        timeouts: Timeouts,
-        headers: dict[str, str],
-        resolver: Resolver,
-        is_shared: Callable[[], bool],
-    ) -> None:
-        self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=connections,
-                resolver=resolver,
-                keepalive_timeout=KEPT_OPEN_S,
-                socket_factory=keepalive_socket,
-            ),
-            timeout=aiohttp.ClientTimeout(
-                total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
-            ),
-            headers=headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
-        self.slots = FairSlots(connections, is_shared, connections // PART_OF_OWN)
+def new_session(
+    connections: int,
+    resolver: Resolver,
+    connect_s: float,
+    silence_s: float,
+    total_s: float | None,
+    user_agent: str,
+) -> aiohttp.ClientSession:
+    """Return a connection pool; connections = 0: unlimited. See Timeouts."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=connections,
+            resolver=resolver,
+            keepalive_timeout=KEPT_OPEN_S,
+            socket_factory=keepalive_socket,
+        ),
+        timeout=aiohttp.ClientTimeout(total=total_s, sock_connect=connect_s, sock_read=silence_s),
+        headers={"User-Agent": user_agent},
+        cookie_jar=aiohttp.DummyCookieJar(),
+    )
 
 
 def keepalive_socket(address: Any) -> socket.socket:
@@ -311,16 +255,6 @@ ANSWER_BYTES = 64 * 2**20
 """The largest response that is read; etcd stores no object above 1.5 MiB, pages are far smaller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A complete response."""
-
-    status: int
-    content: bytes
-    etag: str | None = None
-    retry_after: str | None = None
-
-
 def encode_body(body: Any) -> bytes | None:
     """Encode a body as JSON; None and bytes are not changed. Raises UnwritableError."""
     if body is None or isinstance(body, bytes):
@@ -342,29 +276,19 @@ def decode_object(content: bytes) -> Object:
     return answer
 
 
-def body_of(answer: Answer) -> bytes:
-    """Return the body of a 2xx response."""
-    return _success(answer).content
-
-
-def object_of(answer: Answer) -> Object:
-    """Return the JSON object of a 2xx response."""
-    return decode_object(_success(answer).content)
-
-
-def decoder_of(path: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
+def decoder_of(path: str, *, or_status: bool = False) -> Callable[[bytes], Object]:
     """Return what decodes the response at a path; an object has its name, a list a version.
 
     or_status: whether a Status says as much.
     """
     need = need_of("GET", path)
     if need is None or (not need.resource.endswith("/status") and "/" in need.resource):
-        return object_of
+        return decode_object
     if need.name:
         return _named(need.name, or_status=or_status)
 
-    def decode(answer: Answer) -> Object:
-        obj = object_of(answer)
+    def decode(content: bytes) -> Object:
+        obj = decode_object(content)
         check_version(dig(obj, "metadata", "resourceVersion"))
         return obj
 
@@ -377,15 +301,15 @@ def check_version(version: Any) -> None:
         raise UnreadableError("the response is no list: it has no resourceVersion")
 
 
-def decoder_of_created(obj: Any) -> Callable[[Answer], Object]:
+def decoder_of_created(obj: Any) -> Callable[[bytes], Object]:
     """Return what decodes the response to a create; reviews and subresources have no name."""
     name = dig(obj, "metadata", "name") if isinstance(obj, dict) else None
-    return _named(name) if isinstance(name, str) else object_of
+    return _named(name) if isinstance(name, str) else decode_object
 
 
-def _named(name: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
-    def decode(answer: Answer) -> Object:
-        obj = object_of(answer)
+def _named(name: str, *, or_status: bool = False) -> Callable[[bytes], Object]:
+    def decode(content: bytes) -> Object:
+        obj = decode_object(content)
         is_meant = dig(obj, "metadata", "name") == name
         if not is_meant and not (or_status and obj.get("kind") == "Status"):
             raise UnreadableError(f"the response is not the object {name!r}")
@@ -394,28 +318,20 @@ def _named(name: str, *, or_status: bool = False) -> Callable[[Answer], Object]:
     return decode
 
 
-def unless_unchanged(answer: Answer) -> tuple[Object, str | None] | None:
-    """Return JSON object and ETag of a 2xx response; None for 304."""
-    return None if answer.status == 304 else (object_of(answer), answer.etag)
+def check_success(status: int) -> None:
+    """Raise UnreadableError for a status that says neither success nor an error."""
+    if not 200 <= status < 300:
+        raise UnreadableError(f"unexpected status {status}")
 
 
-def _success(answer: Answer) -> Answer:
-    if not 200 <= answer.status < 300:
-        raise UnreadableError(f"unexpected status {answer.status}")
-    return answer
-
-
-async def read_answer(response: aiohttp.ClientResponse, most: int = ANSWER_BYTES) -> Answer:
+async def read_body(response: aiohttp.ClientResponse, most: int = ANSWER_BYTES) -> bytes:
     """Read a body. Raises TooLargeError if it has more bytes than `most`."""
-    parts: list[bytes] = []
-    size = 0
+    content = bytearray()
     async for part in response.content.iter_any():
-        size += len(part)
-        if size > most:
+        content += part
+        if len(content) > most:
             raise TooLargeError(f"the response is larger than {most >> 20} MiB")
-        parts.append(part)
-    headers = response.headers
-    return Answer(response.status, b"".join(parts), headers.get("ETag"), headers.get("Retry-After"))
+    return bytes(content)
 
 
 async def read_lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:

@@ -288,12 +288,12 @@ async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
     metadata = {key: work["metadata"][key] for key in _IDENTITY if key in work["metadata"]}
     named = {"apiVersion": work["apiVersion"], "kind": work["kind"], "metadata": metadata}
     try:
-        answer = await hub.replace_tersely(path, {**named, "status": status})
+        answer = await hub.replace(path, {**named, "status": status}, is_terse=True)
     except (UnwritableError, ApiError) as error:
         if isinstance(error, ApiError) and not _is_about_content(error):
             raise
         status = without_reflected(status)
-        answer = await hub.replace_tersely(path, {**named, "status": status})
+        answer = await hub.replace(path, {**named, "status": status}, is_terse=True)
     return {**work, "metadata": answer["metadata"], "status": status}
 
 

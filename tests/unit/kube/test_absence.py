@@ -160,7 +160,7 @@ async def test_page_is_no_response_to_a_write(
     host.answer(page.body, page.code, times=1_000_000)
     with pytest.raises(KubeError):
         await client.create(path, made)
-    for write in (client.replace, client.merge_patch, client.replace_tersely, client.patch_tersely):
+    for write in (client.replace, client.merge_patch):
         with pytest.raises(KubeError):
             await write(f"{path}/web", made)
         with pytest.raises(KubeError):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.kube.transport import TOKEN_REREAD_S, TOKEN_RETRY_S, TokenFile
+from karmada_vc_agent.kube.kubeconfig import TOKEN_REREAD_S, TOKEN_RETRY_S, _TokenFile
 from tests.fakes.virtual_time import Clock
 
 
@@ -17,7 +17,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_token_is_read_again_after_a_minute(path: Path) -> None:
     clock = Clock()
-    token = TokenFile(path, clock)
+    token = _TokenFile(path, clock)
     assert token() == "first"
     path.write_text("second")
     assert token() == "first"
@@ -30,7 +30,7 @@ def test_file_that_holds_no_token_leaves_the_last_good_one_and_is_read_soon(
     path: Path, content: bytes
 ) -> None:
     clock = Clock()
-    token = TokenFile(path, clock)
+    token = _TokenFile(path, clock)
     token()
     path.write_bytes(content)
     clock.advance(TOKEN_REREAD_S)
@@ -43,12 +43,12 @@ def test_file_that_holds_no_token_leaves_the_last_good_one_and_is_read_soon(
 def test_file_without_a_first_token_is_an_error_of_the_file(path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(OSError, match="contains no token"):
-        TokenFile(path)()
+        _TokenFile(path)()
 
 
 def test_token_that_the_server_does_not_know_is_read_soon(path: Path) -> None:
     clock = Clock()
-    token = TokenFile(path, clock)
+    token = _TokenFile(path, clock)
     token()
     path.write_text("second")
     token.suspect()

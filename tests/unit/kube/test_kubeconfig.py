@@ -22,7 +22,7 @@ from karmada_vc_agent.kube.kubeconfig import (
     parse_kubeconfig,
     read_kubeconfig,
 )
-from karmada_vc_agent.kube.transport import Credentials, TokenFile
+from karmada_vc_agent.kube.transport import Credentials
 
 
 @pytest.fixture(scope="module")
@@ -431,7 +431,7 @@ def test_kubeconfig_of_any_bytes_is_told_on_one_line(tmp_path: Path, content: by
 def test_token_file_without_a_token_is_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_bytes(b"\xff\xfe")
-    token = TokenFile(path)
+    token = module._TokenFile(path)
     with pytest.raises(OSError, match="contains no token"):
         token()
 
