@@ -1,15 +1,14 @@
-"""Decodes lists and watch events into objects; broken or too deep ones by themselves.
+"""Decodes lists and watch events into objects; an unreadable one does not affect its neighbours.
 
-Each object is decoded by itself: an unreadable one does not affect its neighbours.
-
-The fast path is orjson. Only what it rejects is read here: a pattern matches brackets and strings,
-so that any depth can be cut off, and a list split into its items.
+What orjson and msgspec reject is read here: a pattern matches brackets and strings, so that any
+depth can be cut off, and a list split into its items.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import orjson
@@ -192,28 +191,9 @@ class WatchEvent(Generic[T]):
     unreadable: Unreadable | None = None
 
 
-class Codec(Protocol[T]):
-    """Decodes one type of objects for a reflector."""
-
-    def page(self, content: bytes) -> Page[T]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole."""
-
-    def page_by_items(self, content: bytes) -> Page[T]:
-        """Decode one page item by item, which is slow, and trim none. Raises UnreadableError."""
-
-    def trim(self, obj: T) -> T:
-        """Return what is kept of an object; once for one that was trimmed already."""
-
-    def event(self, line: bytes) -> WatchEvent[T]: ...
-
-    def key(self, obj: T) -> tuple[str, str]: ...
-
-    def resource_version(self, obj: T) -> str: ...
-
-    def uid(self, obj: T) -> str: ...
-
-
 _ILLEGIBLE = "it is not valid JSON"
+_Read: TypeAlias = Callable[[bytes], tuple[Any, str]]
+"""Returns what can be read of JSON, and why that is not all of it; "" = it is all."""
 
 
 class _RawList(msgspec.Struct, rename="camel"):
@@ -236,7 +216,78 @@ def split_page(content: bytes) -> tuple[Object, list[msgspec.Raw]]:
     return head, answer.items or []
 
 
-class RawCodec:
+class _EventHead(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_EVENT = msgspec.json.Decoder(_EventHead)
+
+
+class Codec(ABC, Generic[T]):
+    """Decodes one type of objects for a reflector."""
+
+    def page(self, content: bytes) -> Page[T]:
+        """Decode one page. Raises ValueError if it cannot be read as a whole.
+
+        Each item is trimmed before the next one is decoded: decoded, a page may be 20 times as
+        large.
+        """
+        head, items = split_page(content)
+        return self._page(head, map(bytes, items), _read_whole, self.trim)
+
+    def page_by_items(self, content: bytes) -> Page[T]:
+        """Decode one page item by item, which is slow, and trim none. Raises UnreadableError."""
+        frame, items = split_list(content)
+        return self._page(_frame(frame), items, _read, lambda item: item)
+
+    def _page(
+        self, head: Object, parts: Iterable[bytes], read: _Read, keep: Callable[[T], T]
+    ) -> Page[T]:
+        items: list[T] = []
+        unreadable: list[Unreadable] = []
+        for part in parts:
+            item, fault = self._decode(part, read)
+            if fault is not None:
+                unreadable.append(fault)
+            if item is not None:
+                items.append(keep(item))
+        return Page(items, *_place_in_list(head), unreadable)
+
+    def event(self, line: bytes) -> WatchEvent[T]:
+        """Decode one line of a watch. Raises UnreadableError if it is not an event."""
+        kind, content, read = _parts_of_event(line)
+        if kind == "ERROR":
+            return WatchEvent(kind, None, error=content)
+        if kind == "BOOKMARK":
+            bookmark, _ = read(content)
+            return WatchEvent(kind, None, _text(dig(bookmark, "metadata", "resourceVersion")))
+        obj, fault = self._decode(content, read)
+        if obj is None:
+            version = fault.resource_version if fault is not None else ""
+            return WatchEvent(kind, None, version, unreadable=fault)
+        kept = obj if kind == "DELETED" else self.trim(obj)
+        return WatchEvent(kind, kept, self.resource_version(obj), unreadable=fault)
+
+    @abstractmethod
+    def _decode(self, content: bytes, read: _Read) -> tuple[T | None, Unreadable | None]:
+        """Return an object, and why it cannot be read, or only in part. head: of its list."""
+
+    def trim(self, obj: T) -> T:
+        """Return what is kept of an object; once for one that was trimmed already."""
+        return obj
+
+    @abstractmethod
+    def key(self, obj: T) -> Key: ...
+
+    @abstractmethod
+    def resource_version(self, obj: T) -> str: ...
+
+    @abstractmethod
+    def uid(self, obj: T) -> str: ...
+
+
+class RawCodec(Codec[Object]):
     """Objects as dicts, without managedFields, with apiVersion and kind even from lists.
 
     shape: a Struct of the fields that are taken for granted; objects that do not fit are
@@ -246,63 +297,26 @@ class RawCodec:
     def __init__(self, shape: type[msgspec.Struct] | None = None) -> None:
         self._shape = shape
 
-    def page(self, content: bytes) -> Page[Object]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole.
-
-        Each item is trimmed before the next one is decoded: decoded, a page may be 20 times as
-        large.
-        """
-        head, raw_items = split_page(content)
-        items = ((_loads_sound(bytes(raw)), "") for raw in raw_items)
-        return self._page(head, items, self.trim)
-
-    def page_by_items(self, content: bytes) -> Page[Object]:
-        """Decode one page item by item. Raises UnreadableError if it is not a list."""
-        frame, raw_items = split_list(content)
-        return self._page(_frame(frame), map(_read, raw_items), lambda item: item)
+    def _decode(self, content: bytes, read: _Read) -> tuple[Object | None, Unreadable | None]:
+        obj, partial = read(content)
+        reason = self._malformed(obj)
+        fault = _unreadable(obj, partial or reason or "") if reason or partial else None
+        if reason or partial == _ILLEGIBLE:
+            return None, fault
+        return obj, fault
 
     def _page(
-        self,
-        answer: Object,
-        parts: Iterable[tuple[Any, str]],
-        keep: Callable[[Object], Object],
+        self, head: Object, parts: Iterable[bytes], read: _Read, keep: Callable[[Object], Object]
     ) -> Page[Object]:
-        kind = str(answer.get("kind") or "").removesuffix("List")
-        items: list[Object] = []
-        unreadable: list[Unreadable] = []
-        for item, partial in parts:
-            reason = self._malformed(item)
-            if reason or partial:
-                unreadable.append(_unreadable(item, partial or reason or ""))
-            if reason or partial == _ILLEGIBLE:
-                continue
-            # Built-in kinds omit both inside a list.
-            item.setdefault("apiVersion", answer.get("apiVersion"))
-            item.setdefault("kind", kind)
-            items.append(keep(item))
-        return Page(items, *_place_in_list(answer), unreadable)
+        kind = str(head.get("kind") or "").removesuffix("List")
 
-    def event(self, line: bytes) -> WatchEvent[Object]:
-        """Decode one line of a watch. Raises UnreadableError if it is not an event."""
-        try:
-            event, partial = _loads_sound(line), ""
-        except ValueError:
-            event, partial = _read(line)
-        kind, obj = dig(event, "type"), dig(event, "object")
-        if not isinstance(kind, str):
-            raise UnreadableError("a line of a watch is not an event")
-        if kind == "ERROR":
-            error = b"" if is_too_deep(obj, line) else orjson.dumps(obj)
-            return WatchEvent(kind, None, error=error)
-        version = _text(dig(obj, "metadata", "resourceVersion"))
-        if kind == "BOOKMARK":
-            return WatchEvent(kind, None, version)
-        reason = self._malformed(obj)
-        unreadable = _unreadable(obj, partial or reason or "") if reason or partial else None
-        if reason or partial == _ILLEGIBLE:
-            return WatchEvent(kind, None, version, unreadable=unreadable)
-        kept = obj if kind == "DELETED" else self.trim(obj)
-        return WatchEvent(kind, kept, version, unreadable=unreadable)
+        def complete(item: Object) -> Object:
+            # Built-in kinds omit both inside a list.
+            item.setdefault("apiVersion", head.get("apiVersion"))
+            item.setdefault("kind", kind)
+            return keep(item)
+
+        return super()._page(head, parts, read, complete)
 
     def trim(self, obj: Object) -> Object:
         """Return what is kept of an object, which may be changed."""
@@ -320,7 +334,7 @@ class RawCodec:
             return str(error)
         return None
 
-    def key(self, obj: Object) -> tuple[str, str]:
+    def key(self, obj: Object) -> Key:
         metadata = obj["metadata"]
         return metadata.get("namespace") or "", metadata["name"]
 
@@ -346,81 +360,20 @@ class _HasMeta(Protocol):
 S = TypeVar("S", bound=_HasMeta)
 
 
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _EventHead(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class _BookmarkMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _Bookmark(msgspec.Struct):
-    metadata: _BookmarkMeta
-
-
-class StructCodec(Generic[S]):
+class StructCodec(Codec[S]):
     """Objects as structs of model/core.py; read-only."""
 
     def __init__(self, kind: type[S]) -> None:
-        page: Any = msgspec.defstruct(
-            f"{kind.__name__}List",
-            [("items", list[kind]), ("metadata", _ListMeta)],  # type: ignore[valid-type]  # a type made at run time
-        )
-        self._page = msgspec.json.Decoder(page)
-        self._object = msgspec.json.Decoder(kind)
-        self._head = msgspec.json.Decoder(_EventHead)
-        self._bookmark = msgspec.json.Decoder(_Bookmark)
+        self._decoder = msgspec.json.Decoder(kind)
 
-    def page(self, content: bytes) -> Page[S]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole."""
+    def _decode(self, content: bytes, read: _Read) -> tuple[S | None, Unreadable | None]:
         try:
-            answer = self._page.decode(content)
+            return self._decoder.decode(content), None
         except _STRUCT_FAULTS as error:
-            raise ValueError(str(error)) from error
-        return Page(answer.items, answer.metadata.resource_version, answer.metadata.continue_)
+            obj, partial = read(content)
+            return None, _unreadable(obj, partial or str(error))
 
-    def page_by_items(self, content: bytes) -> Page[S]:
-        """Decode one page item by item. Raises UnreadableError if it is not a list."""
-        frame, raw_items = split_list(content)
-        items: list[S] = []
-        unreadable: list[Unreadable] = []
-        for raw in raw_items:
-            try:
-                items.append(self._object.decode(raw))
-            except _STRUCT_FAULTS as error:
-                unreadable.append(_unreadable(decode_head(raw), str(error)))
-        return Page(items, *_place_in_list(_frame(frame)), unreadable)
-
-    def trim(self, obj: S) -> S:
-        """Return an object as it is."""
-        return obj
-
-    def event(self, line: bytes) -> WatchEvent[S]:
-        """Decode one line of a watch. Raises UnreadableError if it is not an event."""
-        try:
-            head = self._head.decode(line)
-            if head.type == "ERROR":
-                return WatchEvent(head.type, None, error=bytes(head.object))
-            if head.type == "BOOKMARK":
-                bookmark = self._bookmark.decode(head.object)
-                return WatchEvent(head.type, None, bookmark.metadata.resource_version)
-            obj = self._object.decode(head.object)
-        except _STRUCT_FAULTS as error:
-            event = decode_head(line)
-            kind, raw = dig(event, "type"), dig(event, "object")
-            if kind not in ("ADDED", "MODIFIED", "DELETED"):
-                raise UnreadableError(f"a line of a watch is not an event: {error}") from error
-            unreadable = _unreadable(raw, str(error))
-            return WatchEvent(kind, None, unreadable.resource_version, unreadable=unreadable)
-        return WatchEvent(head.type, obj, obj.metadata.resource_version)
-
-    def key(self, obj: S) -> tuple[str, str]:
+    def key(self, obj: S) -> Key:
         return obj.metadata.namespace, obj.metadata.name
 
     def resource_version(self, obj: S) -> str:
@@ -449,12 +402,26 @@ def malformed_metadata(obj: Any) -> str | None:
     return None
 
 
-def _loads_sound(content: bytes) -> Any:
+def _parts_of_event(line: bytes) -> tuple[str, bytes, _Read]:
+    """Return type and object of a line of a watch, and what reads that. Raises UnreadableError."""
+    try:
+        head = _EVENT.decode(line)
+    except _STRUCT_FAULTS:
+        event, partial = _read(line)
+    else:
+        return head.type, bytes(head.object), _read
+    kind, obj = dig(event, "type"), dig(event, "object")
+    if not isinstance(kind, str):
+        raise UnreadableError("a line of a watch is not an event")
+    return kind, b"", lambda _: (obj, partial)
+
+
+def _read_whole(content: bytes) -> tuple[Any, str]:
     """Decode JSON that can be encoded again. Raises ValueError."""
     value = orjson.loads(content)
     if is_too_deep(value, content):
         raise ValueError(_CUT)
-    return value
+    return value, ""
 
 
 def _read(content: bytes) -> tuple[Any, str]:

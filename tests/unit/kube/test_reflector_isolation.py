@@ -193,7 +193,7 @@ async def test_fault_of_ours_is_logged_and_the_resource_listed_again(
 def test_struct_that_cannot_be_read_costs_its_neighbours_nothing() -> None:
     codec: StructCodec[Node] = StructCodec(Node)
     items = (raw("first"), raw("odd", extra=b'"spec":5'), raw("deep", extra=b'"a":' + DEEP))
-    with pytest.raises(ValueError, match="Expected `object`"):
+    with pytest.raises(ValueError, match="recursion"):
         codec.page(page(*items, raw("last")))
     found = codec.page_by_items(page(*items, raw("last")))
     assert [node.metadata.name for node in found.items] == ["first", "last"]
