@@ -1,7 +1,4 @@
-"""The kinds that an API server serves, and whether it is healthy.
-
-Discovery uses the aggregated format (two requests); for a server without it, reads the group list
-and then each version.
+"""The kinds that an API server serves, by aggregated discovery, and whether it is healthy.
 
 Built-in kinds and those of CustomResourceDefinitions are stored in the etcd of the API server
 itself. An aggregated server has a storage and resourceVersions of its own.
@@ -13,12 +10,12 @@ apart: an API server lists what it serves.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
-from karmada_vc_agent.kube.client import DISCOVERY, ApiClient
+from karmada_vc_agent.kube.client import DISCOVERY, ONE_METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.errors import (
     ApiError,
@@ -26,13 +23,14 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
     NotServedError,
     UnreadableError,
+    need_of,
 )
 from karmada_vc_agent.kube.flows import SharedLock
 from karmada_vc_agent.model.kinds import RBAC_GROUP
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, maps_at, parse_api_version
 
 _AGGREGATED = "APIGroupDiscoveryList"
-_ROOTS = {"/api": (_AGGREGATED, "APIVersions"), "/apis": (_AGGREGATED, "APIGroupList")}
+_ROOTS = ("/api", "/apis")
 _SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 """Errors of reading a response that is not a discovery document."""
 
@@ -136,7 +134,7 @@ class Discovery:
         for root in _ROOTS:
             await self._refresh_root(root)
         if self._is_outdated:
-            self.served = await self._read_roots()
+            self.served = _served(self._roots.values())
             self._is_outdated = False
             self.changed.emit()
 
@@ -182,107 +180,55 @@ class Discovery:
         self._roots[root], self._etags[root] = answer
         self._is_outdated = True  # even if the other root fails then
 
-    async def _read_roots(self) -> ServedApis:
-        lists: list[Object] = []
-        unanswered: set[str] = set()
-        for path, root in self._roots.items():
-            if root.get("kind") not in _ROOTS[path]:
-                raise ValueError(f"{path} is no discovery document")  # a page, not an API server
-            if root["kind"] == _AGGREGATED:
-                listed, stale = _aggregated(root)
-            else:
-                listed, stale = await self._one_by_one(root)
-            lists += listed
-            unanswered |= stale
-        namespaced = frozenset(_namespaced(lists))
-        subresources = _subresources(lists)
-        for served in lists:
-            served["resources"] = [each for each in served["resources"] if "/" not in each["name"]]
-        return ServedApis(
-            lists,
-            not unanswered,
-            _index(lists),
-            namespaced,
-            subresources,
-            frozenset(unanswered),
-        )
 
-    async def _one_by_one(self, root: Object) -> tuple[list[Object], set[str]]:
-        paths = [f"/api/{version}" for version in root.get("versions") or []]
-        for group in root.get("groups") or []:
-            paths += [f"/apis/{version['groupVersion']}" for version in group["versions"]]
-        lists: list[Object] = []
-        unanswered: set[str] = set()
-        for path in paths:
-            try:
-                answer = await self._client.get(path)
-            except ApiError:
-                unanswered.add(path.removeprefix("/apis/").removeprefix("/api/"))
-                continue
-            resources = answer.get("resources") or []
-            lists.append({"groupVersion": answer["groupVersion"], "resources": resources})
-        return lists, unanswered
-
-
-def _aggregated(root: Object) -> tuple[list[Object], set[str]]:
+def _served(roots: Iterable[Any]) -> ServedApis:
+    """Return what documents of aggregated discovery list. Raises ValueError, KeyError and such."""
     lists: list[Object] = []
-    unanswered: set[str] = set()
-    for group in root.get("items") or []:
-        group_name = (group.get("metadata") or {}).get("name") or ""
-        for version in group.get("versions") or []:
-            gvk = GroupVersionKind(group_name, version["version"], "")
-            if version.get("freshness") == "Stale":
-                unanswered.add(gvk.api_version)
-            resources = [
-                {
-                    "name": name,
-                    "kind": (resource.get("responseKind") or {}).get("kind") or "",
-                    "namespaced": resource.get("scope") == "Namespaced",
-                    "verbs": resource.get("verbs") or [],
-                }
-                for resource in version.get("resources") or []
-                for name in _names(resource)
-            ]
-            lists.append({"groupVersion": gvk.api_version, "resources": resources})
-    return lists, unanswered
-
-
-def _names(resource: Object) -> Iterator[str]:
-    """Yield the plural of a resource of aggregated discovery, and its subresources."""
-    yield resource["resource"]
-    for sub in resource.get("subresources") or []:
-        yield f"{resource['resource']}/{sub['subresource']}"
-
-
-def _namespaced(lists: list[Object]) -> Iterator[tuple[str, str]]:
-    for served in lists:
-        group = parse_api_version(served["groupVersion"], "").group
-        for entry in served["resources"]:
-            if entry["namespaced"]:
-                yield group, entry["name"]
-
-
-def _subresources(lists: list[Object]) -> dict[tuple[str, str, str], frozenset[str]]:
-    by_plural: dict[tuple[str, str, str], set[str]] = {}
-    for served in lists:
-        group, version, _ = parse_api_version(served["groupVersion"], "")
-        for entry in served["resources"]:
-            plural, slash, sub = entry["name"].partition("/")
-            if slash:
-                by_plural.setdefault((group, version, plural), set()).add(sub)
-    return {key: frozenset(subs) for key, subs in by_plural.items()}
-
-
-def _index(lists: list[Object]) -> dict[GroupVersionKind, Resource]:
     by_kind: dict[GroupVersionKind, Resource] = {}
-    for served in lists:
-        for entry in served["resources"]:
-            gvk = parse_api_version(served["groupVersion"], entry["kind"])
-            resource = Resource(
-                gvk, entry["name"], bool(entry["namespaced"]), frozenset(entry.get("verbs") or ())
+    namespaced: set[tuple[str, str]] = set()
+    subresources: dict[tuple[str, str, str], frozenset[str]] = {}
+    unanswered: set[str] = set()
+    for root, entry in _versions(roots):
+        group, version = (root.get("metadata") or {}).get("name") or "", entry["version"]
+        api_version = GroupVersionKind(group, version, "").api_version
+        if entry.get("freshness") == "Stale":
+            unanswered.add(api_version)
+        resources: list[Object] = []
+        for each in entry.get("resources") or []:
+            plural, verbs = each["resource"], each.get("verbs") or []
+            gvk = GroupVersionKind(
+                group, version, (each.get("responseKind") or {}).get("kind") or ""
             )
-            by_kind.setdefault(gvk, resource)
-    return by_kind
+            subs = [sub["subresource"] for sub in each.get("subresources") or []]
+            is_namespaced = each.get("scope") == "Namespaced"
+            if is_namespaced:
+                names = (plural, *(f"{plural}/{sub}" for sub in subs))
+                namespaced.update((group, name) for name in names)
+            if subs:
+                subresources[group, version, plural] = frozenset(subs)
+            by_kind.setdefault(gvk, Resource(gvk, plural, is_namespaced, frozenset(verbs)))
+            resources.append(
+                {"name": plural, "kind": gvk.kind, "namespaced": is_namespaced, "verbs": verbs}
+            )
+        lists.append({"groupVersion": api_version, "resources": resources})
+    return ServedApis(
+        lists,
+        not unanswered,
+        by_kind,
+        frozenset(namespaced),
+        subresources,
+        frozenset(unanswered),
+    )
+
+
+def _versions(roots: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield each group and version of discovery documents."""
+    for root in roots:
+        if root.get("kind") != _AGGREGATED:  # a page, not an API server
+            raise ValueError("not a document of aggregated discovery")
+        for group in root.get("items") or []:
+            for version in group.get("versions") or []:
+                yield group, version
 
 
 _BUILT_IN = frozenset(
@@ -316,7 +262,6 @@ def is_built_in(group: str) -> bool:
 
 
 DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_METADATA_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
 async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
@@ -329,31 +274,10 @@ async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
         return False
     path = f"{DEFINITIONS_PATH}/{resource.plural}.{group}"
     try:
-        await client.request("GET", path, accept=_METADATA_OF_ONE)
+        await client.request("GET", path, accept=ONE_METADATA_ONLY)
     except NotFoundError:
         return True
     return False
-
-
-GROUPS_PATH = "/apis"
-
-
-class _Place(NamedTuple):
-    """The group, version and plural that the path of a collection or an object names."""
-
-    group: str
-    version: str
-    plural: str
-
-    @classmethod
-    def of(cls, path: str) -> "_Place | None":
-        """Return them; None for the core group, which every API server serves."""
-        parts = path.strip("/").split("/")
-        if parts[0] != "apis":
-            return None
-        _, group, version, *rest = parts
-        is_in_namespace = rest[0] == "namespaces" and len(rest) > 2
-        return cls(group, version, rest[2] if is_in_namespace else rest[0])
 
 
 async def is_absent(client: ApiClient, path: str) -> bool:
@@ -361,13 +285,19 @@ async def is_absent(client: ApiClient, path: str) -> bool:
 
     False if no API server says so: that says nothing about its objects.
     """
-    place = _Place.of(path)
-    if place is None:
-        return False
+    _, root, group, version, *_ = f"{path}//".split("/")
+    need = need_of("GET", path)
+    if root != "apis" or need is None:
+        return False  # every API server serves the core group
     try:
-        return await _is_absent(client, place)
-    except KubeError:
+        response = await client.get_if_changed("/apis", None, DISCOVERY)
+        served = _served([response[0]] if response is not None else [])
+    except (KubeError, *_SHAPE_ERRORS):
         return False
+    if not served.lists or f"{group}/{version}" in served.unanswered:
+        return False
+    resources = {(*each.gvk[:2], each.plural) for each in served.by_kind.values()}
+    return (group, version, need.resource) not in resources
 
 
 async def items_unless_absent(client: ApiClient, path: str) -> list[Object] | None:
@@ -389,30 +319,6 @@ async def items_unless_absent(client: ApiClient, path: str) -> list[Object] | No
 async def never() -> bool:
     """Return False: the default of what is requested about a kind."""
     return False
-
-
-async def _is_absent(client: ApiClient, place: _Place) -> bool:
-    groups = await _document(client, GROUPS_PATH, "APIGroupList", "groups")
-    versions = {
-        version.get("version")
-        for group in groups
-        if group.get("name") == place.group
-        for version in maps_at(group, "versions")
-    }
-    if place.version not in versions:
-        return True
-    path = f"{GROUPS_PATH}/{place.group}/{place.version}"
-    resources = await _document(client, path, "APIResourceList", "resources")
-    return all(resource.get("name") != place.plural for resource in resources)
-
-
-async def _document(client: ApiClient, path: str, kind: str, field: str) -> list[Object]:
-    """Return the entries of a discovery document, of which there are always some."""
-    document = await client.get(path)
-    entries = list(maps_at(document, field))
-    if document.get("kind") != kind or not entries:
-        raise UnreadableError(f"{path} is no {kind}")
-    return entries
 
 
 PROBE_TIMEOUT_S = 10.0

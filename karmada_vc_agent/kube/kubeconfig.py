@@ -124,8 +124,8 @@ def parse_kubeconfig(text: bytes, path: Path, context_name: str = "") -> Credent
     if "exec" in user:
         credentials = _with_exec_plugin(path, content, name, user["exec"])
     elif "auth-provider" in user:
-        text = "auth-provider is not supported; use exec, a token or a client certificate"
-        raise KubeconfigError(f"{path}: the user of context {name}: {text}")
+        problem = "auth-provider is not supported; use exec, a token or a client certificate"
+        raise KubeconfigError(f"{path}: the user of context {name}: {problem}")
     else:
         credentials = _credentials(path, cluster, user, source)
     return replace(credentials, kubeconfig=path, context=context_name)

@@ -142,7 +142,10 @@ def _aggregated(lists: dict[str, list[Served]], stale: frozenset[str]) -> Object
         entry: Object = {"version": version, "freshness": "Current"}
         if api_version in stale:
             entry["freshness"] = "Stale"
-        entry["resources"] = [_aggregated_resource(r, group, version) for r in found]
+        is_stale = api_version in stale
+        entry["resources"] = (
+            [] if is_stale else [_aggregated_resource(r, group, version) for r in found]
+        )
         groups.setdefault(group, []).append(entry)
     items = [
         {"metadata": {"name": group} if group else {}, "versions": versions}

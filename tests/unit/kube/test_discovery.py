@@ -17,11 +17,7 @@ NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 WIDGET = GroupVersionKind("example.com", "v1", "Gadget")
 
 
-@pytest.mark.parametrize("aggregated", [True, False])
-async def test_served_kinds_are_found(
-    host: FakeApiServer, client: ApiClient, *, aggregated: bool
-) -> None:
-    host.aggregated_discovery = aggregated
+async def test_served_kinds_are_found(client: ApiClient) -> None:
     discovery = Discovery(client)
     deployment = await discovery.find(DEPLOYMENT)
     assert deployment is not None
@@ -33,21 +29,14 @@ async def test_served_kinds_are_found(
     assert not namespace.namespaced
 
 
-async def test_both_forms_give_the_same_lists_without_subresources(
-    host: FakeApiServer, client: ApiClient
-) -> None:
-    aggregated = await Discovery(client).refresh()
-    host.aggregated_discovery = False
-    plain = await Discovery(client).refresh()
-    for served in plain.lists:
-        for resource in served["resources"]:
-            assert resource.pop("singularName")  # nobody reads it
-    assert aggregated.lists == plain.lists
-    assert aggregated.is_complete
-    assert plain.is_complete
-    names = [resource["name"] for served in plain.lists for resource in served["resources"]]
+async def test_lists_are_without_subresources(client: ApiClient) -> None:
+    served = await Discovery(client).refresh()
+    assert served.is_complete
+    names = [resource["name"] for each in served.lists for resource in each["resources"]]
     assert "deployments" in names
     assert not [name for name in names if "/" in name]
+    assert served.subresources["apps", "v1", "deployments"] == {"status"}
+    assert ("apps", "deployments/status") in served.namespaced
 
 
 async def test_aggregated_discovery_takes_two_requests(
@@ -156,11 +145,9 @@ async def test_kind_served_no_more_is_forgotten(host: FakeApiServer, client: Api
     assert await discovery.find(DEPLOYMENT) is None
 
 
-@pytest.mark.parametrize("aggregated", [True, False])
 async def test_group_that_does_not_answer_makes_the_list_incomplete(
-    host: FakeApiServer, client: ApiClient, *, aggregated: bool
+    host: FakeApiServer, client: ApiClient
 ) -> None:
-    host.aggregated_discovery = aggregated
     host.stale_groups = frozenset({"apps/v1"})
     discovery = Discovery(client)
     served = await discovery.refresh()

@@ -1,10 +1,13 @@
 """WorkParts: who tells whom of what, as the agent connects them."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
 from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.kube.informers import PartedReflector
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object, copy_object
 from karmada_vc_agent.runner import controllers
@@ -94,16 +97,17 @@ async def test_namespaces_to_watch_are_looked_at_when_claims_or_virtual_clusters
     world: World,
 ) -> None:
     scope = world.parts.works.scope
-    with scope.follower() as changed:
-        assert scope.namespaces() == set()
-        world.host.seed(objects.claimed())
-        world.look()
-        assert changed.is_set()
-        assert scope.namespaces() == {"edge-v-branch-a"}
-        changed.clear()
-        world.virtual_clusters.replace_all([world.vc("branch-b")])
-        assert changed.is_set()
-        assert scope.namespaces() == set()
+    follower = Mock(spec=PartedReflector)
+    scope.followers.add(follower)
+    assert set(scope.namespaces()) == set()
+    world.host.seed(objects.claimed())
+    world.look()
+    follower.parts_changed.assert_called()
+    assert set(scope.namespaces()) == {"edge-v-branch-a"}
+    follower.reset_mock()
+    world.virtual_clusters.replace_all([world.vc("branch-b")])
+    follower.parts_changed.assert_called()
+    assert set(scope.namespaces()) == set()
 
 
 async def test_lease_is_begun_anew_with_another_cluster_of_the_name(applied: World) -> None:

@@ -126,7 +126,6 @@ async def test_nothing_is_left_behind_where_a_kind_is_said_to_be_served_elsewher
 
 
 async def test_nothing_is_left_behind_where_an_api_group_does_not_answer(world: World) -> None:
-    world.host.aggregated_discovery = False
     await applied_and_deleted(world, objects.job())
     world.host.stale_groups = frozenset({"batch/v1"})
     await world.host_discovery.refresh()
@@ -185,7 +184,6 @@ async def test_object_waits_where_another_version_of_its_kind_does_not_answer(
     await applied_and_deleted(world, widget())
     await serve_widgets_at_v2(world)
     world.host.stale_groups = frozenset({"example.com/v2"})
-    world.host.aggregated_discovery = False
     await world.host_discovery.refresh()
     with pytest.raises(RetryError, match=r"does not report what it serves of example.com/v1"):
         await world.execution.reconcile(KEY)

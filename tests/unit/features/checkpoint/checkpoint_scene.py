@@ -35,9 +35,15 @@ class LosingClient(ApiClient):
     error: KubeError | None = None
 
     async def merge_patch(
-        self, path: str, patch: Any, as_user: str = "", query: Mapping[str, str] | None = None
+        self,
+        path: str,
+        patch: Any,
+        as_user: str = "",
+        query: Mapping[str, str] | None = None,
+        *,
+        is_terse: bool = False,
     ) -> Object:
-        answer = await super().merge_patch(path, patch, as_user, query)
+        answer = await super().merge_patch(path, patch, as_user, query, is_terse=is_terse)
         if self.error is not None:
             raise self.error
         return answer

@@ -315,15 +315,11 @@ async def test_page_in_place_of_a_probe_is_unknown(setting: Setting, page: str, 
     assert setting.confined()[0] == "True"
 
 
-@pytest.mark.parametrize("page", ["404 plain", "502 page"])
-async def test_page_in_place_of_the_list_of_policies_is_unknown(
-    setting: Setting, page: str
-) -> None:
-    setting.world.host.aggregated_discovery = False
-    code, body = PAGES[page]
-    setting.world.host.answer(body, code, path=f"/apis/{GROUP}/v1")
+async def test_group_of_the_policies_that_does_not_answer_is_unknown(setting: Setting) -> None:
+    setting.world.host.stale_groups = frozenset({f"{GROUP}/v1"})
     with pytest.raises(RetryError):
         await setting.look()
+    setting.world.host.stale_groups = frozenset()
     assert setting.state.placement is None
     setting.clock.advance(DISCOVERY_MAX_AGE_S)
     await setting.look()
