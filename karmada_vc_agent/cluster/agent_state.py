@@ -7,6 +7,7 @@ otherwise was lost, as by a restore of the hub, and is registered again.
 """
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,9 +16,9 @@ import msgspec
 import orjson
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
+from karmada_vc_agent.kube.errors import AlreadyExistsError, KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import SharedLock
-from karmada_vc_agent.kube.tasks import retry_every
+from karmada_vc_agent.kube.tasks import retry_on
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import one_line
 
@@ -87,7 +88,7 @@ class AgentState:
         epoch = history.epoch
         while True:
             await history.wait_new_epoch(epoch)
-            epoch = await retry_every(RETRY_S, self._write_again)
+            epoch = await retry_on(KubeError, math.inf, self._write_again, RETRY_S)
 
     async def _write_again(self) -> int:
         """Return the epoch of the host in which the write began. Raises KubeError."""

@@ -43,14 +43,14 @@ from karmada_vc_agent.kube.errors import (
     UnauthorizedError,
 )
 from karmada_vc_agent.kube.kubeconfig import server_credentials
-from karmada_vc_agent.kube.tasks import backoff, poll, retry_on
+from karmada_vc_agent.kube.tasks import retry_on
 from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
 from karmada_vc_agent.model.karmada import AGENTS_GROUP, SYSTEM_LABEL, USER_PREFIX
 from karmada_vc_agent.model.objects import Object, dig
 
 YEAR_S = 31_536_000
 SIGNING_S = 60.0
-POLLS = backoff(0.05, 1.0)
+POLLS_S = (0.05, 1.0)
 RENEW_BELOW = 0.2
 """`join` replaces a certificate with less than this fraction of its lifetime left."""
 HUB_NAME = "karmada-apiserver"
@@ -162,7 +162,11 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
 
     try:
         async with waiting(f"the hub to sign CertificateSigningRequest {name}", SIGNING_S):
-            return await poll(signed, POLLS)
+            pause_s, longest_s = POLLS_S
+            while (certificate := await signed()) is None:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, longest_s)
+            return certificate
     except TimeoutError:
         said = "although it is approved" if is_approved else "it is not approved"
         raise CommandError(

@@ -7,6 +7,7 @@ the rights were granted. A part that fails costs no other; all feed one Store.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,11 +18,11 @@ from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource, is_absent, is_aggregated, is_built_in
-from karmada_vc_agent.kube.errors import FORBIDDEN_S, Need
+from karmada_vc_agent.kube.errors import FORBIDDEN_S, KubeError, Need
 from karmada_vc_agent.kube.history import is_lower
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store, is_echo
-from karmada_vc_agent.kube.tasks import ALONE, Supervisor, retry_every
+from karmada_vc_agent.kube.tasks import ALONE, Supervisor, retry_on
 from karmada_vc_agent.model.kinds import NAME_FIELD
 from karmada_vc_agent.model.objects import Object
 
@@ -246,7 +247,7 @@ class WatchScope:
         if not resource.namespaced:
             return True
         need = Need("watch", resource.gvk.group, resource.plural)
-        return await retry_every(RETRY_S, lambda: is_allowed(self._client, need))
+        return await retry_on(KubeError, math.inf, lambda: is_allowed(self._client, need), RETRY_S)
 
     def changed(self) -> None:
         """Notify all followers that the namespaces may have changed."""

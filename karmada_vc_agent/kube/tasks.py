@@ -1,10 +1,6 @@
 """Tasks: supervised, retried, one for each of several objects, or in a thread.
 
-A failure outside of a Supervisor ends the process: leadership, and the service as a whole.
-
-A retried call costs 16 us more than a plain one. What is retried all the time has a backoff of its
-own: keys of a work queue, reflectors, parts of the process. Writes of objects have
-`retry_on_conflict`, a plain loop.
+What is retried all the time has a back-off of its own: keys of a work queue, reflectors, parts.
 """
 
 import asyncio
@@ -14,21 +10,16 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from concurrent.futures import Future
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cachetools import LRUCache
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception_type,
-    retry_if_result,
-    stop_after_attempt,
-    stop_never,
     wait_exponential,
     wait_fixed,
 )
-from tenacity.stop import StopBaseT
-from tenacity.wait import WaitBaseT
 
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -53,21 +44,21 @@ class LogOnce:
 
     def info(self, message: str, *, about: Hashable = "", **extra: object) -> None:
         """Log for information, as `warning` does."""
-        self._say(logging.INFO, message, about, str(extra.get("reason", "")), extra)
+        self._say(logging.INFO, message, about, extra)
 
     def warning(self, message: str, *, about: Hashable = "", **extra: object) -> None:
         """Log a warning; what else it has is no news, except its reason."""
-        self._say(logging.WARNING, message, about, str(extra.get("reason", "")), extra)
+        self._say(logging.WARNING, message, about, extra)
 
     def error(self, message: str, *, about: Hashable = "", **extra: object) -> None:
         """Log an error, likewise."""
-        self._say(logging.ERROR, message, about, str(extra.get("reason", "")), extra)
+        self._say(logging.ERROR, message, about, extra)
 
     def bug(
         self, message: str, bug: BaseException, *, about: Hashable = "", **extra: object
     ) -> None:
         """Log a bug with its traceback."""
-        self._say(logging.ERROR, message, about, repr(bug), extra, bug)
+        self._say(logging.ERROR, message, about, extra, bug)
 
     def ended(self, about: Hashable = "") -> bool:
         """Log whatever is said next: the state is over; return whether it had been logged."""
@@ -78,10 +69,10 @@ class LogOnce:
         level: int,
         message: str,
         about: Hashable,
-        reason: str,
         extra: dict[str, object],
         bug: BaseException | None = None,
     ) -> None:
+        reason = str(extra.get("reason", "")) if bug is None else repr(bug)
         if self._said.get(about) != (message, reason):
             self._said[about] = (message, reason)
             self._log.log(level, message, exc_info=bug, extra=extra)
@@ -174,12 +165,7 @@ Live = TypeVar("Live")
 RetriedErrors = type[KubeError] | tuple[type[KubeError], ...]
 
 
-def backoff(first_s: float, longest_s: float) -> WaitBaseT:
-    """Return pauses each of which is twice the one before."""
-    return wait_exponential(multiplier=first_s, max=longest_s)
-
-
-RETRY_BACKOFF = backoff(0.5, 5.0)
+RETRY_BACKOFF = wait_exponential(multiplier=0.5, max=5.0)
 
 WRITE_ATTEMPTS = 5
 """Attempts of a write after conflicts, as in Karmada."""
@@ -214,66 +200,37 @@ async def retry_until_done(what: str, call: Callable[[], Awaitable[T]]) -> T:
     what: what is to be done, for the log. An outage is logged by the client. Raises whatever is
     not a KubeError.
     """
-    return await _retry(call, KubeError, RETRY_BACKOFF, before_sleep=_LogReason(what))
+    once = LogOnce(_log)
 
+    def log(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if not isinstance(error, UnreachableError):
+            once.warning("Waiting for API server", to=what, reason=str(error))
 
-async def retry_every(pause_s: float, call: Callable[[], Awaitable[T]]) -> T:
-    """Retry a call each `pause_s` until the server does it; nothing is logged."""
-    return await _retry(call, KubeError, wait_fixed(pause_s))
+    retrying = AsyncRetrying(
+        sleep=asyncio.sleep,
+        wait=RETRY_BACKOFF,
+        retry=retry_if_exception_type(KubeError),
+        before_sleep=log,
+    )
+    return await retrying(call)
 
 
 async def retry_on(
-    errors: RetriedErrors, attempts: int, call: Callable[[], Awaitable[T]], pause_s: float = 0.0
+    errors: RetriedErrors,
+    attempts: float,
+    call: Callable[[], Awaitable[T]],
+    pause_s: float = 0.0,
 ) -> T:
     """Retry a call that meets one of `errors`, which the last of `attempts` raises."""
-    return await _retry(call, errors, wait_fixed(pause_s), stop_after_attempt(attempts))
-
-
-async def poll(read: Callable[[], Awaitable[T | None]], wait: WaitBaseT) -> T:
-    """Look until there is something; None = nothing yet."""
-
-    async def attempt() -> T | None:
-        return await read()
-
-    is_none = retry_if_result(lambda result: result is None)
-    result: T = await AsyncRetrying(sleep=asyncio.sleep, wait=wait, retry=is_none)(attempt)
-    return result
-
-
-async def _retry(
-    call: Callable[[], Awaitable[T]],
-    errors: RetriedErrors,
-    wait: WaitBaseT,
-    stop: StopBaseT = stop_never,
-    before_sleep: Callable[[RetryCallState], Any] | None = None,
-) -> T:
-    async def attempt() -> T:
-        return await call()
-
-    # One for each call: two that run at the same time would mix up their attempts.
     retrying = AsyncRetrying(
         sleep=asyncio.sleep,
-        wait=wait,
-        stop=stop,
+        wait=wait_fixed(pause_s),
+        stop=lambda state: state.attempt_number >= attempts,
         retry=retry_if_exception_type(errors),
-        before_sleep=before_sleep,
         reraise=True,
     )
-    done: T = await retrying(attempt)
-    return done
-
-
-class _LogReason:
-    """Logs why a call is retried, once for as long as the reason stays."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._once = LogOnce(_log)
-
-    def __call__(self, state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome is not None else None
-        if not isinstance(error, UnreachableError):
-            self._once.warning("Waiting for API server", to=self._what, reason=str(error))
+    return await retrying(call)
 
 
 R = TypeVar("R")

@@ -1,6 +1,7 @@
 """Calls that are retried: when again, what is logged, what ends them."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -11,14 +12,12 @@ from karmada_vc_agent.kube.errors import (
     ApiError,
     ConflictError,
     ForbiddenError,
+    KubeError,
     NotFoundError,
     UnreachableError,
 )
 from karmada_vc_agent.kube.tasks import (
     WRITE_ATTEMPTS,
-    backoff,
-    poll,
-    retry_every,
     retry_on,
     retry_on_conflict,
     retry_until_done,
@@ -70,7 +69,7 @@ async def test_reason_is_logged_when_it_changes_and_an_outage_is_not(
     "retry",
     [
         lambda call: retry_until_done("look", call),
-        lambda call: retry_every(1.0, call),
+        lambda call: retry_on(KubeError, math.inf, call, 1.0),
         lambda call: retry_on(ConflictError, 5, call),
     ],
 )
@@ -97,24 +96,9 @@ async def test_call_that_is_cancelled_ends_while_it_waits(seconds: float) -> Non
     assert len(server.asked) == asked
 
 
-async def test_time_that_is_over_ends_what_is_waited_for() -> None:
-    server = Server(*[None] * 99)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(3.0):
-            await poll(server.ask, backoff(0.1, 1.0))
-    assert server.asked == pytest.approx([0.0, 0.1, 0.3, 0.7, 1.5, 2.5])
-
-
-async def test_what_is_there_ends_a_poll_and_an_error_too() -> None:
-    assert await poll(Server(None, None, "there").ask, backoff(0.1, 1.0)) == "there"
-    assert await poll(Server(False).ask, backoff(0.1, 1.0)) is False
-    with pytest.raises(ForbiddenError):
-        await poll(Server(None, FORBIDDEN).ask, backoff(0.1, 1.0))
-
-
 async def test_the_pause_may_stay_the_same(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(AWAY, FORBIDDEN, AWAY, "done")
-    assert await retry_every(2.0, server.ask) == "done"
+    assert await retry_on(KubeError, math.inf, server.ask, 2.0) == "done"
     assert server.asked == [0.0, 2.0, 4.0, 6.0]
     assert not caplog.records
 
