@@ -25,10 +25,10 @@ class _Steps:
         self._last = last
         self._seen = 0
 
-    def is_last(self, request: Any) -> bool:
+    def is_last(self, request: Any, sent: bytes | None) -> bool:
         """Count a request; return whether it is the one."""
         last = self._last
-        content = (request.content or b"").decode(errors="replace")
+        content = (sent or b"").decode(errors="replace")
         is_like = (
             request.method in last.methods.split()
             and re.search(last.path, request.path)
@@ -42,12 +42,12 @@ class _Steps:
 def _die_at(step: Step) -> None:
     steps, exchange = _Steps(step), ApiClient._exchange  # noqa: SLF001 - all requests pass there
 
-    async def dying(client: ApiClient, request: Any) -> Any:
-        is_last = steps.is_last(request)
+    async def dying(client: ApiClient, lane: Any, request: Any, content: Any) -> Any:
+        is_last = steps.is_last(request, content)
         if is_last and step.is_before:
             os.kill(os.getpid(), signal.SIGKILL)
         try:
-            return await exchange(client, request)
+            return await exchange(client, lane, request, content)
         finally:
             if is_last:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -103,9 +104,9 @@ class BearerReview:
     ) -> None:
         self._create = create
         self._path = path
-        self._allowed: TTLCache[bytes, None] = TTLCache(REVIEWS_KEPT, ALLOWED_FOR_S, timer=clock)
+        self._clock = clock
+        self._allowed_at: TTLCache[bytes, float] = TTLCache(REVIEWS_KEPT, OUTAGE_S, timer=clock)
         self._refused: TTLCache[bytes, Refusal] = TTLCache(REVIEWS_KEPT, REFUSED_FOR_S, timer=clock)
-        self._allowed_last: TTLCache[bytes, None] = TTLCache(REVIEWS_KEPT, OUTAGE_S, timer=clock)
         self._under_way = 0
         self._once = LogOnce(_log)
 
@@ -116,7 +117,7 @@ class BearerReview:
         if scheme.lower() != "bearer" or not token:
             return 401, f"{self._path} needs a bearer token of the host"
         key = hashlib.sha256(token.encode(errors="replace")).digest()
-        if key in self._allowed:
+        if self._clock() - self._allowed_at.get(key, -math.inf) < ALLOWED_FOR_S:
             return None
         if (cached := self._refused.get(key)) is not None:
             return cached
@@ -130,21 +131,17 @@ class BearerReview:
         finally:
             self._under_way -= 1
         self._once.ended()
-        self._keep(key, refusal)
-        return refusal
-
-    def _keep(self, key: bytes, refusal: Refusal | None) -> None:
-        for answers in (self._allowed, self._allowed_last, self._refused):
-            answers.pop(key, None)
+        self._allowed_at.pop(key, None)
         if refusal is None:
-            self._allowed[key] = self._allowed_last[key] = None
+            self._allowed_at[key] = self._clock()
         else:
             self._refused[key] = refusal
+        return refusal
 
     def _unanswered(self, key: bytes, error: Exception) -> Refusal | None:
         """Use the last answer, for a while, if the server does not answer; otherwise reject."""
         is_away = isinstance(error, (UnreachableError, PageError, UnreadableError, TimeoutError))
-        if is_away and key in self._allowed_last:
+        if is_away and key in self._allowed_at:
             return None
         reason = str(error) or "no answer in time"
         self._once.warning(

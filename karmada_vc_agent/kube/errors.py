@@ -17,12 +17,10 @@ KubeError
     ├── InvalidError            400, 422
     └── TooManyRequestsError    429, with retry_after_s
 
-Nothing may be concluded from a page of a proxy or load balancer, whatever its code. An API server
-and the default backend of an ingress answer NotServedError in the same words, and a proxy of
-clusters writes a Status that names its cluster; that a kind is absent is for discovery to say.
+Nothing may be concluded from a page of a proxy or load balancer, whatever its code; that a kind is
+absent is for discovery to say.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -43,7 +41,7 @@ DENIALS_KEPT_S = FORBIDDEN_S + DENIED_FOR_S
 """A permission counts as missing for this long after it was last refused, unless it was given."""
 DENIALS_KEPT = 1024
 """Permissions that are missing at once; a request may name any object, so of more none is kept."""
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +62,13 @@ class Need:
 
     def __str__(self) -> str:
         """Return `{apiGroups: [...], ...} in namespace x`."""
-        return (
-            f"{self.rule} {f'in namespace {self.namespace}' if self.namespace else 'cluster-wide'}"
-        )
+        where = f"in namespace {self.namespace}" if self.namespace else "cluster-wide"
+        return f"{self.rule} {where}"
 
 
 def need_of(method: str, path: str, *, watches: bool = False) -> Need | None:
     """Return what a request needs; None if its path is not of a resource.
 
-    path: as in a URL, `/apis/<group>/<version>/namespaces/<namespace>/<resource>/<name>/<sub>`.
     Source: Kubernetes request verbs and resources (RequestInfo).
     """
     steps = [unquote(step) for step in urlsplit(path).path.split("/") if step]
@@ -88,16 +84,11 @@ def need_of(method: str, path: str, *, watches: bool = False) -> Need | None:
     resource, name = steps[0], steps[1] if len(steps) > 1 else ""
     if len(steps) > 2:
         resource = f"{resource}/{steps[2]}"
-    verb = _verb(method, name, watches=watches)
-    return Need(verb, group, resource, namespace, name)
-
-
-def _verb(method: str, name: str, *, watches: bool) -> str:
     if method == "GET":
-        return "watch" if watches else "get" if name else "list"
-    if method == "DELETE":
-        return "delete" if name else "deletecollection"
-    return _VERBS[method]
+        verb = "watch" if watches else "get" if name else "list"
+    else:
+        verb = _VERBS[method] if name or method != "DELETE" else "deletecollection"
+    return Need(verb, group, resource, namespace, name)
 
 
 class Denials:
@@ -112,8 +103,8 @@ class Denials:
     def note(self, need: Need) -> None:
         """Record a denial."""
         now = self._clock()
-        first, _ = self._seen.get(need, (now, now))
         if need in self._seen or len(self._seen) < DENIALS_KEPT:
+            first, _ = self._seen.get(need, (now, now))
             self._seen[need] = (first, now)
 
     def granted(self, method: str, path: str, *, watches: bool = False) -> None:
@@ -346,11 +337,9 @@ def _conflicting_fields(details: Any) -> Iterator[tuple[str, str]]:
 
 
 def _retry_after_s(header: str | None) -> float:
-    """Return how long to wait; a value that is not a number of seconds counts as one second."""
+    """Return how long to wait; a text that is no number counts as one second."""
     try:
         requested_s = float(header or _DEFAULT_RETRY_AFTER_S)
     except ValueError:
         return _DEFAULT_RETRY_AFTER_S
-    if math.isnan(requested_s):
-        return _DEFAULT_RETRY_AFTER_S
-    return min(max(requested_s, 0.0), MAX_RETRY_AFTER_S)
+    return max(0.0, min(MAX_RETRY_AFTER_S, requested_s))  # in this order a NaN is the longest

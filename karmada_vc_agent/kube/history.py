@@ -1,11 +1,9 @@
 """The history of an API server that its clients share: outages, resets, versions.
 
-A watch from a version that a server no longer has, or does not have again yet, is silent forever,
-and the cached state of its objects is outdated. So a reader that sees a version lower than before
-reports it here. Then everything is listed again at once, and once more after a pause: until that
-second list the server is in doubt, and nothing is deleted based on its answers.
-
-Versions of one resource are decimal and grow. Other texts have no order.
+A watch from a version that a server no longer has, as after a restore, is silent forever. So a
+reader that sees a version lower than before reports it here. Then everything is listed again at
+once, and once more after a pause: until then the server is in doubt, and nothing is deleted based
+on its answers. Versions of one resource are decimal and grow; other texts have no order.
 """
 
 import asyncio
@@ -151,10 +149,7 @@ NEVER = float("inf")
 
 
 class Outage:
-    """Return whether an API server answers, according to all of its clients, which share this.
-
-    An idle client does not notice the end of an outage, so all of them count.
-    """
+    """Whether an API server answers, according to all of its clients, which share this."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

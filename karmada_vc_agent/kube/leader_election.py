@@ -2,21 +2,15 @@
 
 Unlike in client-go, losing contact to the server does not end the process: no other one can take
 the Lease while the server does not answer. `is_leading` turns False as soon as the Lease could have
-expired, which fences all writes, and True again once the Lease is seen to be still ours. `lead`
-ends only if another process holds the Lease.
+expired, which fences all writes, and True again once the Lease is seen to be still ours.
 
 A lineage of leaders: each process that does the same work puts the number of its lead
 (`leaseTransitions`) into an annotation. Another number there than that of the previous lead means
 that another process led meanwhile that did not do that work.
 
-The renewTime never decreases. Observers of a Lease count a renewal when its time grew; they do not
-compare it with a clock.
-
-A lead is handed over by two annotations on the Lease: the leader writes that it lacks something
-(`lacks`) when it renews; a standby process, which reads the Lease anyway and has it, writes its
-identity (`offers`). The leader that sees the offer ends well and releases the Lease, which the
-others leave to that process for as long as they would leave it to a holder. While nothing is
-lacking nothing more is written.
+A lead is handed over by two annotations: the leader writes that it lacks something (`lacks`), a
+standby that has it writes its identity (`offers`). Then the leader ends and releases the Lease,
+which the others leave to that process for as long as they would leave it to a holder.
 """
 
 import asyncio
@@ -41,13 +35,17 @@ _LEAST_STEP = timedelta(milliseconds=1)
 
 
 def renew_time(lease: Object, now: datetime) -> str:
-    """Return the time to renew a Lease with: now, or just after the time in it."""
+    """Return the time to renew a Lease with: now, or just after the time in it.
+
+    Observers of a Lease count a renewal when its time grew; they do not compare it with a clock.
+    """
     before = _renewed_at(lease)
-    return _renew_time_text(now if before is None or now >= before else before + _LEAST_STEP)
+    at = now if before is None or now >= before else before + _LEAST_STEP
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def seconds_ahead(lease: Object, now: datetime) -> float:
-    """Return how far a Lease renewed by another process is ahead of our clock; 0 if it is not."""
+    """Return how far a Lease of another process is ahead of our clock; 0 if it is not."""
     before = _renewed_at(lease)
     return max(0.0, (before - now).total_seconds()) if before is not None else 0.0
 
@@ -61,16 +59,12 @@ def _renewed_at(lease: Object) -> datetime | None:
         return None
 
 
-def _renew_time_text(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 @dataclass(frozen=True, slots=True)
 class HandOver:
     """lacks, offers: the annotations.
 
-    is_lacking: whether the leader lacks what it needs, for long enough. may_offer: whether this
-    process, standing by, has it for certain. agreed: set once the leader may end.
+    is_lacking, may_offer: whether the leader lacks it for long enough, and whether this process,
+    standing by, has it for certain. agreed: set once the leader may end.
     """
 
     lacks: str
@@ -174,12 +168,8 @@ class LeaderElection:
         self._listeners: list[Callable[[], None]] = []
         self._lineage = lineage
         self._hand_over = hand_over
-        self._continues_lineage = False
-
-    @property
-    def continues_lineage(self) -> bool:
-        """Return whether the previous leader was of the lineage, and this one continues it."""
-        return self._continues_lineage
+        self.continues_lineage = False
+        """Whether the previous leader was of the lineage, and this one continues it."""
 
     async def is_lineage_unbroken(self) -> bool:
         """Return whether the last leader is of the lineage. Raises KubeError."""
@@ -188,7 +178,7 @@ class LeaderElection:
 
     def begin_lineage(self) -> None:
         """Belong to the lineage from now on, whichever process led before."""
-        self._continues_lineage = bool(self._lineage)
+        self.continues_lineage = bool(self._lineage)
 
     def on_regained(self, listener: Callable[[], None]) -> None:
         """Call `listener` when leadership is certain again after it was not."""
@@ -207,8 +197,7 @@ class LeaderElection:
     def is_in_touch(self) -> bool:
         """Return whether the Lease is ours, or it was tried lately in vain to see whose it is.
 
-        A process that was stopped for a while has done neither: it must not act by what it knew,
-        not even to report that the server is away.
+        A process that was stopped for a while has done neither: it must not act on old state.
         """
         if self.is_leading():
             return True
@@ -216,10 +205,7 @@ class LeaderElection:
 
     @property
     def _longest_s(self) -> float:
-        """The longest time from one attempt to the end of the next: a pause and two requests.
-
-        A process that takes longer was stopped.
-        """
+        """Longest time from one attempt to the end of the next; a longer one means it stopped."""
         times = self._times
         return times.retry_period_s + 2 * PATIENCE * times.renew_deadline_s + SLACK_S
 
@@ -315,7 +301,7 @@ class LeaderElection:
         if holder == self._identity:
             spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
         else:
-            self._continues_lineage = _is_of_lineage(lease, self._lineage)
+            self.continues_lineage = _is_of_lineage(lease, self._lineage)
             spec["leaseTransitions"] += 1
         path = f"{self._path}/{self._name}"
         answer = await self._await(
@@ -332,10 +318,7 @@ class LeaderElection:
             await self._await(self._client.merge_patch(f"{self._path}/{self._name}", patch))
 
     def _check_time(self, lease: Object) -> None:
-        """Detect a server that has our Lease in an earlier state: only we renew it.
-
-        Its versions grow, so they may have passed their old values.
-        """
+        """Detect a server that has our Lease in an earlier state: only we renew it."""
         uid, version = _mark(lease)
         written_uid, written, epoch = self._written
         if uid == written_uid:
@@ -357,7 +340,7 @@ class LeaderElection:
         marks = dict(annotations_of(lease))
         if self._hand_over is not None:
             marks = self._hand_over.renewed(lease, self._identity)
-        if self._continues_lineage:
+        if self.continues_lineage:
             marks[self._lineage] = str(lease["spec"]["leaseTransitions"])
         if not marks and not annotations_of(lease):
             return lease

@@ -1,13 +1,9 @@
 """Lists and watches one resource into a Store, and continues after every fault.
 
-The list is read in pages and resumes after an outage with the page it was at. The watch resumes
-where it was after a lost connection, and starts over with a list only where the server no longer
-has that version (410), or where its time was reset. Watches from a future version are silent, so
-after a watch without events, and after a lost connection, one small request reads the version of
-the server. What an aggregated API server has is listed again by itself: its versions are its own.
-
-An object that cannot be read is named and does not affect its neighbours; its cached state stays. A
-fault of our own is logged, and the resource listed again after a pause.
+A list resumes after an outage with the page it was at, a watch where it was. It starts over with a
+list only where the server no longer has that version (410), or where its time was reset. Watches
+from a future version are silent, so after a watch without events, and after a lost connection, one
+small request reads the version of the server.
 """
 
 import asyncio
@@ -60,10 +56,9 @@ async def check_listed(client: ApiClient, path: str) -> None:
 
 
 class PageSize:
-    """The number of objects to request at once.
+    """The number of objects to request at once: what fits into PAGE_BYTES, by previous pages.
 
-    As many as fit into PAGE_BYTES, judged by the previous pages; half as many after a response that
-    was cut off, then slowly more again.
+    Half as many after a response that was cut off, then slowly more again.
     """
 
     def __init__(self) -> None:
@@ -143,12 +138,10 @@ class Reflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path`.
 
     is_aggregated: whether that is of a server behind the API server; may raise KubeError.
-    is_absent: whether the API server says that it does not serve the resource, so
-    that there are no objects; a 404 alone says nothing of them.
-    forbidden_s: the longest pause while the server forbids it. rests: whether no watch is open
-    while there is nothing; then it is listed again as often as a watch would be opened, or by
-    `check`. For objects that only we make. is_short: whether lists are short, and need not wait for
-    long ones.
+    is_absent: whether the API server says that it does not serve the resource. forbidden_s: the
+    longest pause while the server forbids it. rests: whether no watch is open while there is
+    nothing; then it is listed again as often as a watch would be opened, or by `check`. is_short:
+    whether lists are short, and need not wait for long ones.
     """
 
     def __init__(
@@ -402,10 +395,7 @@ class Reflector(Generic[T]):
         return f"{self.path} has objects at older versions" if is_ahead else ""
 
     async def _watch_until_in_doubt(self) -> bool:
-        """Watch until it ends, or until the time of the server is seen to be reset.
-
-        Return whether any event arrived, or everything has to be listed again.
-        """
+        """Return whether any event arrived, or everything has to be listed again."""
         watch = await self._until_new_epoch(self._watch())
         return watch.result() if watch is not None else True
 

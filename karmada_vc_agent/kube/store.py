@@ -1,11 +1,8 @@
 """The cached state of one watched resource, with indexes.
 
 Fed by a reflector, and by writers with the server's answers (`observe`), so that the next reconcile
-does not plan against a stale copy. A change that is older than the stored object is dropped, and so
-is an answer about an object whose deletion was already seen.
-
-Until the first list it may be filled from elsewhere (`seed`): such objects have no version, and
-the list replaces all of them.
+does not plan against a stale copy. A change that is older than the stored object is dropped. Until
+the first list it may be filled from elsewhere (`seed`).
 
 An unreadable object is not a deleted one: its cached state stays. If an index or a handler
 fails at an object, only that index or handler misses it.
@@ -153,10 +150,7 @@ class Store(Generic[T]):
         self._remove(self.codec.key(obj), self.codec.uid(obj))
 
     def remove_unlisted(self, obj: T, version: str) -> None:
-        """Remove an object that a list lacks, unless it is newer than the list, at `version`.
-
-        For objects from answers: no watch reports the deletion of what was never listed.
-        """
+        """Remove an object from an answer that a list at `version` lacks, unless it is newer."""
         if is_at_most(self._version(obj), version):
             self.remove(obj)
 
@@ -199,10 +193,7 @@ class Store(Generic[T]):
             self._notify(old, None)
 
     def is_ahead_of(self, objects: Iterable[T], version: str) -> bool:
-        """Return whether a list has an older version of an object than was cached before that list.
-
-        Then the time of the server was reset, although its versions have grown past since.
-        """
+        """Return whether a list has an older version of an object than was cached before it."""
         for obj in objects:
             cached = self._objects.get(self.codec.key(obj))
             if cached is None or not is_at_most(self._version(cached), version):
@@ -219,13 +210,11 @@ class Store(Generic[T]):
         *,
         is_back: bool = False,
     ) -> None:
-        """Replace the content by a new list; handlers see the differences only.
+        """Replace the content by a new list at `version`; handlers see the differences only.
 
-        version: resourceVersion of the list. Objects from answers that were not reported yet are
-        reported; those newer than the list stay, for the watch continues from before them.
-        unreadable: what else is in the list. If one of these has no name, it may be any cached
-        object that is not listed: then none is removed. is_back: the server was reset, so
-        earlier versions mean nothing.
+        Objects from answers that are newer than the list stay: the watch continues before them.
+        unreadable: what else is in the list; one without a name may be any cached object, so none
+        is removed. is_back: the server was reset, so earlier versions mean nothing.
         """
         self.listed_version = version
         if is_back:
