@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import orjson
@@ -18,7 +18,6 @@ from karmada_vc_agent.model.objects import (
     WRITABLE_LEVELS,
     Object,
     dig,
-    is_map_of_texts,
     may_be_deeper_than,
     size_of,
 )
@@ -132,26 +131,25 @@ _CUT = f"nested deeper than {READ_LEVELS} levels; deeper values are read as null
 _STRUCT_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[dict[str, Any]] | None = None
 
 
-def _is_list_of(kind: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(isinstance(v, kind) for v in value)
+class _Shape(msgspec.Struct, rename="camel"):
+    """What the code relies on; API servers guarantee it."""
 
-
-_METADATA: tuple[tuple[str, Callable[[Any], bool]], ...] = (
-    ("namespace", _is_text),
-    ("uid", _is_text),
-    ("resourceVersion", _is_text),
-    ("creationTimestamp", _is_text),
-    ("deletionTimestamp", _is_text),
-    ("labels", is_map_of_texts),
-    ("annotations", is_map_of_texts),
-    ("finalizers", _is_list_of(str)),
-    ("ownerReferences", _is_list_of(dict)),
-)
-"""The shape of metadata that the code relies on; API servers guarantee it."""
+    metadata: _Metadata
+    api_version: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +298,7 @@ class RawCodec(Codec[Object]):
     def _decode(self, content: bytes, read: _Read) -> tuple[Object | None, Unreadable | None]:
         obj, partial = read(content)
         reason = self._malformed(obj)
-        fault = _unreadable(obj, partial or reason or "") if reason or partial else None
+        fault = _unreadable(obj, partial or reason) if reason or partial else None
         if reason or partial == _ILLEGIBLE:
             return None, fault
         return obj, fault
@@ -323,16 +321,15 @@ class RawCodec(Codec[Object]):
         obj["metadata"].pop("managedFields", None)
         return obj
 
-    def _malformed(self, obj: Any) -> str | None:
-        """Return why something cannot be stored as an object, or None."""
-        reason = malformed_metadata(obj)
-        if reason is not None or self._shape is None:
-            return reason
+    def _malformed(self, obj: Any) -> str:
+        """Return why something cannot be stored as an object, "" if it can."""
         try:
-            msgspec.convert(obj, self._shape)
+            msgspec.convert(obj, _Shape)
+            if self._shape is not None:
+                msgspec.convert(obj, self._shape)
         except msgspec.ValidationError as error:
             return str(error)
-        return None
+        return ""
 
     def key(self, obj: Object) -> Key:
         metadata = obj["metadata"]
@@ -381,25 +378,6 @@ class StructCodec(Codec[S]):
 
     def uid(self, obj: S) -> str:
         return obj.metadata.uid
-
-
-def malformed_metadata(obj: Any) -> str | None:
-    """Return why something cannot be stored as an object, or None; API servers never send it."""
-    if not isinstance(obj, dict):
-        return "it is not an object"
-    metadata = obj.get("metadata")
-    if not isinstance(metadata, dict):
-        return "metadata is not a map"
-    if not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        return "metadata.name is not a string"
-    for name in ("apiVersion", "kind"):
-        if not isinstance(obj.get(name, ""), str):
-            return f"{name} is not a string"
-    for name, is_right in _METADATA:
-        value = metadata.get(name)
-        if value is not None and not is_right(value):
-            return f"metadata.{name} has a wrong type"
-    return None
 
 
 def _parts_of_event(line: bytes) -> tuple[str, bytes, _Read]:

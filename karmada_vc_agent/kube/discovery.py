@@ -113,7 +113,7 @@ class Discovery:
             if self._clock() - self._refreshed_at < max_age_s:
                 return self.served
             began_at, self._is_expired = self._clock(), False
-            doubted, self._doubted = self._doubted, set()
+            doubted = self._doubted.copy()
             try:
                 await self._refresh()
             except _SHAPE_ERRORS as error:
@@ -122,10 +122,7 @@ class Discovery:
                 self._is_outdated = True
                 text = f"cannot read what {self._client.name} serves: {error!r:.200}"
                 raise UnreadableError(text) from error
-            else:
-                doubted.clear()
-            finally:
-                self._doubted |= doubted
+            self._doubted -= doubted
             if not self._is_expired:  # while it was read: what was read may be from before
                 self._refreshed_at = began_at
             return self.served

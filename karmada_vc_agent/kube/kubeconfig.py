@@ -20,7 +20,7 @@ from yarl import URL
 
 from karmada_vc_agent.kube.exec_credentials import ExecUser, PluginError, run_plugin
 from karmada_vc_agent.kube.tasks import LogOnce, await_in_thread
-from karmada_vc_agent.kube.transport import Credentials, decode_base64, make_ssl_context
+from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.texts import one_line
 from karmada_vc_agent.model.yaml_text import read_small
@@ -148,15 +148,11 @@ _EXPECTED = "expected a file of kind Config, with clusters, contexts and users"
 
 def _kind_problem(content: Any) -> str | None:
     """Return why a file is not a kubeconfig, None if it may be one; `kind` is optional."""
-    if content is None:
-        return "is empty, not a kubeconfig"
     if not isinstance(content, dict):
-        return f"is a {'list' if isinstance(content, list) else 'single value'}, not a kubeconfig"
-    kind, version = content.get("kind") or "Config", content.get("apiVersion")
+        return "is not a kubeconfig"
+    kind = content.get("kind") or "Config"
     if kind != "Config":
-        article = "an" if str(kind)[:1] in "AEIOU" else "a"
-        of_version = f" of {version}" if version else ""
-        return f"is {article} {kind}{of_version}, not a kubeconfig"
+        return f"is of kind {kind}, not a kubeconfig"
     if not content.get("clusters") and not content.get("contexts"):
         return "has neither clusters nor contexts, so it is not a kubeconfig"
     return None
@@ -397,7 +393,7 @@ def _material(path: Path, section: dict[str, Any], field: str) -> bytes | None:
     data = _text(path, section, f"{field}-data")
     if data:
         try:
-            return decode_base64(data)
+            return base64.b64decode(data, validate=True)
         except ValueError as error:
             raise ValueError(f"{field}-data: {error}") from error
     file = _text(path, section, field)

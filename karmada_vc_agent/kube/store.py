@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
 from karmada_vc_agent.kube.history import is_at_most, is_lower
+from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.model.objects import Object
 
 _log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Store(Generic[T]):
         self._unreported: set[Key] = set()
         self._seeded: set[Key] = set()
         self.listed_version = ""
-        self._faults: set[tuple[str, str]] = set()
+        self._faults = LogOnce(_log, _FAULTS_LOGGED)
         self.on_fault: Callable[[str], None] = lambda _: None
         self.on_replaced: Callable[[bool], None] = lambda _: None
         self.on_observed: Callable[[T], None] = lambda _: None
@@ -242,8 +243,8 @@ class Store(Generic[T]):
         self.is_synced = True
         try:
             self.on_replaced(is_back)
-        except Exception:  # noqa: BLE001 - who listens must not cost the list
-            self._fault("handler of lists", None)
+        except Exception as error:  # noqa: BLE001 - who listens must not cost the list
+            self._fault("handler of lists", None, error)
 
     def _version(self, obj: T) -> str:
         return self.codec.resource_version(obj)
@@ -278,23 +279,22 @@ class Store(Generic[T]):
         """Return the values of an object in an index; none if the index fails at it."""
         try:
             return set(self._index_keys[index](obj))
-        except Exception:  # noqa: BLE001 - one object must not cost the others
-            self._fault(f"index {index}", obj)
+        except Exception as error:  # noqa: BLE001 - one object must not cost the others
+            self._fault(f"index {index}", obj, error)
             return set()
 
     def _call(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:
             handler(old, new)
-        except Exception:  # noqa: BLE001 - one object must not cost the others
-            self._fault(f"handler {getattr(handler, '__qualname__', handler)}", new or old)
+        except Exception as error:  # noqa: BLE001 - one object must not cost the others
+            self._fault(f"handler {getattr(handler, '__qualname__', handler)}", new or old, error)
 
-    def _fault(self, part: str, obj: T | None) -> None:
+    def _fault(self, part: str, obj: T | None, error: Exception) -> None:
         """Count a bug of an index or handler; log its traceback once for each object."""
         name = "/".join(self.codec.key(obj)) if obj is not None else ""
         self.on_fault(part.partition(" ")[0])
-        if (part, name) not in self._faults and len(self._faults) < _FAULTS_LOGGED:
-            self._faults.add((part, name))
-            _log.exception("Failed to handle an object", extra={"part": part, "object": name})
+        text = "Failed to handle an object"
+        self._faults.bug(text, error, about=(part, name), part=part, object=name)
 
     def _notify(self, old: T | None, new: T | None) -> None:
         obj = new if new is not None else old

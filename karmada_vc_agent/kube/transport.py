@@ -81,11 +81,6 @@ def make_ssl_context(
     return context
 
 
-def decode_base64(text: str) -> bytes:
-    """Decode a `*-data` field. Raises ValueError for invalid base64."""
-    return base64.b64decode(text, validate=True)
-
-
 NAMES_AT_ONCE = 16
 """Names that are resolved at the same time, each in a thread; a client has one, webhooks more."""
 
@@ -141,13 +136,10 @@ class Resolver(AbstractResolver):
 
 
 def _result(host: str, family: int, _type: int, proto: int, _name: str, at: Any) -> ResolveResult:
-    address, port = at[0], at[1]
-    if family == socket.AF_INET6 and at[3]:  # the address is link-local
-        address, port = socket.getnameinfo(at, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
     return ResolveResult(
         hostname=host,
-        host=address,
-        port=int(port),
+        host=at[0],
+        port=int(at[1]),
         family=family,
         proto=proto,
         flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,

@@ -9,9 +9,7 @@ the same dependency, or it is not retried at all.
 """
 
 import asyncio
-import heapq
 import itertools
-import math
 import time
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable
@@ -165,12 +163,8 @@ class WorkQueue(Generic[K]):
         self._dependencies: dict[K, frozenset[Hashable]] = {}
         self._waiting: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
         self._changed: dict[K, set[Hashable]] = {}
-        self._delayed: list[tuple[float, int, K]] = []
-        self._due: dict[K, float] = {}
-        self._numbers = itertools.count()
+        self._due: dict[K, asyncio.TimerHandle] = {}
         self._may_take = asyncio.Event()
-        self._timer: asyncio.Handle | None = None
-        self._timer_due = 0.0
         self._closed = False
         self.instrument = ControllerInstrument()
 
@@ -198,7 +192,8 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Enqueue a key now; one that is queued already keeps its place."""
-        self._due.pop(key, None)
+        if (timer := self._due.pop(key, None)) is not None:
+            timer.cancel()
         if key in self._working:
             self._again.add(key)
             return
@@ -215,12 +210,12 @@ class WorkQueue(Generic[K]):
         if delay_s <= 0:
             self.add(key)
             return
-        due = asyncio.get_running_loop().time() + delay_s
-        if key in self._due and self._due[key] <= due:
-            return
-        self._due[key] = due
-        heapq.heappush(self._delayed, (due, next(self._numbers), key))
-        self._set_timer()
+        loop = asyncio.get_running_loop()
+        if (timer := self._due.get(key)) is not None:
+            if timer.when() <= loop.time() + delay_s:
+                return
+            timer.cancel()
+        self._due[key] = loop.call_later(delay_s, self.add, key)
 
     def add_rate_limited(self, key: K) -> None:
         """Enqueue a key after its back-off, and double that."""
@@ -307,7 +302,9 @@ class WorkQueue(Generic[K]):
         """Enqueue a key as its group may retry it, unless it is due before that anyway."""
         after_s = self._reserve(key)
         due = asyncio.get_running_loop().time() + after_s
-        if key in self._queued or key in self._working or self._due.get(key, math.inf) <= due:
+        timer = self._due.get(key)
+        is_soon = timer is not None and timer.when() <= due
+        if key in self._queued or key in self._working or is_soon:
             self._give_back(key)
             return
         self.instrument.retried()
@@ -329,7 +326,6 @@ class WorkQueue(Generic[K]):
     async def take(self) -> K | None:
         """Wait for the next key, None once the queue is closed; `done` must follow."""
         while not self._closed:
-            self._promote_due()
             group = self._next_group()
             if group is not None:
                 return self._take_of(group)
@@ -393,28 +389,3 @@ class WorkQueue(Generic[K]):
         if key in self._again:
             self._again.discard(key)
             self.add(key)
-
-    def _promote_due(self) -> None:
-        now = asyncio.get_running_loop().time()
-        while self._delayed and self._delayed[0][0] <= now:
-            due, _, key = heapq.heappop(self._delayed)
-            if self._due.get(key) == due:
-                self.add(key)
-
-    def _set_timer(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._delayed and self._due.get(self._delayed[0][2]) != self._delayed[0][0]:
-            heapq.heappop(self._delayed)
-        if not self._delayed:
-            return
-        due = self._delayed[0][0]
-        if self._timer is not None:
-            if self._timer_due <= due:
-                return
-            self._timer.cancel()
-        self._timer, self._timer_due = loop.call_at(due, self._ring), due
-
-    def _ring(self) -> None:
-        self._timer = None
-        self._promote_due()
-        self._set_timer()

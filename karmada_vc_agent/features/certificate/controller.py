@@ -39,7 +39,7 @@ from karmada_vc_agent.kube.kubeconfig import (
     with_client_certificate,
 )
 from karmada_vc_agent.kube.tasks import LogOnce
-from karmada_vc_agent.kube.transport import Credentials, decode_base64
+from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.karmada import random_suffix
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.setting import CERT_ROTATION
@@ -291,7 +291,7 @@ class CertificateController:
         certificate = dig(answer, "status", "certificate")
         if certificate:
             self._request, self._refusals = None, 0
-            self._issued = (decode_base64(certificate), request.key)
+            self._issued = (base64.b64decode(certificate, validate=True), request.key)
             return await self._keep(stored, self._issued)
         if reason := request_refusal(answer):
             self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))

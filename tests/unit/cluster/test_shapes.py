@@ -52,7 +52,7 @@ def test_object_of_another_shape_is_named_and_its_neighbours_are_read(
 def test_kind_that_is_no_text_is_named() -> None:
     assert listed(RawCodec(), {"kind": ["x"], "metadata": {"name": "odd"}}) == (
         [],
-        ["kind is not a string"],
+        ["Expected `str`, got `array` - at `$.kind`"],
     )
 
 
