@@ -29,7 +29,6 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.kubeconfig import CredentialsFollower
 from karmada_vc_agent.kube.leader_election import (
-    ElectionTimes,
     LeaderElection,
     LeadLostError,
 )
@@ -173,7 +172,7 @@ class Agent:
             for client in lanes:
                 client.instrument = meter
                 client.on_unknown(follower.suspect)
-            self.checks.reachability[server] = lanes[0].outage
+            self.checks.reachability[server] = lanes[0].history
             tasks.append(self._keep("credentials", follower.run))
         return tasks
 
@@ -318,17 +317,14 @@ class Agent:
 
     def _new_election(self, host: ApiClient) -> LeaderElection:
         config = self._config
-        times = ElectionTimes(
-            config.leader_elect_lease_duration,
-            config.leader_elect_renew_deadline,
-            config.leader_elect_retry_period,
-        )
         return LeaderElection(
             host,
             config.agent_namespace,
             config.agent_name,
             self._identity,
-            times,
+            lease_duration_s=config.leader_elect_lease_duration,
+            renew_deadline_s=config.leader_elect_renew_deadline,
+            retry_period_s=config.leader_elect_retry_period,
             lineage=self.checks.hub_start.line,
             hand_over=hub_relief(self.checks.is_hub_away, self.checks.hub_start.presence),
         )

@@ -26,7 +26,7 @@ from karmada_vc_agent.install.grants import prune
 from karmada_vc_agent.install.join_hub import CLUSTER_ROLES_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
-from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
+from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.model.domain import (
     CHECKPOINT_ANNOTATION,
     LEASE_HOLDER_ANNOTATION,
@@ -121,7 +121,6 @@ async def leading(
         leaving.namespace,
         leaving.agent,
         f"leave-{socket.gethostname()}_{uuid.uuid4()}",
-        ElectionTimes(),
         # As if it had led before: it removes its virtual cluster from the checkpoint.
         lineage=CHECKPOINT_ANNOTATION,
     )

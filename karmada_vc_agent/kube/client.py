@@ -38,7 +38,7 @@ from karmada_vc_agent.kube.errors import (
     reason_of,
 )
 from karmada_vc_agent.kube.flows import SHORT_WATCH_S, FairSlots, TokenBucket, WatchSlots
-from karmada_vc_agent.kube.history import History, Outage
+from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
 
@@ -113,13 +113,11 @@ class _Lane(NamedTuple):
 class ApiClient:
     """A client of one API server with its own pool, rate limit and fence.
 
-    may_write: called before every write; while it is False, writes fail as unreachable. So a
-    process that may have lost its lead cannot change anything.
-    credentials: may be replaced at any time; counts from the next request on, and watches are
-    opened again. outage: shared with other clients of this server, so that it is logged once.
-    history: shared by all clients of one server. refusal: returns the error to raise instead of a
-    write to a path. watch_slots: shared by all who watch. is_shared: whether
-    there are several virtual clusters.
+    may_write: whether this process leads; otherwise writes fail as unreachable. fence: why nothing
+    may be written, "" = it may. credentials: may be replaced at any time; then watches are opened
+    again. history: shared by all clients of one server. refusal: returns the error to raise instead
+    of a write to a path. watch_slots: shared by all who watch. is_shared: whether there are several
+    virtual clusters.
     """
 
     def __init__(
@@ -134,7 +132,7 @@ class ApiClient:
         may_write: Callable[[], bool] = lambda: True,
         fence: Callable[[], str] = lambda: "",
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
-        outage: Outage | None = None,
+        history: History | None = None,
         list_connections: int = LIST_CONNECTIONS,
         watch_slots: WatchSlots | None = None,
         is_shared: Callable[[], bool] = lambda: True,
@@ -158,12 +156,11 @@ class ApiClient:
         self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
         self._watch_slots = watch_slots or WatchSlots(MANY_WATCHES)
-        self.outage = outage or Outage()
         self._is_away = False
         self.answered_at: float | None = None
         self.lost_at: float | None = None
         self.instrument = ClientInstrument()
-        self.history = History(name)
+        self.history = history or History(name)
         self.refusal: Callable[[str], ForbiddenError | None] = lambda _path: None
         self.denials = Denials(time.monotonic)
         self._recovery_listeners: list[Callable[[], None]] = []
@@ -518,7 +515,7 @@ class ApiClient:
         if not is_answering and not (is_begun and may_break):
             self.lost_at = time.monotonic()
             self._is_away = True
-            self.outage.begin(self.name, self.credentials.server, reason)
+            self.history.begin_outage(self.credentials.server, reason)
         return error_class_of(error, is_begun=is_begun)(
             f"{self.name} {self.credentials.server}: {reason}"
         )
@@ -550,10 +547,10 @@ class ApiClient:
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()
-        self.outage.end(self.name)
+        self.history.end_outage()
         if self._is_away:
             self._is_away = False
-            self.outage.recovered()
+            self.history.recovered()
             for listener in self._recovery_listeners:
                 listener()
 

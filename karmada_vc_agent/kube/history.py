@@ -40,10 +40,21 @@ _log = logging.getLogger(__name__)
 SECOND_LIST_S = 10.0
 
 
-class History:
-    """The history of one API server, shared by all of its clients and reflectors."""
+NEVER = float("inf")
 
-    def __init__(self, server: str) -> None:
+
+class History:
+    """The history of one API server, shared by all of its clients and reflectors.
+
+    clock: of outages.
+    """
+
+    def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._away_since: float | None = None
+        self._recovered_at = clock()
+        self._ended = asyncio.Event()
+        self._end_listeners: list[Callable[[], None]] = []
         self.epoch = 0
         self.time_resets = 0
         self.server = server
@@ -136,36 +147,14 @@ class History:
         for listener in self._settled_listeners:
             listener()
 
-
-def doubt_of(*histories: History) -> str:
-    """Return which of some servers may have been reset, as text; "" if none."""
-    doubtful = (each.server for each in histories if each.is_in_doubt)
-    return next(
-        (f"{server} went back in time and is being listed again" for server in doubtful), ""
-    )
-
-
-NEVER = float("inf")
-
-
-class Outage:
-    """Whether an API server answers, according to all of its clients, which share this."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began_at: float | None = None
-        self._recovered_at = clock()
-        self._ended = asyncio.Event()
-        self._listeners: list[Callable[[], None]] = []
-
-    def on_end(self, listener: Callable[[], None]) -> None:
+    def on_outage_end(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever any client is answered after an outage."""
-        self._listeners.append(listener)
+        self._end_listeners.append(listener)
 
     @property
     def is_reachable(self) -> bool:
         """Return whether the last finished request got an answer; True before the first one."""
-        return self._began_at is None
+        return self._away_since is None
 
     @property
     def since(self) -> float:
@@ -176,22 +165,22 @@ class Outage:
         """Record that a client that got no answer gets answers again."""
         self._recovered_at = self._clock()
 
-    def begin(self, server: str, url: str, reason: str) -> None:
+    def begin_outage(self, url: str, reason: str) -> None:
         """Log that the server is unreachable, unless that was logged."""
-        if self._began_at is None:
-            self._began_at = self._clock()
-            extra = {"server": server, "url": url, "reason": reason}
+        if self._away_since is None:
+            self._away_since = self._clock()
+            extra = {"server": self.server, "url": url, "reason": reason}
             _log.warning("Waiting for API server", extra=extra)
 
-    def end(self, server: str) -> None:
+    def end_outage(self) -> None:
         """Log that the server answers again if it was unreachable."""
-        if self._began_at is not None:
-            away_s = round(self._clock() - self._began_at, 1)
-            self._began_at = None
+        if self._away_since is not None:
+            away_s = round(self._clock() - self._away_since, 1)
+            self._away_since = None
             self._ended.set()
             self._ended = asyncio.Event()
-            _log.info("API server answers again", extra={"server": server, "away_s": away_s})
-            for listener in self._listeners:
+            _log.info("API server answers again", extra={"server": self.server, "away_s": away_s})
+            for listener in self._end_listeners:
                 listener()
 
     async def pause(self, seconds: float) -> None:
@@ -200,3 +189,11 @@ class Outage:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await ended.wait()
+
+
+def doubt_of(*histories: History) -> str:
+    """Return which of some servers may have been reset, as text; "" if none."""
+    doubtful = (each.server for each in histories if each.is_in_doubt)
+    return next(
+        (f"{server} went back in time and is being listed again" for server in doubtful), ""
+    )

@@ -5,7 +5,6 @@ import hashlib
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
@@ -28,17 +27,11 @@ class WebhookError(Exception):
     """The webhook failed, or its address or response is invalid; `str()` says how."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """The address of a webhook, and its expected identity.
+Endpoint = tuple[str, bytes, str | None]
+"""URL of a webhook, the caBundle in PEM to trust, and the name in its certificate.
 
-    host: name in its certificate and in the Host header, if it is not the one of the URL.
-    ca_bundle: PEM; "" for the certificates that this machine trusts.
-    """
-
-    url: str
-    ca_bundle: bytes
-    host: str | None = None
+"" for the certificates that this machine trusts, None for the name in the URL.
+"""
 
 
 class WebhookClient:
@@ -56,12 +49,13 @@ class WebhookClient:
 
         Raises TimeoutError, ConnectionError for no connection or a broken one, WebhookError.
         """
-        url = URL(endpoint.url)
+        address, ca_bundle, host = endpoint
+        url = URL(address)
         if url.scheme != "https":
-            raise WebhookError(f"{endpoint.url} is not an https URL")
+            raise WebhookError(f"{address} is not an https URL")
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if endpoint.host:
-            headers["Host"] = endpoint.host
+        if host:
+            headers["Host"] = host
         try:
             async with (
                 self._slots.hold(),
@@ -70,8 +64,8 @@ class WebhookClient:
                     url,
                     data=body,
                     headers=headers,
-                    ssl=self._context(endpoint.ca_bundle),
-                    server_hostname=endpoint.host,
+                    ssl=self._context(ca_bundle),
+                    server_hostname=host,
                     allow_redirects=False,
                 ) as response,
             ):
@@ -86,9 +80,9 @@ class WebhookClient:
         except TimeoutError as error:
             raise TimeoutError(f"no response within {timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise ConnectionError(f"{endpoint.url}: {error or type(error).__name__}") from error
+            raise ConnectionError(f"{address}: {error or type(error).__name__}") from error
         if not 200 <= status < 300:
-            raise WebhookError(f"{endpoint.url}: unexpected status {status}")
+            raise WebhookError(f"{address}: unexpected status {status}")
         return bytes(answer)
 
     async def close(self) -> None:

@@ -117,15 +117,6 @@ SLACK_S = 1.0
 _MAX_INT32 = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionTimes:
-    """In seconds, as in Kubernetes: lease duration, renew deadline and retry period."""
-
-    lease_duration_s: float = 15.0
-    renew_deadline_s: float = 10.0
-    retry_period_s: float = 2.0
-
-
 def since_boot() -> float:
     """Return seconds that also pass while the machine is suspended, unlike those of `monotonic`."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -136,7 +127,7 @@ class LeadLostError(Exception):
 
 
 class LeaderElection:
-    """Holds one Lease: `{namespace}/{name}`, as `identity`.
+    """Holds one Lease: `{namespace}/{name}`, as `identity`; times as in Kubernetes.
 
     lineage: the annotation of a lineage that this process may belong to, "" = none.
     hand_over: when and how the lead is handed over, None = never.
@@ -148,9 +139,11 @@ class LeaderElection:
         namespace: str,
         name: str,
         identity: str,
-        times: ElectionTimes,
         clock: Callable[[], float] = since_boot,
         *,
+        lease_duration_s: float = 15.0,
+        renew_deadline_s: float = 10.0,
+        retry_period_s: float = 2.0,
         lineage: str = "",
         hand_over: HandOver | None = None,
     ) -> None:
@@ -159,7 +152,9 @@ class LeaderElection:
         self._namespace = namespace
         self._name = name
         self._identity = identity
-        self._times = times
+        self._lease_duration_s = lease_duration_s
+        self._renew_deadline_s = renew_deadline_s
+        self._retry_period_s = retry_period_s
         self._clock = clock
         self._renewed_at: float | None = None
         self._failed_at: float | None = None
@@ -192,7 +187,7 @@ class LeaderElection:
         """Return whether a Lease that was renewed then is certainly still ours."""
         if renewed_at is None:
             return False
-        return self._clock() - renewed_at < self._times.renew_deadline_s
+        return self._clock() - renewed_at < self._renew_deadline_s
 
     def is_in_touch(self) -> bool:
         """Return whether the Lease is ours, or it was tried lately in vain to see whose it is.
@@ -206,8 +201,7 @@ class LeaderElection:
     @property
     def _longest_s(self) -> float:
         """Longest time from one attempt to the end of the next; a longer one means it stopped."""
-        times = self._times
-        return times.retry_period_s + 2 * PATIENCE * times.renew_deadline_s + SLACK_S
+        return self._retry_period_s + 2 * PATIENCE * self._renew_deadline_s + SLACK_S
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
@@ -227,14 +221,14 @@ class LeaderElection:
                 if holder != waiting_for:
                     waiting_for = holder
                     _log.info("Standing by", extra={"leader": holder, "lease": self._name})
-            await asyncio.sleep(self._times.retry_period_s)
+            await asyncio.sleep(self._retry_period_s)
 
     async def lead(self) -> None:
         """Renew until cancelled. Raises LeadLostError."""
         was_stopped = False
         while True:
             before = self._clock()
-            await asyncio.sleep(self._times.retry_period_s)
+            await asyncio.sleep(self._retry_period_s)
             renewed_at = self._renewed_at
             try:
                 holder = await self._try()
@@ -276,7 +270,7 @@ class LeaderElection:
 
     async def _await(self, request: Awaitable[Object]) -> Object:
         """Wait for a response, but leave time for another request before the deadline."""
-        patience_s = self._times.renew_deadline_s * PATIENCE
+        patience_s = self._renew_deadline_s * PATIENCE
         try:
             async with asyncio.timeout(patience_s):
                 return await request
@@ -351,7 +345,7 @@ class LeaderElection:
         now = renew_time(lease, datetime.now(UTC))
         return {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(1, int(self._times.lease_duration_s)),
+            "leaseDurationSeconds": max(1, int(self._lease_duration_s)),
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": _transitions(lease),
@@ -365,7 +359,7 @@ class LeaderElection:
             return False
         duration_s = dig(lease, "spec", "leaseDurationSeconds")
         if not isinstance(duration_s, int | float):
-            duration_s = self._times.lease_duration_s
+            duration_s = self._lease_duration_s
         return self._clock() - self._seen[1] >= float(duration_s)
 
 

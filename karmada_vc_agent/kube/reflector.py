@@ -225,7 +225,7 @@ class Reflector(Generic[T]):
                 failures = 0  # what failed before, failed for something else
             failures += 1
             pause_s = min(longest_s, BACKOFF_S[0] * 2 ** min(failures - 1, 20))
-            await self._client.outage.pause(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            await self._client.history.pause(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     def check(self) -> None:
         """List again soon what is not watched, as there was nothing."""

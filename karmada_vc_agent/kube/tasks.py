@@ -213,7 +213,7 @@ async def retry_until_done(what: str, call: Callable[[], Awaitable[T]]) -> T:
         retry=retry_if_exception_type(KubeError),
         before_sleep=log,
     )
-    return await retrying(call)
+    return await _retried(retrying, call)
 
 
 async def retry_on(
@@ -230,7 +230,15 @@ async def retry_on(
         retry=retry_if_exception_type(errors),
         reraise=True,
     )
-    return await retrying(call)
+    return await _retried(retrying, call)
+
+
+async def _retried(retrying: AsyncRetrying, call: Callable[[], Awaitable[T]]) -> T:
+    async def attempt() -> T:  # tenacity awaits coroutine functions only, no lambdas
+        return await call()
+
+    done: T = await retrying(attempt)
+    return done
 
 
 R = TypeVar("R")

@@ -20,7 +20,7 @@ from karmada_vc_agent.kube.flows import (
     WatchSlots,
     raise_file_limit,
 )
-from karmada_vc_agent.kube.history import Outage
+from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.https import WEBHOOK_CONNECTIONS
 from karmada_vc_agent.kube.transport import Credentials, Timeouts
 from karmada_vc_agent.model.karmada import AGENTS_GROUP, USER_PREFIX
@@ -72,12 +72,6 @@ class Clients:
     host_urgent: ApiClient
     host_reviews: ApiClient
     host_events: ApiClient
-
-    def __post_init__(self) -> None:
-        """Let all clients of a server share its history."""
-        for lanes in (self.of_hub(), self.of_host()):
-            for client in lanes:
-                client.history = lanes[0].history
 
     def of_hub(self) -> tuple[ApiClient, ...]:
         """Return every client of the hub."""
@@ -140,9 +134,16 @@ def connect(
     is_thin = config.link == THIN_LINK
     watch_slots = WatchSlots(max(LEAST_WATCHES, raise_file_limit() - RESERVED_FILES - POOLED))
     of_hub = partial(
-        ApiClient, "hub", credentials=hub, outage=Outage(), fence=hub_fence, is_shared=is_shared
+        ApiClient,
+        "hub",
+        credentials=hub,
+        history=History("hub"),
+        fence=hub_fence,
+        is_shared=is_shared,
     )
-    of_host = partial(ApiClient, "host", credentials=host, outage=Outage(), is_shared=is_shared)
+    of_host = partial(
+        ApiClient, "host", credentials=host, history=History("host"), is_shared=is_shared
+    )
     hub_urgent = partial(of_hub, timeouts=THIN_URGENT if is_thin else URGENT)
     host_urgent = partial(of_host, timeouts=URGENT)
     return Clients(

@@ -2,7 +2,7 @@
 
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.history import Outage
+from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.runner.clients import Clients
 from karmada_vc_agent.runner.collector import HOST, HUB
 from karmada_vc_agent.runner.hub_presence import HubStart
@@ -37,7 +37,7 @@ class ProcessChecks:
         self._settings = settings
         self.phase, self.waits_for = STARTING, "waits for the API servers"
         self.clients: Clients | None = None
-        self.reachability: dict[str, Outage] = {}
+        self.reachability: dict[str, History] = {}
         self.service: Service | None = None
 
     def readiness(self) -> dict[str, str | None]:

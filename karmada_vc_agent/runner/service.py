@@ -140,7 +140,7 @@ class Service:
         self._waiting_writes = self._waiting(parts)
         for client in (common.clients.hub, common.clients.host):
             client.on_recovery(self.retry_failed)
-            client.outage.on_end(self.retry_failed)
+            client.history.on_outage_end(self.retry_failed)
             client.history.on_settled(self.retry_failed)
             client.history.on_settled(self._resync)
         if parts.checkpoint is not None:

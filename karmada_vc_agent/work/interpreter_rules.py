@@ -139,7 +139,7 @@ class InterpreterRules:
     async def _endpoint(self, hook: Webhook) -> Endpoint:
         target = hook.target
         if isinstance(target, str):
-            return Endpoint(target, hook.ca_bundle)
+            return target, hook.ca_bundle, None
         if not await self._service_reflector.wait_answered():
             raise UnavailableError(
                 "it refers to a Service, and the agent may not read Services of the hub"
@@ -149,7 +149,7 @@ class InterpreterRules:
             url = webhook.service_url(target, service)
         except HookError as error:
             raise UnavailableError(str(error)) from error
-        return Endpoint(url, hook.ca_bundle, target.host)
+        return url, hook.ca_bundle, target.host
 
 
 def _store(

@@ -30,7 +30,7 @@ from karmada_vc_agent.kube.errors import (
     error_from_answer,
     reason_of,
 )
-from karmada_vc_agent.kube.history import Outage
+from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
@@ -476,8 +476,8 @@ async def test_outage_of_a_server_is_told_once_for_all_its_clients(
     host: FakeApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    outage = Outage()
-    clients = [host.client(name, outage=outage) for name in ("hub", "hub (leases)")]
+    outage = History("hub")
+    clients = [host.client(name, history=outage) for name in ("hub", "hub (leases)")]
     with host.down():
         for client in clients:
             with pytest.raises(UnreachableError):

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.leader_election import ElectionTimes, HandOver, LeaderElection
+from karmada_vc_agent.kube.leader_election import HandOver, LeaderElection
 from tests.fakes.api_server import FakeApiServer
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/agents/leases/agent"
 LACKS, OFFERS = "example.io/lacks", "example.io/offers"
-TIMES = ElectionTimes(lease_duration_s=15.0, renew_deadline_s=10.0, retry_period_s=2.0)
 RENEWALS_S = 10.0
 
 
@@ -26,7 +25,6 @@ class Replica:
             "agents",
             "agent",
             identity,
-            TIMES,
             asyncio.get_running_loop().time,
             hand_over=self.hand_over,
         )

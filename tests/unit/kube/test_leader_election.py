@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection, LeadLostError
+from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/agents/leases"
 LEASE = f"{LEASES}/agent"
-TIMES = ElectionTimes(lease_duration_s=15.0, renew_deadline_s=10.0, retry_period_s=2.0)
+LEASE_DURATION_S, RETRY_PERIOD_S = 15.0, 2.0
 
 
 def election(client: ApiClient, identity: str = "me") -> LeaderElection:
     """Return an election on the virtual clock of the loop."""
     clock = asyncio.get_running_loop().time
-    return LeaderElection(client, "agents", "agent", identity, TIMES, clock)
+    return LeaderElection(client, "agents", "agent", identity, clock)
 
 
 @pytest.fixture
@@ -372,9 +372,7 @@ async def test_process_that_was_stopped_for_a_while_is_not_in_touch(
 ) -> None:
     host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
     loop, stopped_s = asyncio.get_running_loop(), [0.0]
-    made = LeaderElection(
-        client, "agents", "agent", "me", TIMES, lambda: loop.time() + stopped_s[0]
-    )
+    made = LeaderElection(client, "agents", "agent", "me", lambda: loop.time() + stopped_s[0])
     assert not made.is_in_touch()
     await made.acquire()
     assert made.is_in_touch()
@@ -388,14 +386,12 @@ async def test_process_that_was_stopped_during_an_attempt_is_not_in_touch(
 ) -> None:
     host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
     loop, stopped_s = asyncio.get_running_loop(), [0.0]
-    made = LeaderElection(
-        client, "agents", "agent", "me", TIMES, lambda: loop.time() + stopped_s[0]
-    )
+    made = LeaderElection(client, "agents", "agent", "me", lambda: loop.time() + stopped_s[0])
     await made.acquire()
     task = asyncio.ensure_future(made.lead())
     released = host.hold(method, LEASE)
-    await asyncio.sleep(TIMES.retry_period_s + 1.0)
-    stopped_s[0] = TIMES.lease_duration_s
+    await asyncio.sleep(RETRY_PERIOD_S + 1.0)
+    stopped_s[0] = LEASE_DURATION_S
     for _ in range(9):
         assert not made.is_in_touch(), "the end of that attempt is no contact"
         await asyncio.sleep(0.5)
@@ -408,22 +404,20 @@ async def test_process_that_was_stopped_is_in_touch_again_by_a_renewal_only(
 ) -> None:
     host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
     loop, stopped_s = asyncio.get_running_loop(), [0.0]
-    made = LeaderElection(
-        client, "agents", "agent", "me", TIMES, lambda: loop.time() + stopped_s[0]
-    )
+    made = LeaderElection(client, "agents", "agent", "me", lambda: loop.time() + stopped_s[0])
     await made.acquire()
     task = asyncio.ensure_future(made.lead())
-    await asyncio.sleep(TIMES.retry_period_s / 2)
-    stopped_s[0] = TIMES.lease_duration_s  # between two attempts; the next ones fail at once
+    await asyncio.sleep(RETRY_PERIOD_S / 2)
+    stopped_s[0] = LEASE_DURATION_S  # between two attempts; the next ones fail at once
     with host.down():
         for _ in range(9):
-            await asyncio.sleep(TIMES.retry_period_s / 2)
+            await asyncio.sleep(RETRY_PERIOD_S / 2)
             assert not made.is_in_touch(), "another one may lead since"
-    await asyncio.sleep(TIMES.retry_period_s)
+    await asyncio.sleep(RETRY_PERIOD_S)
     assert made.is_leading()
     with host.down():
         for _ in range(99):
-            await asyncio.sleep(TIMES.retry_period_s / 2)
+            await asyncio.sleep(RETRY_PERIOD_S / 2)
             assert made.is_in_touch(), "nobody can take the Lease"
     await stop(task)
 
@@ -444,7 +438,7 @@ LINE = "example.org/line"
 
 def of_line(client: ApiClient, identity: str, line: str = LINE) -> LeaderElection:
     clock = asyncio.get_running_loop().time
-    return LeaderElection(client, "agents", "agent", identity, TIMES, clock, lineage=line)
+    return LeaderElection(client, "agents", "agent", identity, clock, lineage=line)
 
 
 async def lead_once(made: LeaderElection) -> None:

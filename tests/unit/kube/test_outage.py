@@ -2,7 +2,7 @@
 
 import asyncio
 
-from karmada_vc_agent.kube.history import Outage
+from karmada_vc_agent.kube.history import History
 
 
 def now() -> float:
@@ -10,26 +10,26 @@ def now() -> float:
 
 
 async def test_the_end_of_an_outage_wakes_all() -> None:
-    outage, began = Outage(), now()
-    outage.begin("hub", "url", "refused")
+    outage, began = History("hub"), now()
+    outage.begin_outage("url", "refused")
     waiting = [asyncio.ensure_future(outage.pause(100.0)) for _ in range(3)]
     await asyncio.sleep(1.0)
     assert not any(each.done() for each in waiting)
-    outage.end("hub")
+    outage.end_outage()
     await asyncio.gather(*waiting)
     assert now() - began < 2.0
 
 
 async def test_a_pause_ends_by_itself() -> None:
-    outage, began = Outage(), now()
+    outage, began = History("hub"), now()
     await outage.pause(5.0)
     assert 5.0 <= now() - began < 6.0
 
 
 async def test_an_answer_without_an_outage_wakes_nobody() -> None:
-    outage, began = Outage(), now()
+    outage, began = History("hub"), now()
     waiting = asyncio.ensure_future(outage.pause(5.0))
     await asyncio.sleep(1.0)
-    outage.end("hub")
+    outage.end_outage()
     await waiting
     assert now() - began >= 5.0

@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.kube.history import NEVER, Outage
+from karmada_vc_agent.kube.history import NEVER, History
 from tests.fakes.api_server import FakeApiServer
 
 PATH = "/api/v1/namespaces"
@@ -17,8 +17,8 @@ class Clock:
 
 
 async def test_server_is_taken_to_answer_until_it_does_not(host: FakeApiServer) -> None:
-    outage = Outage(Clock())
-    client = host.client("host", outage=outage)
+    outage = History("host", Clock())
+    client = host.client("host", history=outage)
     assert (outage.is_reachable, outage.since) == (True, 5.0)
     await client.get(PATH)
     assert outage.is_reachable
@@ -29,8 +29,8 @@ async def test_server_is_taken_to_answer_until_it_does_not(host: FakeApiServer) 
 
 async def test_answer_on_one_lane_ends_the_outage_of_an_idle_one(host: FakeApiServer) -> None:
     clock = Clock()
-    outage = Outage(clock)
-    busy, idle = (host.client(name, outage=outage) for name in ("host", "host (idle)"))
+    outage = History("host", clock)
+    busy, idle = (host.client(name, history=outage) for name in ("host", "host (idle)"))
     for client in (busy, idle):
         with host.down(), pytest.raises(UnreachableError):
             await client.get(PATH)

@@ -70,7 +70,7 @@ async def test_reason_is_logged_when_it_changes_and_an_outage_is_not(
     [
         lambda call: retry_until_done("look", call),
         lambda call: retry_on(KubeError, math.inf, call, 1.0),
-        lambda call: retry_on(ConflictError, 5, call),
+        lambda call: retry_on(ConflictError, 5, lambda: call()),  # noqa: PLW0108 - no coroutine function
     ],
 )
 async def test_what_is_no_answer_of_a_server_passes_at_once(

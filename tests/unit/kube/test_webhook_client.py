@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from karmada_vc_agent.kube import flows, https
-from karmada_vc_agent.kube.https import Endpoint, WebhookClient, WebhookError
+from karmada_vc_agent.kube.https import WebhookClient, WebhookError
 
 SERVICE = "hook.ops.svc"
 
@@ -104,14 +104,14 @@ async def test_the_body_is_posted_and_the_answer_returned(
     client: WebhookClient, webhook: Webhook
 ) -> None:
     webhook.body = b'{"a": 1}'
-    endpoint = Endpoint(webhook.url, webhook.ca_bundle)
+    endpoint = (webhook.url, webhook.ca_bundle, None)
     assert await client.post(endpoint, b"asked", 30.0) == b'{"a": 1}'
     assert webhook.received == b"asked"
     assert webhook.host == f"127.0.0.1:{webhook.port}"
 
 
 async def test_a_service_is_asked_by_its_own_name(client: WebhookClient, webhook: Webhook) -> None:
-    await client.post(Endpoint(webhook.url, webhook.ca_bundle, SERVICE), b"", 30.0)
+    await client.post((webhook.url, webhook.ca_bundle, SERVICE), b"", 30.0)
     assert webhook.host == SERVICE
 
 
@@ -120,7 +120,7 @@ async def test_a_certificate_for_another_name_is_refused(
     client: WebhookClient, webhook: Webhook, host: str
 ) -> None:
     with pytest.raises(ConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
-        await client.post(Endpoint(webhook.url, webhook.ca_bundle, host), b"", 30.0)
+        await client.post((webhook.url, webhook.ca_bundle, host), b"", 30.0)
     assert webhook.host == ""
 
 
@@ -128,7 +128,7 @@ async def test_a_certificate_of_nobody_known_is_refused(
     client: WebhookClient, webhook: Webhook
 ) -> None:
     with pytest.raises(ConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
-        await client.post(Endpoint(webhook.url, b""), b"", 30.0)
+        await client.post((webhook.url, b"", None), b"", 30.0)
 
 
 @pytest.mark.parametrize("status", [301, 307, 404, 500])
@@ -137,7 +137,7 @@ async def test_all_but_a_success_is_an_error(
 ) -> None:
     webhook.status = status
     with pytest.raises(WebhookError, match=f"unexpected status {status}"):
-        await client.post(Endpoint(webhook.url, webhook.ca_bundle), b"", 30.0)
+        await client.post((webhook.url, webhook.ca_bundle, None), b"", 30.0)
 
 
 async def test_an_answer_that_is_late_is_an_error_of_its_own(
@@ -145,7 +145,7 @@ async def test_an_answer_that_is_late_is_an_error_of_its_own(
 ) -> None:
     webhook.delay_s = 3600.0
     with pytest.raises(TimeoutError, match="no response within 2 s"):
-        await client.post(Endpoint(webhook.url, webhook.ca_bundle), b"", 2.0)
+        await client.post((webhook.url, webhook.ca_bundle, None), b"", 2.0)
 
 
 async def test_an_answer_that_is_too_large_is_an_error(
@@ -153,13 +153,13 @@ async def test_an_answer_that_is_too_large_is_an_error(
 ) -> None:
     webhook.body = b"x" * (https.WEBHOOK_ANSWER_BYTES + 1)
     with pytest.raises(WebhookError, match="larger than 16 MiB"):
-        await client.post(Endpoint(webhook.url, webhook.ca_bundle), b"", 30.0)
+        await client.post((webhook.url, webhook.ca_bundle, None), b"", 30.0)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "", "ftp://x"])
 async def test_anything_but_https_is_refused(client: WebhookClient, url: str) -> None:
     with pytest.raises(WebhookError, match="not an https URL"):
-        await client.post(Endpoint(url, b""), b"", 30.0)
+        await client.post((url, b"", None), b"", 30.0)
 
 
 @pytest.mark.parametrize("bundle", [b"nonsense", b"\xff\xfe"])
@@ -167,17 +167,17 @@ async def test_a_bundle_without_certificates_is_an_error(
     client: WebhookClient, bundle: bytes
 ) -> None:
     with pytest.raises(WebhookError, match="caBundle contains no certificate"):
-        await client.post(Endpoint("https://127.0.0.1:1/x", bundle), b"", 30.0)
+        await client.post(("https://127.0.0.1:1/x", bundle, None), b"", 30.0)
 
 
 async def test_a_webhook_that_is_away_is_an_error(client: WebhookClient) -> None:
     with pytest.raises(ConnectionError, match=r"https://127\.0\.0\.1:1/x"):
-        await client.post(Endpoint("https://127.0.0.1:1/x", b""), b"", 30.0)
+        await client.post(("https://127.0.0.1:1/x", b"", None), b"", 30.0)
 
 
 async def test_calls_of_one_virtual_cluster_that_hang_hold_up_no_other(webhook: Webhook) -> None:
     client = WebhookClient(8)
-    endpoint = Endpoint(webhook.url, webhook.ca_bundle)
+    endpoint = (webhook.url, webhook.ca_bundle, None)
     hanging = [
         asyncio.ensure_future(flows.run(cluster, partial(client.post, endpoint, b"slow", 30.0)))
         for cluster in "abc"
@@ -200,6 +200,6 @@ async def test_trust_of_bundles_that_rotate_is_not_kept_for_ever(
     client = WebhookClient()
     for number in range(4):
         bundle = webhook.ca_bundle + b"#" * number
-        assert await client.post(Endpoint(webhook.url, bundle), b"", 30.0) == webhook.body
+        assert await client.post((webhook.url, bundle, None), b"", 30.0) == webhook.body
     assert len(client._contexts) == 2
     await client.close()

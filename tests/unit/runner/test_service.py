@@ -83,7 +83,7 @@ async def test_what_failed_is_tried_when_a_server_answers_again(served: World, s
 @pytest.mark.parametrize("server", ["hub", "host"])
 async def test_any_lane_that_is_answered_has_what_failed_tried(served: World, server: str) -> None:
     fake, client = end(served, server)
-    lane = fake.client(server, outage=client.outage)
+    lane = fake.client(server, history=client.history)
     with fake.down(), pytest.raises(UnreachableError):
         await client.get("/version")
     found = await backing_off(served)

@@ -17,7 +17,7 @@ from karmada_vc_agent.features.checkpoint.feature import PEEK_S, CheckpointStart
 from karmada_vc_agent.features.checkpoint.reader import CheckpointSettings
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.leader_election import ElectionTimes, LeaderElection
+from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.runner.hub_presence import HubPresence
 from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
@@ -43,9 +43,7 @@ async def checking() -> AsyncIterator[asyncio.Task[None]]:
 
 def election(scene: Scene, identity: str) -> LeaderElection:
     clock = asyncio.get_running_loop().time
-    return LeaderElection(
-        scene.client, "agents", "agent", identity, ElectionTimes(), clock, lineage=LINE
-    )
+    return LeaderElection(scene.client, "agents", "agent", identity, clock, lineage=LINE)
 
 
 async def lead(scene: Scene) -> None:
