@@ -61,11 +61,7 @@ def new_request(subject: x509.Name) -> tuple[bytes, bytes]:
 
 
 def signing_request(name: str, request: bytes, lifetime_s: float) -> Object:
-    """Return the CertificateSigningRequest object.
-
-    request: PEM. lifetime_s: requested lifetime of the certificate, at least SHORTEST_S.
-    Source: contract 1.7, 1.8.
-    """
+    """Return the CertificateSigningRequest object; request: PEM. Source: contract 1.7, 1.8."""
     return {
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",

@@ -57,10 +57,7 @@ JSON = "application/json"
 _ANOTHER_UID = "metadata.uid: Invalid value"
 """How API servers reject a patch for an object that has another uid; DELETE answers 409."""
 _ODD_PATH = re.compile(r"[?#\s]|/\.\.?(/|$)|%2F|%25", re.IGNORECASE)
-"""What would end a path, climb out of it, or have another one inside a name.
-
-API servers decode a quoted slash before they split a path: `pods/web%2Flog` is the log of a pod.
-"""
+"""What would end a path, climb out of it, or have another one inside a name (`pods/web%2Flog`)."""
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 ONE_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """The answer to a write whose content the caller has."""
@@ -209,11 +206,7 @@ class ApiClient:
         return await self._call(_Request("GET", path, decode, query, most_bytes=most_bytes))
 
     async def look_up(self, path: str) -> Object | None:
-        """GET what another party named; None where there is no such object, or we may not see it.
-
-        A name may be none, and a denial is not a right that we lack. Raises ApiError,
-        UnreachableError.
-        """
+        """GET what another party named; None where there is none, or we may not see it."""
         try:
             return await self._call(
                 _Request("GET", path, transport.decoder_of(path), is_ours=False)
@@ -224,10 +217,7 @@ class ApiClient:
     async def create(
         self, path: str, obj: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
-        """POST and decode; as_user: see request().
-
-        Raises UnreadableError for a page in place of the object, as all that writes.
-        """
+        """POST and decode; as all writes: see request(), raises UnreadableError for a page."""
         decode = transport.decoder_of_created(obj)
         return await self._call(_Request("POST", path, decode, query, obj, as_user))
 
@@ -240,10 +230,7 @@ class ApiClient:
         *,
         is_terse: bool = False,
     ) -> Object:
-        """PUT and decode; as_user: see request().
-
-        is_terse: return the new metadata, in an object that may have more.
-        """
+        """PUT and decode. is_terse: return the new metadata, in an object that may have more."""
         decode = transport.decoder_of(path)
         accept = ONE_METADATA_ONLY if is_terse else JSON
         return await self._call(_Request("PUT", path, decode, query, obj, as_user, accept=accept))
@@ -280,10 +267,7 @@ class ApiClient:
         )
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
-        """DELETE; options: DeleteOptions, such as preconditions; as_user: see request().
-
-        Raises UnreadableError for a page, which deletes nothing.
-        """
+        """DELETE; options: DeleteOptions. Raises UnreadableError for a page."""
         decode = transport.decoder_of(path, or_status=True)
         await self._call(_Request("DELETE", path, decode, None, options, as_user))
 
@@ -305,10 +289,7 @@ class ApiClient:
         await self.delete(path, options, as_user)
 
     async def patch_same(self, path: str, live: Object, patch: Object, as_user: str = "") -> Object:
-        """PATCH the metadata of an object with a JSON merge patch if its uid is unchanged.
-
-        Raises NotFoundError if it does not exist, ConflictError if another one has its name.
-        """
+        """PATCH the metadata of an object if its uid is unchanged. Raises as `delete_same`."""
         uid = {"uid": live["metadata"]["uid"]}
         try:
             return await self.merge_patch(path, {"metadata": patch["metadata"] | uid}, as_user)
@@ -349,10 +330,7 @@ class ApiClient:
         accept: str = JSON,
         most_bytes: int = transport.ANSWER_BYTES,
     ) -> bytes:
-        """GET one page of a list; it may take long and delays no other request.
-
-        Raises ApiError, UnreachableError; after a CutOffError a smaller page may succeed.
-        """
+        """GET one page of a list; after a CutOffError a smaller page may succeed."""
         return await self._call(
             _Request("GET", path, bytes, query, accept=accept, is_page=True, most_bytes=most_bytes)
         )
@@ -435,10 +413,7 @@ class ApiClient:
         return response, answer
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
-        """Yield the lines of a watch until the server ends it.
-
-        Raises ApiError, UnreachableError.
-        """
+        """Yield the lines of a watch until the server ends it. Raises KubeError."""
         _check(path)
         async with self._watch_slots, aclosing(self._watch(path, query)) as lines:
             async for line in lines:
@@ -566,10 +541,7 @@ def error_class_of(error: Exception, *, is_begun: bool) -> type[UnreachableError
 
 
 def _check(path: str) -> None:
-    """Raise UnwritableError for an invalid path.
-
-    Names are quoted where a path is built; a forgotten one fails its own request only.
-    """
+    """Raise UnwritableError for a path with a name that is not quoted."""
     if _ODD_PATH.search(path):
         raise UnwritableError(f"{path!r} is not a valid path")
 

@@ -164,10 +164,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list; continue_token is "" on the last one.
-
-    unreadable: also of items that were read in part.
-    """
+    """One page of a list. continue_token: "" on the last one. unreadable: also in part."""
 
     items: list[T]
     resource_version: str
@@ -226,12 +223,9 @@ class Codec(ABC, Generic[T]):
     """Decodes one type of objects for a reflector."""
 
     def page(self, content: bytes) -> Page[T]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole.
-
-        Each item is trimmed before the next one is decoded: decoded, a page may be 20 times as
-        large.
-        """
+        """Decode one page. Raises ValueError if it cannot be read as a whole."""
         head, items = split_page(content)
+        # Each is trimmed before the next one is decoded: decoded, a page may be 20 times as large.
         return self._page(head, map(bytes, items), _read_whole, self.trim)
 
     def page_by_items(self, content: bytes) -> Page[T]:
@@ -288,8 +282,7 @@ class Codec(ABC, Generic[T]):
 class RawCodec(Codec[Object]):
     """Objects as dicts, without managedFields, with apiVersion and kind even from lists.
 
-    shape: a Struct of the fields that are taken for granted; objects that do not fit are
-    unreadable.
+    shape: a Struct of the fields that are taken for granted.
     """
 
     def __init__(self, shape: type[msgspec.Struct] | None = None) -> None:

@@ -29,11 +29,7 @@ P = ParamSpec("P")
 
 
 class Signal(Generic[P]):
-    """Calls its handlers in the order of subscription; a failing one does not affect the others.
-
-    The first failure is raised to the emitter after all were called: a store counts it, and logs it
-    once for each object.
-    """
+    """Calls its handlers in the order of subscription; raises the first failure after all."""
 
     def __init__(self) -> None:
         self._handlers: list[Callable[P, object]] = []
@@ -174,18 +170,15 @@ async def _at_once() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ControllerSpec(Generic[K]):
-    """All that there is to say of a controller, in one place.
+    """All that there is to say of a controller.
 
-    name: in logs and metrics. workers: how many keys are worked on at once. Where the queue says
-    how many of one group may be (`at_once`), that is the bound for slow keys, and they do not
-    count among the workers: so not even slow keys of several groups keep the others from being
-    worked on. switch: the name by which it is switched off; None = it always runs. by_cluster:
-    whether the group of a key is a virtual cluster. initial_keys: what no change brings up,
-    requested at the start. initial_delay_s: how long these wait. settles_s: how long keys wait
-    that no change brought up, for what is under way. sources: what brings up keys while
-    it runs. resync_keys: all keys of some groups, for when nothing cached of
-    them is valid any more; what belongs to no group is for all. ready: what its workers wait for
-    before they start. runs: what else runs for it, from before they start; name -> coroutine.
+    workers: how many keys are worked on at once; slow ones do not count where the queue has a bound
+    for each group (`at_once`). switch: the name by which it is switched off; None = it always runs.
+    by_cluster: whether the group of a key is a virtual cluster. initial_keys, initial_delay_s: what
+    is enqueued at the start, and after how long. settles_s: how long keys wait that no change
+    enqueues. sources: what enqueues keys. resync_keys: all keys of some groups, for when nothing
+    cached of them is valid any more. ready: what is waited for at the start. runs: what else runs
+    for it, from before that; name -> coroutine.
     """
 
     name: str

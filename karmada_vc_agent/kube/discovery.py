@@ -57,12 +57,11 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class ServedApis:
-    """The APIs that a server serves: lists as in APIResourceList, and an index by kind.
+    """The APIs that a server serves.
 
     lists: [{"groupVersion", "resources": [{"name", "kind", "namespaced", "verbs"}]}], without
-    subresources. is_complete: False where a group did not answer. namespaced: (group, plural
-    or plural/subresource) of everything that is in namespaces. subresources: of each (group,
-    version, plural) that has some. unanswered: `<group>/<version>` that may be incomplete.
+    subresources. namespaced: (group, plural or plural/subresource) of all that is in namespaces.
+    subresources: by (group, version, plural). unanswered: `<group>/<version>` that may lack some.
     """
 
     lists: list[Object]
@@ -105,10 +104,7 @@ class Discovery:
         """Emitted when `served` changed, whichever caller refreshed."""
 
     async def refresh(self, max_age_s: float = 0.0) -> ServedApis:
-        """Refresh, unless the last answer is younger than `max_age_s`.
-
-        Raises KubeError if the server does not answer.
-        """
+        """Refresh, unless the last answer is younger than `max_age_s`. Raises KubeError."""
         async with self._lock:
             if self._clock() - self._refreshed_at < max_age_s:
                 return self.served
@@ -136,19 +132,13 @@ class Discovery:
             self.changed.emit()
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return the resource of a kind.
-
-        Refreshes for one that is unknown or in doubt, unless that was recent.
-        """
+        """Return the resource of a kind; refresh for one that is unknown or in doubt."""
         if gvk not in self.served.by_kind or gvk in self._doubted:
             await self.refresh(self._unknown_for_s)
         return self.served.by_kind.get(gvk)
 
     async def find_any(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return the resource of a kind at its version, else at another one that is served.
-
-        An object has one identity at all of them. The server lists the preferred version first.
-        """
+        """Return the resource of a kind at its version, else at another one that is served."""
         resource = await self.find(gvk)
         if resource is not None:
             return resource
@@ -262,10 +252,7 @@ DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
-    """Return whether a kind is served by an aggregated API server; one request each time.
-
-    Raises KubeError if that cannot be determined.
-    """
+    """Return whether an aggregated API server serves a kind, by a request. Raises KubeError."""
     group = resource.gvk.group
     if is_built_in(group):
         return False
@@ -278,10 +265,7 @@ async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
 
 
 async def is_absent(client: ApiClient, path: str) -> bool:
-    """Return whether the API server does not serve the kind at a path, according to discovery.
-
-    False if no API server says so: that says nothing about its objects.
-    """
+    """Return whether the API server says, in its discovery, that it serves no kind at a path."""
     _, root, group, version, *_ = f"{path}//".split("/")
     need = need_of("GET", path)
     if root != "apis" or need is None:
@@ -298,10 +282,7 @@ async def is_absent(client: ApiClient, path: str) -> bool:
 
 
 async def items_unless_absent(client: ApiClient, path: str) -> list[Object] | None:
-    """Return the items of a collection, None if the API server says it does not serve it.
-
-    Raises KubeError, and UnreadableError for a response that is no list.
-    """
+    """Return the items of a collection, None if it is not served. Raises KubeError."""
     try:
         answer = await client.get(path)
     except NotServedError:

@@ -179,10 +179,7 @@ class AlreadyExistsError(ApiError):
 
 
 class ConflictError(ApiError):
-    """The object changed since it was read, or others own the fields that are applied.
-
-    fields: (field, message) of each such field.
-    """
+    """The object changed since it was read, or others own `fields`: (field, message) of each."""
 
     fields: tuple[tuple[str, str], ...] = ()
 
@@ -214,11 +211,7 @@ class ForbiddenError(ApiError):
 
 
 class UnauthorizedError(ApiError):
-    """The server rejects the credential: it expired, or was revoked.
-
-    target: the server and the source of the credential, for messages to administrators; not part of
-    `str()`, which Works show.
-    """
+    """The server rejects the credential. target: as in PageError, with its source."""
 
     target: str = ""
 

@@ -81,10 +81,7 @@ _Item = tuple[int, str, _Record]
 
 
 class EventRecorder:
-    """Writes core/v1 Events; what does not fit into the queue is dropped and counted.
-
-    only_warnings: write no normal ones.
-    """
+    """Writes core/v1 Events, or warnings only; counts what it drops, for there are too many."""
 
     def __init__(
         self,
@@ -125,8 +122,7 @@ class EventRecorder:
         """Queue an event about `obj`: {apiVersion, kind, metadata: {namespace, name, uid}}.
 
         source: the component. kind: Normal or Warning. flow: default is the namespace of the
-        object. Events of cluster-scoped objects are in namespace `default`. Return whether it will
-        be written; False if there are too many.
+        object. Return whether it will be written.
         """
         if self._only_warnings and kind != WARNING:
             return False

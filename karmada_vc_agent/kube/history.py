@@ -44,10 +44,7 @@ NEVER = float("inf")
 
 
 class History:
-    """The history of one API server, shared by all of its clients and reflectors.
-
-    clock: of outages.
-    """
+    """The history of one API server, shared by all of its clients and reflectors."""
 
     def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

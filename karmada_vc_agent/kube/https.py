@@ -28,10 +28,7 @@ class WebhookError(Exception):
 
 
 Endpoint = tuple[str, bytes, str | None]
-"""URL of a webhook, the caBundle in PEM to trust, and the name in its certificate.
-
-"" for the certificates that this machine trusts, None for the name in the URL.
-"""
+"""URL of a webhook, caBundle in PEM ("" = what this machine trusts), name if not of the URL."""
 
 
 class WebhookClient:
@@ -45,10 +42,7 @@ class WebhookClient:
         self._contexts: LRUCache[bytes, ssl.SSLContext] = LRUCache(BUNDLES_KEPT)
 
     async def post(self, endpoint: Endpoint, body: bytes, timeout_s: float) -> bytes:
-        """Send a body and return that of a 2xx response.
-
-        Raises TimeoutError, ConnectionError for no connection or a broken one, WebhookError.
-        """
+        """Return the body of a 2xx response. Raises TimeoutError, ConnectionError, WebhookError."""
         address, ca_bundle, host = endpoint
         url = URL(address)
         if url.scheme != "https":
@@ -121,10 +115,7 @@ CERTIFICATE_CHECK_S = 10.0
 
 
 class ServingCertificate:
-    """A TLS server context that takes over a certificate when its files change.
-
-    Raises OSError, which ssl.SSLError is, where there is none that can be used.
-    """
+    """A TLS server context that takes over a certificate when its files change. Raises OSError."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
         self._paths = (certificate, key)

@@ -232,10 +232,7 @@ RETRY_S = 1.0
 
 
 class WatchScope:
-    """Where resources may be watched; the namespaces may change at any time.
-
-    namespaces: returns those that may be watched.
-    """
+    """Where resources may be watched: in `namespaces`, which may change at any time."""
 
     def __init__(self, client: ApiClient, namespaces: Callable[[], Iterable[str]]) -> None:
         self._client = client
@@ -283,9 +280,8 @@ def namespaced_reflector(
 ) -> PartedReflector[Object]:
     """Return what follows one resource in the namespaces of a scope.
 
-    are_ours: whether all objects are our own, which the store has by the answers to our writes
-    before any watch reports them: a namespace that has none is not watched, as each takes a
-    connection.
+    are_ours: whether all objects are our own; a namespace that has none is not watched then, for
+    each takes a connection.
     """
 
     def reflector_of(namespace: str, part: Store[Object]) -> Reflector[Object]:
@@ -306,10 +302,7 @@ def namespaced_reflector(
 Indexes = Mapping[str, Callable[[Object], Iterable[str]]]
 
 IDLE_S = 600.0
-"""Longer than a store is used after it was requested, and than Works back off, so that an
-
-occasional user needs no new list.
-"""
+"""Longer than Works back off."""
 _CHECKS_PER_IDLE_TIME = 10
 _WATCHABLE = frozenset(("list", "watch"))
 
@@ -317,14 +310,10 @@ _WATCHABLE = frozenset(("list", "watch"))
 class InformerSet:
     """Stores of host objects that match `query`, over all namespaces, by resource.
 
-    on_change: called for every change in any of them, except of what its own writer has
-    observed already: that is as it was left.
-    indexes: those of each store. supervisor: keeps their reflectors running. scope: where a
-    resource may be watched; None = everywhere. idle_s: after how long a resource is not watched
-    any more that no caller requested and that has no objects; 0 = never, for callers that wait for
-    objects that do not exist yet. Those of Kubernetes itself are few: they stay. are_ours: whether
-    `query` selects what we made alone, so that where none of it is, nothing is to be watched.
-    codec: decides what is kept of them.
+    on_change: called for every change but the echo of a write. indexes: of each store. scope: where
+    a resource may be watched; None = everywhere. idle_s: after how long a resource without objects
+    that no caller requests is watched no more, for tenants create kinds without end; 0 = never.
+    are_ours: whether `query` selects what we made alone. codec: decides what is kept.
     """
 
     def __init__(

@@ -73,10 +73,7 @@ def _is_in_pod() -> bool:
 
 
 def _is_in_cluster() -> bool:
-    """Return whether the Pod's account is mounted, and the host's address is set.
-
-    "Is it set" is the wrong test: an edge node sets the variable to nothing (kubeedge 10).
-    """
+    """Return whether the Pod's account and the host's address are there; edges leave that empty."""
     return bool(os.environ.get(_SERVICE_HOST)) and _is_in_pod()
 
 
@@ -112,10 +109,7 @@ def read_kubeconfig(path: Path, context_name: str = "") -> Credentials:
 
 
 def parse_kubeconfig(text: bytes, path: Path, context_name: str = "") -> Credentials:
-    """Return the credentials of a kubeconfig that is, or will be, the file at `path`.
-
-    Raises KubeconfigError.
-    """
+    """Return the credentials of a future or present file at `path`. Raises KubeconfigError."""
     content = load_kubeconfig(text, path)
     name = context_name or content.get("current-context") or ""
     context, user = _context_and_user(path, content, name)
@@ -159,10 +153,7 @@ def _kind_problem(content: Any) -> str | None:
 
 
 def client_certificate(text: bytes, path: Path, context_name: str = "") -> tuple[str, bytes] | None:
-    """Return the user of a context and its certificate in PEM, None if it has none.
-
-    Raises KubeconfigError.
-    """
+    """Return the user of a context and its certificate in PEM, if any. Raises KubeconfigError."""
     content = load_kubeconfig(text, path)
     context, user = _context_and_user(path, content, context_name)
     try:
@@ -175,10 +166,7 @@ def client_certificate(text: bytes, path: Path, context_name: str = "") -> tuple
 def with_client_certificate(
     text: bytes, path: Path, context_name: str, certificate: tuple[bytes, bytes]
 ) -> bytes:
-    """Return a kubeconfig with this certificate and key, both in PEM, for the user of a context.
-
-    Raises KubeconfigError.
-    """
+    """Return a kubeconfig with this PEM for the user of a context. Raises KubeconfigError."""
     content = load_kubeconfig(text, path)
     _, user = _context_and_user(path, content, context_name)
     for field, pem in zip(("client-certificate", "client-key"), certificate, strict=True):
@@ -214,10 +202,7 @@ def _context_and_user(
 
 
 def read_server(path: Path, context_name: str = "") -> dict[str, Any]:
-    """Return the cluster entry of a kubeconfig with inline certificate authorities.
-
-    Raises KubeconfigError.
-    """
+    """Return the cluster entry with inline certificate authorities. Raises KubeconfigError."""
     try:
         content = load_kubeconfig(read_small(path), path)
     except OSError as error:
@@ -239,10 +224,7 @@ def _server(path: Path, content: dict[str, Any], context_name: str) -> dict[str,
 
 
 def server_credentials(cluster: dict[str, Any], user: dict[str, Any], source: str) -> Credentials:
-    """Return the credentials of a cluster entry and a user entry, both with inline data.
-
-    Raises KubeconfigError.
-    """
+    """Return the credentials of two entries with inline data. Raises KubeconfigError."""
     return _credentials(Path(source), cluster, user, source)
 
 
@@ -335,10 +317,7 @@ class _TokenFile:
         self._read_after = float("-inf")
 
     def __call__(self) -> str:
-        """Return the token, read again once a minute; the last valid one if there is none now.
-
-        Raises OSError if none was ever read.
-        """
+        """Return the last valid token, read again once a minute. Raises OSError without one."""
         now = self._clock()
         if now >= self._read_after:
             try:

@@ -35,10 +35,7 @@ _LEAST_STEP = timedelta(milliseconds=1)
 
 
 def renew_time(lease: Object, now: datetime) -> str:
-    """Return the time to renew a Lease with: now, or just after the time in it.
-
-    Observers of a Lease count a renewal when its time grew; they do not compare it with a clock.
-    """
+    """Return the time to renew a Lease with: observers count a renewal when it grows."""
     before = _renewed_at(lease)
     at = now if before is None or now >= before else before + _LEAST_STEP
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -190,10 +187,7 @@ class LeaderElection:
         return self._clock() - renewed_at < self._renew_deadline_s
 
     def is_in_touch(self) -> bool:
-        """Return whether the Lease is ours, or it was tried lately in vain to see whose it is.
-
-        A process that was stopped for a while has done neither: it must not act on old state.
-        """
+        """Return whether the Lease is ours, or was tried lately: this process was not stopped."""
         if self.is_leading():
             return True
         return self._failed_at is not None and self._clock() - self._failed_at < self._longest_s

@@ -56,10 +56,7 @@ async def check_listed(client: ApiClient, path: str) -> None:
 
 
 class PageSize:
-    """The number of objects to request at once: what fits into PAGE_BYTES, by previous pages.
-
-    Half as many after a response that was cut off, then slowly more again.
-    """
+    """The number of objects to request at once: what fits into PAGE_BYTES, by previous pages."""
 
     def __init__(self) -> None:
         self._most = PAGE_SIZE

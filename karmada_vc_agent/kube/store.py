@@ -98,10 +98,7 @@ class Store(Generic[T]):
         self._notify(old, obj)
 
     def observe(self, obj: T) -> T | None:
-        """Store an object from a server's answer; the watch will notify the handlers.
-
-        Return what is kept of it; None if it is out of date.
-        """
+        """Store an object from a server's answer; return what is kept, None if out of date."""
         key = self.codec.key(obj)
         old = self._objects.get(key)
         if self.codec.uid(obj) in self._deleted_uids:

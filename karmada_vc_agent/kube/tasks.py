@@ -33,10 +33,7 @@ LOGGED_AT_MOST = 4096
 
 
 class LogOnce:
-    """Logs what is said of something if it is not what was said of it last.
-
-    log: the logger of the module that says it. remembered: of how many things.
-    """
+    """Logs what is said of something if it is not what was said of it last."""
 
     def __init__(self, log: logging.Logger, remembered: int = LOGGED_AT_MOST) -> None:
         self._log = log
@@ -82,10 +79,7 @@ T = TypeVar("T")
 
 
 def in_daemon_thread(function: Callable[[], T], name: str) -> Future[T]:
-    """Start a function in a thread of its own; return its result to come.
-
-    Raises RuntimeError if the system has no thread left.
-    """
+    """Start a function in a thread of its own. Raises RuntimeError if there is no thread left."""
     result: Future[T] = Future()
     result.set_running_or_notify_cancel()  # who waits no more cancels nothing
 
@@ -112,10 +106,7 @@ CALM_S = 300.0
 
 
 class Supervisor:
-    """Runs parts; counts and logs failures, and restarts after a pause.
-
-    on_restart: called with the kind of the part.
-    """
+    """Runs parts; logs failures, and restarts after a pause. on_restart: called with the kind."""
 
     def __init__(self, on_restart: Callable[[str], None] = lambda _: None) -> None:
         self._on_restart = on_restart
@@ -132,10 +123,7 @@ class Supervisor:
         return group.create_task(self.keep(kind, run, name), name=name)
 
     async def keep(self, kind: str, run: Callable[[], Awaitable[None]], name: str = "") -> None:
-        """Run a part until it ends by itself or is cancelled.
-
-        kind: label of the count: reflector, worker. name: for the log.
-        """
+        """Run a part until it ends by itself or is cancelled. kind: counted. name: for the log."""
         failures = 0
         while True:
             started = time.monotonic()
@@ -195,11 +183,7 @@ async def retry_on_conflict(
 
 
 async def retry_until_done(what: str, call: Callable[[], Awaitable[T]]) -> T:
-    """Retry a call until the server does it; the reason it does not is logged when it changes.
-
-    what: what is to be done, for the log. An outage is logged by the client. Raises whatever is
-    not a KubeError.
-    """
+    """Retry a call until the server does it; a new reason why not is logged. what: for the log."""
     once = LogOnce(_log)
 
     def log(state: RetryCallState) -> None:

@@ -62,10 +62,7 @@ class Credentials:
 def make_ssl_context(
     ca_pem: str | None, certificate: tuple[bytes, bytes] | None, *, verify: bool
 ) -> ssl.SSLContext:
-    """Return a client context; certificate = (chain, key) in PEM.
-
-    Raises ssl.SSLError for invalid material.
-    """
+    """Return a client context; certificate = (chain, key) in PEM. Raises ssl.SSLError."""
     context = ssl.create_default_context(cadata=ca_pem)
     if not verify:
         context.check_hostname = False
@@ -148,23 +145,16 @@ def _result(host: str, family: int, _type: int, proto: int, _name: str, at: Any)
 
 KEPT_OPEN_S = 75.0
 TLS_BUFFER_BYTES = 64 * 1024
-"""The read buffer of each TLS connection.
-
-It is filled with zeros, so all of it is memory from the start; asyncio's own 256 KB are a third of
-what the agent takes with a hundred connections. A record of TLS has at most 16 KB.
-"""
+"""The read buffer of each TLS connection, all of it memory; asyncio's own has 256 KB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """The time-outs of a client, in seconds.
 
-    connect_s: for TCP and TLS together.
-    silence_s: for the next byte of a response.
-    request_s, list_s: for a whole response and for a whole page of a list, against servers that
-    drip.
-    watch_silence_s: for the next byte of a watch; servers send a bookmark about every minute.
-    patience_s: in total, while a server answers 429 with Retry-After.
+    connect_s: for TCP and TLS together. silence_s, watch_silence_s: for the next byte; servers send
+    a bookmark about every minute. request_s, list_s: for a whole response or page, against servers
+    that drip. patience_s: in total, while a server answers 429 with Retry-After.
     """
 
     connect_s: float = 5.0

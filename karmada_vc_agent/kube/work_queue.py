@@ -26,10 +26,7 @@ DEPENDENCIES_OF_ONE_KEY = 8
 
 
 class _SharedBackOff(Generic[K]):
-    """The keys that wait for each dependency; one of them, each time another, checks for all.
-
-    send: called to enqueue a key.
-    """
+    """The keys that wait for each dependency; one of them, each time another, checks for all."""
 
     def __init__(self, base_delay_s: float, max_delay_s: float, send: Callable[[K], None]) -> None:
         self._base_delay_s = base_delay_s
@@ -123,13 +120,12 @@ class ControllerInstrument:
 
 
 class WorkQueue(Generic[K]):
-    """Keys waiting for a worker.
+    """Keys waiting to be processed.
 
-    group_of: the group of a key. base_delay_s, max_delay_s: the back-off of add_rate_limited,
-    doubled by each failure. new_retries: creates the rate limit for retries of one group. at_once:
-    how many keys of one group are processed concurrently; 0 = no limit. clock: for metrics; the
-    clock of the event loop does not move within an iteration. loop_time: a group that exceeds its
-    share of it waits while another group, that does not, has a key here.
+    base_delay_s, max_delay_s: the back-off of add_rate_limited, doubled by each failure.
+    new_retries: creates the rate limit for retries of one group. at_once: how many keys of one
+    group are processed concurrently; 0 = no limit. clock: for metrics. loop_time: a group that
+    exceeds its share of it waits while another group, that does not, has a key here.
     """
 
     def __init__(
@@ -241,10 +237,7 @@ class WorkQueue(Generic[K]):
         self._wait(key, ())
 
     def rest(self, key: K, dependencies: Iterable[Hashable]) -> None:
-        """Let a key wait for dependencies, and retry it only when one of them changes.
-
-        If one did while the key was processed, it backs off by itself.
-        """
+        """Retry a key only when a dependency changes; if one did meanwhile, it backs off."""
         self._shared.succeeded(key)
         self._wait(key, dependencies)
         if self._is_outdated(key):
