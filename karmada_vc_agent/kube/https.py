@@ -11,9 +11,10 @@ import aiohttp
 from cachetools import LRUCache
 from yarl import URL
 
+from karmada_vc_agent.kube.errors import TooLargeError
 from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.kube.tasks import LogOnce
-from karmada_vc_agent.kube.transport import Resolver
+from karmada_vc_agent.kube.transport import Resolver, read_body
 
 WEBHOOK_CONNECTIONS = 64
 RESOLVED_WITHIN_S = 30.0
@@ -63,21 +64,17 @@ class WebhookClient:
                     allow_redirects=False,
                 ) as response,
             ):
-                answer = bytearray()
-                async for chunk in response.content.iter_any():
-                    answer += chunk
-                    if len(answer) > WEBHOOK_ANSWER_BYTES:
-                        raise WebhookError(
-                            f"the response is larger than {WEBHOOK_ANSWER_BYTES >> 20} MiB"
-                        )
+                answer = await read_body(response, WEBHOOK_ANSWER_BYTES)
                 status = response.status
+        except TooLargeError as error:
+            raise WebhookError(str(error)) from error
         except TimeoutError as error:
             raise TimeoutError(f"no response within {timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise ConnectionError(f"{address}: {error or type(error).__name__}") from error
         if not 200 <= status < 300:
             raise WebhookError(f"{address}: unexpected status {status}")
-        return bytes(answer)
+        return answer
 
     async def close(self) -> None:
         """Close all connections."""

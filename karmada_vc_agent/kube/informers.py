@@ -17,7 +17,7 @@ from weakref import WeakSet
 from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.discovery import Resource, is_absent, is_aggregated, is_built_in
+from karmada_vc_agent.kube.discovery import Resource, is_absent, is_built_in
 from karmada_vc_agent.kube.errors import FORBIDDEN_S, KubeError, Need
 from karmada_vc_agent.kube.history import is_lower
 from karmada_vc_agent.kube.reflector import Reflector
@@ -262,10 +262,18 @@ def _reflector(
     rests: bool = False,
 ) -> Reflector[Object]:
     path = resource.path(namespace)
-    foreign = partial(is_aggregated, client, resource)
     absent = partial(is_absent, client, path)
-    codec = store.codec
-    return Reflector(client, path, codec, store, query, foreign, FORBIDDEN_S, absent, rests=rests)
+    return Reflector(
+        client,
+        path,
+        store.codec,
+        store,
+        query,
+        FORBIDDEN_S,
+        absent,
+        tells_time=is_built_in(resource.gvk.group),
+        rests=rests,
+    )
 
 
 def namespaced_reflector(

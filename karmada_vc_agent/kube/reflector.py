@@ -26,7 +26,6 @@ from karmada_vc_agent.kube.errors import (
     KubeError,
     NotServedError,
     TooLargeError,
-    UnauthorizedError,
     UnreachableError,
     UnreadableError,
     watch_error,
@@ -134,7 +133,7 @@ BACKOFF_S = (0.2, 10.0)
 class Reflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path`.
 
-    is_aggregated: whether that is of a server behind the API server; may raise KubeError.
+    tells_time: whether its versions are surely of the API server, and not of one behind it.
     is_absent: whether the API server says that it does not serve the resource. forbidden_s: the
     longest pause while the server forbids it. rests: whether no watch is open while there is
     nothing; then it is listed again as often as a watch would be opened, or by `check`. is_short:
@@ -148,10 +147,10 @@ class Reflector(Generic[T]):
         codec: Codec[T],
         store: Store[T],
         query: Mapping[str, str] | None = None,
-        is_aggregated: Callable[[], Awaitable[bool]] = never,
         forbidden_s: float = BACKOFF_S[1],
         is_absent: Callable[[], Awaitable[bool]] = never,
         *,
+        tells_time: bool = True,
         rests: bool = False,
         is_short: bool = False,
     ) -> None:
@@ -162,7 +161,7 @@ class Reflector(Generic[T]):
         self._query = dict(query or {})
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
-        self._is_aggregated = is_aggregated
+        self._tells_time = tells_time
         self._forbidden_s = forbidden_s
         self._is_absent = is_absent
         self._rests = rests
@@ -209,7 +208,7 @@ class Reflector(Generic[T]):
                     failures = 0
                     continue
             except KubeError as error:
-                await self._refused(error)
+                self._refused(error)
                 if isinstance(error, ForbiddenError):
                     longest_s = self._forbidden_s
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
@@ -239,16 +238,14 @@ class Reflector(Generic[T]):
         """Return whether the time of the server was reset since the last list."""
         return self._epoch != self._client.history.epoch
 
-    async def _refused(self, error: KubeError) -> None:
+    def _refused(self, error: KubeError) -> None:
         """Handle an error of the server."""
         history = self._client.history
         if not self.failure:
             self._failing_since = asyncio.get_running_loop().time()
         self.failure = str(error) or type(error).__name__
         is_forbidden = isinstance(error, ForbiddenError)
-        if (is_forbidden and not len(self.store)) or (
-            history.is_in_doubt and await self._is_of_another_server()
-        ):
+        if not self._tells_time or (is_forbidden and not len(self.store)):
             # There is nothing else to see here, whatever the time of the server.
             history.listed(self, history.epoch)
         if is_forbidden:
@@ -259,12 +256,6 @@ class Reflector(Generic[T]):
             # The client logs outages, once for all of its users.
             name = self._client.name
             self._once.warning("Waiting to watch", server=name, path=self.path, reason=str(error))
-
-    async def _is_of_another_server(self) -> bool:
-        try:
-            return await self._is_aggregated()
-        except KubeError:
-            return False
 
     @property
     def is_synced(self) -> bool:
@@ -298,21 +289,13 @@ class Reflector(Generic[T]):
             return
         self.failure = ""
         if is_lower(version, self._version or ""):
-            await self._report_reset(
-                f"{self.path} was at version {self._version} and is at {version}"
-            )
+            self._report_reset(f"{self.path} was at version {self._version} and is at {version}")
             self._is_back = True
             self._version = None  # a list returns the current state
 
-    async def _report_reset(self, evidence: str) -> None:
-        """Report that time was reset, if it is that of the API server. Raises KubeError."""
-        try:
-            is_its_own = not await self._is_aggregated()
-        except UnauthorizedError:
-            raise  # retried once the credential is valid
-        except ForbiddenError:
-            return  # without access to definitions, built-in groups decide
-        if is_its_own and self._epoch == self._client.history.epoch:
+    def _report_reset(self, evidence: str) -> None:
+        """Report that time was reset, if it is that of the API server."""
+        if self._tells_time and self._epoch == self._client.history.epoch:
             self._client.history.notice(evidence)
 
     async def _list(self) -> None:
@@ -340,7 +323,7 @@ class Reflector(Generic[T]):
             self._listing = None
             raise
         self._listing = None
-        await self._accept(listing.objects, listing.unreadable, page, epoch)
+        self._accept(listing.objects, listing.unreadable, page, epoch)
 
     async def _read_page(self, token: str) -> Page[T]:
         query = {**self._query, **({"continue": token} if token else {})}
@@ -361,7 +344,7 @@ class Reflector(Generic[T]):
             page = await asyncio.to_thread(self._codec.page_by_items, content)
             return replace(page, items=[self._codec.trim(item) for item in page.items])
 
-    async def _accept(
+    def _accept(
         self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int
     ) -> None:
         history = self._client.history
@@ -369,7 +352,7 @@ class Reflector(Generic[T]):
         if not is_back and epoch == history.epoch:
             evidence = self._evidence(objects, page.resource_version)
             if evidence:
-                await self._report_reset(evidence)
+                self._report_reset(evidence)
                 is_back = True
                 epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
         self.store.replace_all(objects, page.resource_version, unreadable, is_back=is_back)

@@ -1,4 +1,4 @@
-"""Kinds of servers behind the API server: their versions tell nothing of its time."""
+"""Kinds that are not built in: their versions may be of a server behind the API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import DEFINITIONS_PATH, Resource
+from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.informers import InformerSet, WatchScope
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
@@ -17,11 +17,6 @@ VERBS = frozenset(("get", "list", "watch"))
 WIDGETS = Resource(GroupVersionKind("example.com", "v1", "Widget"), "widgets", True, VERBS)
 CONFIG_MAPS = Resource(GroupVersionKind("", "v1", "ConfigMap"), "configmaps", True, VERBS)
 WIDGETS_PATH = "/apis/example.com/v1/namespaces/edge/widgets"
-DEFINITION: Object = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-}
 
 
 def obj(resource: Resource, name: str, size: int = 1) -> Object:
@@ -111,51 +106,19 @@ async def test_server_of_its_own_that_was_away_is_believed(
     assert (client.history.time_resets, client.history.epoch) == (0, 0)
 
 
+async def test_built_in_kinds_tell_the_time(host: FakeApiServer, client: ApiClient) -> None:
+    async with watching(client, CONFIG_MAPS) as store:
+        await go_back(host, store, CONFIG_MAPS)
+        await until(lambda: sizes(store) == {"changed": 1})
+    assert client.history.time_resets == 1
+
+
 @pytest.mark.parametrize("resource", [WIDGETS, CONFIG_MAPS])
-async def test_built_in_kinds_and_those_of_definitions_tell_the_time(
+async def test_doubt_waits_for_built_in_kinds_only(
     host: FakeApiServer, client: ApiClient, resource: Resource
 ) -> None:
-    host.seed(DEFINITION)
-    async with watching(client, resource) as store:
-        await go_back(host, store, resource)
-        await until(lambda: sizes(store) == {"changed": 1})
-    assert client.history.time_resets == 1
-    assert len(host.asked("GET", f"{DEFINITIONS_PATH}/widgets.example.com")) == (
-        1 if resource is WIDGETS else 0
-    )
-
-
-@pytest.mark.parametrize(("code", "reason"), [(500, "InternalError"), (401, "Unauthorized")])
-async def test_what_cannot_be_told_now_is_asked_again(
-    host: FakeApiServer, client: ApiClient, code: int, reason: str
-) -> None:
-    host.seed(DEFINITION)
-    host.fail(code, reason, path=f"{DEFINITIONS_PATH}/widgets.example.com", times=2)
-    async with watching(client, WIDGETS) as store:
-        await go_back(host, store, WIDGETS)
-        await until(lambda: sizes(store) == {"changed": 1})
-    assert client.history.time_resets == 1
-
-
-async def test_without_the_right_to_read_definitions_only_built_in_kinds_tell(
-    host: FakeApiServer, client: ApiClient
-) -> None:
-    host.seed(DEFINITION)
-    host.fail(403, "Forbidden", path=f"{DEFINITIONS_PATH}/widgets.example.com", times=9)
-    async with watching(client, WIDGETS) as store:
-        await go_back(host, store, WIDGETS)
-        await until(lambda: sizes(store) == {"changed": 1})
-    assert client.history.time_resets == 0
-
-
-@pytest.mark.parametrize("is_aggregated", [True, False])
-async def test_doubt_waits_for_no_server_behind_that_is_away(
-    host: FakeApiServer, client: ApiClient, *, is_aggregated: bool
-) -> None:
-    if not is_aggregated:
-        host.seed(DEFINITION)
-    async with watching(client, WIDGETS):
-        host.fail(503, "ServiceUnavailable", path=WIDGETS.path(), times=1_000_000)
+    async with watching(client, resource):
+        host.fail(503, "ServiceUnavailable", path=resource.path(), times=1_000_000)
         client.history.notice("as the test wants")
         await asyncio.sleep(60.0)
-        assert client.history.is_in_doubt is not is_aggregated
+        assert client.history.is_in_doubt is (resource is CONFIG_MAPS)
