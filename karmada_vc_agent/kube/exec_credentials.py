@@ -154,10 +154,11 @@ def _parse(output: bytes, version: str) -> _ExecCredential:
         raise PluginError(
             f"its plugin answered with apiVersion {answered_version}, requested {version}"
         )
-    if bool(chain) != bool(key):
-        raise PluginError("its plugin gave only one of clientCertificateData and clientKeyData")
-    if not token and not chain:
-        problem = "its plugin returned no credential; check that it is installed and works by hand"
+    if bool(chain) != bool(key) or not (token or chain):
+        problem = (
+            "its plugin returned no credential: neither a token nor both clientCertificateData and "
+            "clientKeyData; check that it works by hand"
+        )
         raise PluginError(problem)
     certificate = (str(chain).encode(), str(key).encode()) if chain else None
     return _ExecCredential(str(token) if token else None, certificate, expires)

@@ -18,7 +18,7 @@ _MOST_DIGITS = 20
 
 def is_lower(version: str, other: str) -> bool:
     """Return whether a version is certainly lower than another."""
-    return _is_number(version) and _is_number(other) and int(version) < int(other)
+    return version != other and is_at_most(version, other)
 
 
 def is_at_most(version: str, other: str) -> bool:

@@ -115,11 +115,12 @@ def parse_kubeconfig(text: bytes, path: Path, context_name: str = "") -> Credent
     context, user = _context_and_user(path, content, name)
     cluster = _named(path, content, "clusters", "cluster", context.get("cluster") or "")
     source = f"{path} (context {name})"
+    for field in ("auth-provider", "username"):
+        if field in user:
+            problem = f"{field} is not supported; use exec, a token or a client certificate"
+            raise KubeconfigError(f"{path}: the user of context {name}: {problem}")
     if "exec" in user:
         credentials = _with_exec_plugin(path, content, name, user["exec"])
-    elif "auth-provider" in user:
-        problem = "auth-provider is not supported; use exec, a token or a client certificate"
-        raise KubeconfigError(f"{path}: the user of context {name}: {problem}")
     else:
         credentials = _credentials(path, cluster, user, source)
     return replace(credentials, kubeconfig=path, context=context_name)
@@ -259,8 +260,6 @@ def _credentials(
             ssl_context = _ssl_context(path, cluster, certificate)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise KubeconfigError(f"{path}: certificate material: {error}") from error
-    name = _text(path, user, "username")
-    basic = (name, _text(path, user, "password") or "") if name is not None else None
     hostname = _text(path, cluster, "tls-server-name")
     token = _token(path, user)
     suspect = token.suspect if isinstance(token, _TokenFile) else lambda: None
@@ -269,7 +268,6 @@ def _credentials(
         ssl_context,
         source,
         token,
-        basic,
         hostname or None,
         proxy or None,
         suspect=suspect,

@@ -1,7 +1,6 @@
 """HTTP of one API server: credentials, names, connections, bodies."""
 
 import asyncio
-import base64
 import os
 import socket
 import ssl
@@ -40,7 +39,6 @@ class Credentials:
     ssl_context: ssl.SSLContext | None
     source: str
     token: Callable[[], str | None] = lambda: None
-    basic_auth: tuple[str, str] | None = None
     server_hostname: str | None = None
     proxy: str | None = None
     kubeconfig: Path | None = None
@@ -51,12 +49,8 @@ class Credentials:
 
     def authorization(self) -> dict[str, str]:
         """Return the header that authenticates us; none where a certificate does."""
-        if token := self.token():
-            return {"Authorization": f"Bearer {token}"}
-        if self.basic_auth:
-            password = base64.b64encode(":".join(self.basic_auth).encode())
-            return {"Authorization": f"Basic {password.decode()}"}
-        return {}
+        token = self.token()
+        return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def make_ssl_context(

@@ -141,7 +141,7 @@ class WorkQueue(Generic[K]):
         self.group_of = group_of
         self._base_delay_s = base_delay_s
         self._max_delay_s = max_delay_s
-        self._new_retries = new_retries
+        self._new_retries = new_retries or (lambda: TokenBucket(0.0, 1, clock))
         self._retries: LRUCache[Hashable, TokenBucket] = LRUCache(GROUPS_REMEMBERED)
         self.at_once = at_once
         self._loop_time = loop_time
@@ -221,7 +221,7 @@ class WorkQueue(Generic[K]):
         self._failures[key] = failures + 1
         delay_s = min(self._max_delay_s, self._base_delay_s * 2 ** min(failures, 60))
         self.instrument.retried()
-        self.add_after(key, max(delay_s, self._reserve(key)))
+        self.add_after(key, max(delay_s, self._retries_of(key).reserve()))
 
     def wait_for(self, key: K, dependencies: Iterable[Hashable]) -> None:
         """Let a key wait for dependencies; all keys of its group that do share one back-off."""
@@ -258,10 +258,10 @@ class WorkQueue(Generic[K]):
         self._shared.succeeded(key)
         self._end_wait(key)
 
-    def retry_now(self, concerns: Callable[[K], bool]) -> None:
-        """Enqueue every delayed key that `concerns` matches."""
-        delayed = dict.fromkeys((*self._due, *self._shared.waiting()))
-        self._retry([key for key in delayed if concerns(key)])
+    def retry_failed(self) -> None:
+        """Enqueue every key that failed the last time; scheduled ones stay delayed."""
+        failed = [key for key in self._failures if key in self._due]
+        self._retry(dict.fromkeys((*failed, *self._shared.waiting())))
 
     def _retry(self, keys: Collection[K]) -> None:
         self._shared.dropped(keys)
@@ -286,35 +286,25 @@ class WorkQueue(Generic[K]):
             if not self._waiting[dependency]:
                 del self._waiting[dependency]
 
-    def retry_failed(self) -> None:
-        """Enqueue every key that failed the last time; scheduled ones stay delayed."""
-        failed = {*self._failures, *self._shared.waiting()}
-        self.retry_now(failed.__contains__)
-
     def _send_check(self, key: K) -> None:
         """Enqueue a key as its group may retry it, unless it is due before that anyway."""
-        after_s = self._reserve(key)
+        retries = self._retries_of(key)
+        after_s = retries.reserve()
         due = asyncio.get_running_loop().time() + after_s
         timer = self._due.get(key)
         is_soon = timer is not None and timer.when() <= due
         if key in self._queued or key in self._working or is_soon:
-            self._give_back(key)
+            retries.give_back()
             return
         self.instrument.retried()
         self.add_after(key, after_s)
 
-    def _reserve(self, key: K) -> float:
-        """Take a retry from the limit of the group; return the seconds to wait for it."""
-        if self._new_retries is None:
-            return 0.0
+    def _retries_of(self, key: K) -> TokenBucket:
+        """Return the limit for retries of the group of a key."""
         group = self.group_of(key)
         if group not in self._retries:
             self._retries[group] = self._new_retries()
-        return self._retries[group].reserve()
-
-    def _give_back(self, key: K) -> None:
-        if self._new_retries is not None:
-            self._retries[self.group_of(key)].give_back()
+        return self._retries[group]
 
     async def take(self) -> K | None:
         """Wait for the next key, None once the queue is closed; `done` must follow."""

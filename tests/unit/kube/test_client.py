@@ -400,19 +400,13 @@ async def test_token_is_sent_and_asked_for_each_time(host: FakeApiServer) -> Non
     assert sent == ["Bearer first", "Bearer second"]
 
 
-async def test_password_is_sent_where_there_is_no_token(host: FakeApiServer) -> None:
-    credentials = Credentials(host.url, None, "a test", basic_auth=("ann", "secret"))
-    await host.client(credentials=credentials).get(NAMESPACES)
-    assert host.requests[0].headers["Authorization"] == "Basic YW5uOnNlY3JldA=="
-
-
 async def test_changed_credentials_count_from_the_next_request_on(host: FakeApiServer) -> None:
     client = host.client(credentials=Credentials(host.url, None, "old", token=lambda: "old"))
     await client.get(NAMESPACES)
-    client.credentials = Credentials(host.url, None, "new", basic_auth=("ann", "secret"))
+    client.credentials = Credentials(host.url, None, "new", token=lambda: "new")
     await client.get(NAMESPACES)
     sent = [request.headers["Authorization"] for request in host.requests]
-    assert sent == ["Bearer old", "Basic YW5uOnNlY3JldA=="]
+    assert sent == ["Bearer old", "Bearer new"]
 
 
 async def test_changed_credentials_open_watches_anew(

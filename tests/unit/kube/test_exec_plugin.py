@@ -126,7 +126,7 @@ def test_plugin_that_hangs_is_ended_with_what_it_started(
         (f'echo \'{{"apiVersion": "{VERSION}"}}\'', "returned no credential"),
         (
             f'echo \'{{"apiVersion": "{VERSION}", "status": {{"clientKeyData": "x"}}}}\'',
-            "only one of clientCertificateData and clientKeyData",
+            "nor both clientCertificateData and clientKeyData",
         ),
     ],
 )

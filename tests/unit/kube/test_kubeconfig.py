@@ -137,11 +137,6 @@ def test_token_file_beats_the_token(config: Kubeconfig) -> None:
     assert config.read().token() == "from a file"
 
 
-def test_password_is_used(config: Kubeconfig) -> None:
-    config.user |= {"username": "ann", "password": "secret"}
-    assert config.read().basic_auth == ("ann", "secret")
-
-
 def test_proxy_and_server_name_are_used(config: Kubeconfig) -> None:
     config.cluster |= {"proxy-url": "http://proxy:3128", "tls-server-name": "inner"}
     found = config.read()
@@ -483,6 +478,7 @@ answer second 2999-01-01T00:00:00Z
     return program
 
 
-def test_auth_provider_is_refused(config: Kubeconfig) -> None:
-    config.user["auth-provider"] = {"name": "oidc"}
-    assert "auth-provider is not supported; use exec" in config.problem()
+@pytest.mark.parametrize("field", ["auth-provider", "username"])
+def test_user_of_another_sort_is_refused(config: Kubeconfig, field: str) -> None:
+    config.user[field] = "odd"
+    assert f"{field} is not supported; use exec" in config.problem()

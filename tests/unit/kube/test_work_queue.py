@@ -182,17 +182,6 @@ async def test_back_off_of_one_key_is_not_that_of_another() -> None:
     assert elapsed_s() - before == pytest.approx(1.0)
 
 
-async def test_retry_now_brings_forward_only_what_it_concerns() -> None:
-    queue = new_queue()
-    queue.add_after("a", 100.0)
-    queue.add_after("b", 100.0)
-    queue.retry_now(lambda key: key == "a")
-    assert await work_off(queue) == ["a"]
-    assert elapsed_s() == 0
-    assert await take(queue) == "b"
-    assert elapsed_s() == pytest.approx(100.0)
-
-
 async def test_retry_failed_leaves_what_is_only_due() -> None:
     queue = new_queue()
     queue.add_after("periodic", 100.0)
@@ -207,13 +196,13 @@ async def test_retry_failed_leaves_what_is_only_due() -> None:
     assert sorted(await work_off(queue)) == ["failed", "waits for a cause"]
 
 
-async def test_retry_now_starts_the_back_off_afresh() -> None:
+async def test_retry_failed_starts_the_back_off_afresh() -> None:
     queue = new_queue()
     for _ in range(4):
         queue.add_rate_limited("a")
         queue.done(await take(queue))
     queue.add_rate_limited("a")
-    queue.retry_now(lambda _: True)
+    queue.retry_failed()
     await work_off(queue)
     before = elapsed_s()
     queue.add_rate_limited("a")
@@ -292,7 +281,7 @@ class Model:
         if kind in ("add", "after", "fail"):
             self.add(kind, *arguments)
         elif kind == "retry":
-            self.queue.retry_now(lambda _: True)
+            self.queue.retry_failed()
         elif kind == "take" and len(self.queue):
             self.started(await take(self.queue))
         elif kind == "done" and self.working:
@@ -513,12 +502,12 @@ async def test_key_that_succeeds_while_its_dependency_lacks_brings_the_others_on
     assert taken == 99
 
 
-async def test_retry_now_brings_keys_that_wait_for_a_cause() -> None:
+async def test_retry_failed_brings_keys_that_wait_for_a_cause() -> None:
     queue = new_queue()
     for key in ("a1", "a2", "b1"):
         queue.wait_for(key, ["kind"])
-    queue.retry_now(lambda key: key.startswith("a"))
-    assert await work_off(queue) == ["a1", "a2"]
+    queue.retry_failed()
+    assert sorted(await work_off(queue)) == ["a1", "a2", "b1"]
 
 
 @given(
@@ -550,7 +539,7 @@ async def _no_key_is_lost(steps: list[tuple[str, str, list[str]]]) -> None:
             case "changed":
                 queue.changed(causes)
             case "retry":
-                queue.retry_now(lambda other, key=key: other == key)  # type: ignore[misc]  # bound now
+                queue.retry_failed()
             case _:
                 await asyncio.sleep(0.7)
     came: set[str] = set()

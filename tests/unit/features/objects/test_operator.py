@@ -217,7 +217,7 @@ async def test_host_is_asked_by_all_that_its_kubeconfig_says(recorder: Recorder)
         f"https://127.0.0.2:{address[1]}",
         ssl.create_default_context(cadata=trusted),
         "test",
-        basic_auth=("admin", "secret"),
+        token=lambda: "secret",
         server_hostname="karmada-vc-agent",
     )
     for credentials, is_trusted in (named, True), (replace(named, server_hostname=None), False):
@@ -232,7 +232,7 @@ async def test_host_is_asked_by_all_that_its_kubeconfig_says(recorder: Recorder)
             else:
                 with pytest.raises(aiohttp.ClientConnectorCertificateError):
                     await session.get(f"{credentials.server}/version")
-    assert asked == ["Basic YWRtaW46c2VjcmV0"]
+    assert asked == ["Bearer secret"]
     listener.close()
 
 
