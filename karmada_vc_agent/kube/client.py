@@ -491,9 +491,13 @@ class ApiClient:
             self.lost_at = time.monotonic()
             self._is_away = True
             self.history.begin_outage(self.credentials.server, reason)
-        return error_class_of(error, is_begun=is_begun)(
-            f"{self.name} {self.credentials.server}: {reason}"
+        is_silent = isinstance(error, TimeoutError) and not isinstance(
+            error, aiohttp.ConnectionTimeoutError
         )
+        lost = CutOffError if is_begun or is_silent else UnreachableError
+        if isinstance(error, UnreachableError):
+            lost = type(error)
+        return lost(f"{self.name} {self.credentials.server}: {reason}")
 
     def _explained(
         self,
@@ -528,16 +532,6 @@ class ApiClient:
             self.history.recovered()
             for listener in self._recovery_listeners:
                 listener()
-
-
-def error_class_of(error: Exception, *, is_begun: bool) -> type[UnreachableError]:
-    """Return the error class for a failed exchange: no response, half a response, a strange one."""
-    if isinstance(error, UnreachableError):
-        return type(error)
-    is_silent = isinstance(error, TimeoutError) and not isinstance(
-        error, aiohttp.ConnectionTimeoutError
-    )
-    return CutOffError if is_begun or is_silent else UnreachableError
 
 
 def _check(path: str) -> None:

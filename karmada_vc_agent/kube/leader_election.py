@@ -27,6 +27,7 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
     UnreachableError,
 )
+from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
 SKEW_S = 5.0
@@ -199,22 +200,18 @@ class LeaderElection:
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
-        waiting_for = ""
-        reported = ""
+        once = LogOnce(_log)
         while True:
             try:
                 holder = await self._try()
             except KubeError as error:
-                if str(error) != reported and not isinstance(error, _PASSING):
-                    reported = str(error)
-                    _log.warning("Waiting to lead", extra={"reason": reported})
+                if not isinstance(error, _PASSING):
+                    once.warning("Waiting to lead", reason=str(error))
             else:
                 if holder == self._identity:
                     _log.info("Leading", extra={"lease": f"{self._namespace}/{self._name}"})
                     return
-                if holder != waiting_for:
-                    waiting_for = holder
-                    _log.info("Standing by", extra={"leader": holder, "lease": self._name})
+                once.info("Standing by", about=holder, leader=holder, lease=self._name)
             await asyncio.sleep(self._retry_period_s)
 
     async def lead(self) -> None:

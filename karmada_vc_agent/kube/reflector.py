@@ -55,33 +55,24 @@ async def check_listed(client: ApiClient, path: str) -> None:
 
 
 class PageSize:
-    """The number of objects to request at once: what fits into PAGE_BYTES, by previous pages."""
+    """The number of objects to request at once: what fits into PAGE_BYTES, by the previous page."""
 
     def __init__(self) -> None:
-        self._most = PAGE_SIZE
-        self._object_bytes = 0.0
-
-    @property
-    def limit(self) -> int:
-        """Return the limit of the next page."""
-        if not self._object_bytes:
-            return min(FIRST_PAGE, self._most)
-        return max(1, min(self._most, int(PAGE_BYTES / self._object_bytes)))
+        self.limit, self._most = FIRST_PAGE, PAGE_SIZE
 
     def received(self, objects: int, size: int) -> None:
-        """Record a page of so many objects and bytes."""
+        """Record a page of so many objects and bytes; after a fault slowly request more again."""
+        fitting = PAGE_BYTES * objects // size if objects else self.limit
         self._most = min(PAGE_SIZE, self._most + max(1, self._most // 4))
-        if objects:
-            average = size / objects
-            self._object_bytes = max(average, (self._object_bytes + average) / 2)
+        self.limit = max(1, min(self._most, fitting))
 
     def was_cut_off(self) -> None:
         """Record a page that stalled or broke off."""
-        self._most = max(1, self.limit // 2)
+        self.limit = self._most = max(1, self.limit // 2)
 
     def was_too_large(self) -> None:
         """Record a page that was too large."""
-        self._most = max(1, min(FEW_OBJECTS, self.limit // 2))
+        self.limit = self._most = max(1, min(FEW_OBJECTS, self.limit // 2))
 
 
 async def read_page(
