@@ -1,7 +1,4 @@
-"""Workers of one queue, and the changes that enqueue its keys.
-
-The function reads cached state; it makes no request and enqueues nothing by itself.
-"""
+"""Workers of one queue, and the changes that enqueue its keys."""
 
 import asyncio
 import logging

@@ -1,12 +1,4 @@
-"""The kinds that an API server serves, by aggregated discovery, and whether it is healthy.
-
-Built-in kinds and those of CustomResourceDefinitions are stored in the etcd of the API server
-itself. An aggregated server has a storage and resourceVersions of its own.
-
-A path that is not served is answered by 404 without a Status: by the API server, by a proxy that
-has lost it, and by an API server whose APIService is away for a moment. Only discovery tells these
-apart: an API server lists what it serves.
-"""
+"""The kinds that an API server serves, by aggregated discovery, and whether it is healthy."""
 
 import asyncio
 import time
@@ -252,7 +244,10 @@ DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
-    """Return whether an aggregated API server serves a kind, by a request. Raises KubeError."""
+    """Return whether an aggregated API server serves a kind, by a request. Raises KubeError.
+
+    Built-in kinds and those of CustomResourceDefinitions are in the storage of the API server.
+    """
     group = resource.gvk.group
     if is_built_in(group):
         return False
@@ -265,7 +260,10 @@ async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
 
 
 async def is_absent(client: ApiClient, path: str) -> bool:
-    """Return whether the API server says, in its discovery, that it serves no kind at a path."""
+    """Return whether the API server says, in its discovery, that it serves no kind at a path.
+
+    404 without a Status is also the answer of a proxy, and while an APIService is away.
+    """
     _, root, group, version, *_ = f"{path}//".split("/")
     need = need_of("GET", path)
     if root != "apis" or need is None:

@@ -23,12 +23,7 @@ from cachetools import LRUCache
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Controller, ControllerSpec
-from karmada_vc_agent.kube.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    KubeError,
-    NotFoundError,
-)
+from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import TokenBucket
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import Object, timestamp
@@ -103,7 +98,6 @@ class EventRecorder:
         self._reasons: LRUCache[tuple[str, ...], TokenBucket] = LRUCache(EVENTS_KEPT)
         self._left_out: LRUCache[tuple[str, ...], int] = LRUCache(EVENTS_KEPT)
         self._written: LRUCache[_Record, tuple[str, int]] = LRUCache(EVENTS_KEPT)
-        self._begun: LRUCache[str, None] = LRUCache(EVENTS_KEPT)
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._numbers = itertools.count()
@@ -220,18 +214,10 @@ class EventRecorder:
         collection, event = _event(record, series)
         path = f"{collection}/{event['metadata']['name']}"
         patch = {key: event[key] for key in ("message", "lastTimestamp", "count")}
-        if path in self._begun:
-            try:
-                await self._client.merge_patch(path, patch)
-            except NotFoundError:
-                del self._begun[path]
-            else:
-                return
         try:
-            await self._client.create(collection, event)
-        except AlreadyExistsError:
             await self._client.merge_patch(path, patch)
-        self._begun[path] = None
+        except NotFoundError:
+            await self._client.create(collection, event)
 
 
 def _with_more(message: str, count: int) -> str:

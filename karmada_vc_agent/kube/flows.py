@@ -1,12 +1,4 @@
-"""Fair queuing: shares what is limited among flows: slots, rates, watches, time of the loop.
-
-The flow of a task is set where its work begins, such as by a controller for each key, and tasks
-that it starts inherit it. So whatever is limited divides itself, and no caller computes a share.
-
-A flow may hold no more than is free at that time: the first one gets half, the next one half of the
-rest. What is held cannot be taken back, so this holds in advance, before another flow waits. Of 16
-slots four slow flows hold 15; a fifth one waits, while the last slot is of the agent itself.
-"""
+"""Fair queuing: shares what is limited among flows: slots, rates, watches, time of the loop."""
 
 import asyncio
 import math
@@ -43,7 +35,10 @@ def current() -> Hashable:
 
 @contextmanager
 def of(flow: Hashable) -> Iterator[None]:
-    """Have this task, and those that it starts, belong to a flow."""
+    """Have this task, and those that it starts, belong to a flow.
+
+    So whatever is limited divides itself among flows, and no caller computes a share.
+    """
     token = _flow.set(flow or OWN)
     try:
         yield
@@ -77,8 +72,10 @@ class SharedLock(asyncio.Lock):
 class FairSlots:
     """A semaphore that flows share: waiters of each in rotation, and the agent itself after any.
 
-    is_shared: whether there are several virtual clusters. One that is alone may hold all slots but
-    one, as the agent itself always may. of_own: slots that only the agent itself may take.
+    A flow may hold no more than is free at that time: of 16 slots four slow flows hold 15, and the
+    last one is of the agent itself. is_shared: whether there are several virtual clusters; one that
+    is alone may hold all slots but one, as the agent itself always may. of_own: slots that only
+    the agent itself may take.
     """
 
     def __init__(

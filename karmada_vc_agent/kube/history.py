@@ -1,10 +1,4 @@
-"""The history of an API server that its clients share: outages, resets, versions.
-
-A watch from a version that a server no longer has, as after a restore, is silent forever. So a
-reader that sees a version lower than before reports it here. Then everything is listed again at
-once, and once more after a pause: until then the server is in doubt, and nothing is deleted based
-on its answers. Versions of one resource are decimal and grow; other texts have no order.
-"""
+"""The history of an API server that its clients share: outages, resets, versions."""
 
 import asyncio
 import logging
@@ -22,7 +16,7 @@ def is_lower(version: str, other: str) -> bool:
 
 
 def is_at_most(version: str, other: str) -> bool:
-    """Return whether a version is certainly lower than another or the same."""
+    """Return whether a version is certainly lower than another or the same: both are decimal."""
     return _is_number(version) and _is_number(other) and int(version) <= int(other)
 
 
@@ -44,7 +38,13 @@ NEVER = float("inf")
 
 
 class History:
-    """The history of one API server, shared by all of its clients and reflectors."""
+    """The history of one API server, shared by all of its clients and reflectors.
+
+    A watch from a version that a server no longer has, as after a restore, is silent forever. So a
+    reader that sees a version lower than before reports it. Then everything is listed again at
+    once, and once more after a pause: until then the server is in doubt, and nothing is deleted
+    based on its answers.
+    """
 
     def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,12 +1,4 @@
-"""The cached state of one watched resource, with indexes.
-
-Fed by a reflector, and by writers with the server's answers (`observe`), so that the next reconcile
-does not plan against a stale copy. A change that is older than the stored object is dropped. Until
-the first list it may be filled from elsewhere (`seed`).
-
-An unreadable object is not a deleted one: its cached state stays. If an index or a handler
-fails at an object, only that index or handler misses it.
-"""
+"""The cached state of one watched resource, with indexes."""
 
 import logging
 from collections import defaultdict, deque
@@ -39,6 +31,11 @@ def is_echo(old: Object | None, new: Object | None) -> bool:
 
 class Store(Generic[T]):
     """Objects by (namespace, name); indexes map a name to the keys an object appears under.
+
+    Fed by a reflector, and by writers with the server's answers (`observe`), so that the next
+    reconcile does not plan against a stale copy; what is older than the stored object is dropped.
+    An unreadable object is not a deleted one: its cached state stays. If an index or a handler
+    fails at an object, only that index or handler misses it.
 
     on_replaced: called after each list, with whether the time of the server was reset.
     on_observed: called with what was stored although no watch has reported it.

@@ -1,7 +1,4 @@
-"""Tasks: supervised, retried, one for each of several objects, or in a thread.
-
-What is retried all the time has a back-off of its own: keys of a work queue, reflectors, parts.
-"""
+"""Tasks: supervised, retried, one for each of several objects, or in a thread."""
 
 import asyncio
 import logging

@@ -1,12 +1,4 @@
-"""A queue of keys: each at most once, with delays, back-off and fair queuing.
-
-A key that is added while it is being processed waits until that is done. Groups (here: virtual
-clusters) alternate, each with a limit of keys in progress.
-
-A key that fails waits for its group and what else it names, its dependencies, and is retried when
-one of these changes. Meanwhile it backs off by itself, or with the keys of its group that wait for
-the same dependency, or it is not retried at all.
-"""
+"""A queue of keys: each at most once, with delays, back-off and fair queuing."""
 
 import asyncio
 import itertools
@@ -120,7 +112,11 @@ class ControllerInstrument:
 
 
 class WorkQueue(Generic[K]):
-    """Keys waiting to be processed.
+    """Keys waiting to be processed; one that is added meanwhile waits until that is done.
+
+    Groups alternate. A key that fails waits for its group and what else it names, its dependencies,
+    and is retried when one of these changes. Meanwhile it backs off by itself, or with the keys of
+    its group that wait for the same dependency, or it is not retried at all.
 
     base_delay_s, max_delay_s: the back-off of add_rate_limited, doubled by each failure.
     new_retries: creates the rate limit for retries of one group. at_once: how many keys of one
