@@ -115,7 +115,7 @@ class PartedReflector(Generic[T]):
             part = self._parts[name] = self._reflector_of(name, store)
             store.add_handler(partial(self._take_over, name, part))
             store.on_replaced = partial(self._replaced, name, part)
-            title = f"reflector {part.path} {name}"
+            title = f"reflector {self.path}/{name}"
             self._tasks[name] = self._supervisor.start(group, "reflector", part.run, title)
 
     def _observed(self, obj: T) -> None:
