@@ -284,10 +284,6 @@ def _stand_in(_kind: GroupKind, _bound: object) -> Iterable[str]:
     yield "Created empty while a binding to it is written before it exists (ADR 24)"
 
 
-def _order(_kind: GroupKind, row: int) -> Iterable[str]:
-    yield f"In row {row + 1} of its Work"
-
-
 _REPORTERS = {reporter.kind: reporter for reporter in endpoint_slices.REPORTERS}
 
 TABLES: tuple[Table, ...] = (
@@ -337,7 +333,11 @@ TABLES: tuple[Table, ...] = (
         ownership.IN_EVERY_NAMESPACE,
         _says("`{row}` belongs to the host in each namespace"),
     ),
-    Table(Aspect.WRITTEN, apply_plan.ROWS, _order),
+    Table(
+        Aspect.WRITTEN,
+        apply_plan.APPLIED_FIRST,
+        _says("Applied before the other manifests of its Work"),
+    ),
     Table(Aspect.WRITTEN, strategies.OF_KIND, _says("{row.value}")),
     Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
     Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),

@@ -11,21 +11,18 @@ Nothing but the result is kept of a manifest that was applied: not what it was t
 not its object.
 """
 
-import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import TypeVar
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.controller import NotReadyError, Rest, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, TooLargeError
-from karmada_vc_agent.kube.flows import FairSlots, measured
+from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import OBJECT_BYTES, SMALL_BYTES, Object, bytes_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -58,45 +55,6 @@ from karmada_vc_agent.work.works import (
     key_of_work,
     manifests_of,
 )
-
-T = TypeVar("T")
-
-CONCURRENT_MANIFESTS = 5
-"""Manifests of a Work that are applied concurrently.
-
-It bounds tasks, not requests: those are divided among virtual clusters by kube/flows.py.
-"""
-
-
-async def run_concurrently(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Return the results of calls in their order.
-
-    If one fails, those not started are dropped, and those in progress are awaited: their writes
-    must not be in doubt. Then the first error, in order, is raised.
-    """
-    if len(calls) == 1:  # the common case, without any task
-        return [await calls[0]()]
-    waiting = iter(enumerate(calls))
-    results: dict[int, T] = {}
-    errors: dict[int, Exception] = {}
-
-    async def work() -> None:
-        for place, call in waiting:
-            try:
-                results[place] = await call()
-            except Exception as error:  # noqa: BLE001 - raised below
-                errors[place] = error
-            if errors:
-                return
-
-    async with asyncio.TaskGroup() as group:
-        for _ in calls[1:CONCURRENT_MANIFESTS]:
-            group.create_task(measured(work()))
-        await work()
-    if errors:
-        raise errors[min(errors)]
-    return [results[place] for place in range(len(calls))]
-
 
 LARGE_AT_ONCE = 2
 """Large manifests that are applied concurrently, of all virtual clusters.
@@ -137,11 +95,8 @@ class _WorkApplier:
         """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
         items, are_small = _items(vc, work), self._bounds.byte_count(work) <= SMALL_BYTES
         settled: dict[int, tuple[_Result, Reflection | None]] = {}
-        for batch in apply_plan.batches([item.manifest for item in items]):
-            calls = [
-                partial(self._settle, work, items[place], is_small=are_small) for place in batch
-            ]
-            settled.update(zip(batch, await run_concurrently(calls), strict=True))
+        for place in apply_plan.in_order([item.manifest for item in items]):
+            settled[place] = await self._settle(work, items[place], is_small=are_small)
         outcome = WorkOutcome()
         for place, item in enumerate(items):
             result, reflection = settled[place]
