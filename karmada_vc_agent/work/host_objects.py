@@ -37,7 +37,6 @@ from karmada_vc_agent.kube.transport import ANSWER_BYTES
 from karmada_vc_agent.model.domain import (
     APPLIED_ANNOTATION,
     CLUSTER_LABEL,
-    WORK_ANNOTATION,
     is_ours,
 )
 from karmada_vc_agent.model.objects import (
@@ -149,8 +148,7 @@ class Applied:
     """The current host object; was_written: it was created or changed just now.
 
     notices: what a user should know. is_settled: it was written as its manifest says; else it is
-    looked at again whenever it changes. taken_from: the other Work of the same virtual cluster that
-    wrote it before, "" if none.
+    compared in full whenever it changes.
     """
 
     live: Object
@@ -158,7 +156,6 @@ class Applied:
     was_recreated: bool = False
     notices: tuple[Notice, ...] = ()
     is_settled: bool = True
-    taken_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,14 +303,6 @@ class HostObjects(LiveObjects):
         fresh = partial(self.fresh, resource, key.namespace, key.name)
         await retry_on_conflict(live, delete, fresh)
 
-    async def other_work(self, resource: Resource, desired: Object) -> str:
-        """Return the Work that the live object names, if another of its virtual cluster, or "".
-
-        Raises KubeError.
-        """
-        key = key_of(desired)
-        return _other_work(desired, await self.get(resource, key.namespace, key.name))
-
     async def release(
         self, resource: Resource, desired: Object, as_user: str = ""
     ) -> Foreign | None:
@@ -391,8 +380,7 @@ class HostObjects(LiveObjects):
                 return Applied(live, was_written=False, is_settled=not is_kept)
         answer = await self._bound_roles.writing(checked, as_user, write)
         self.observe(resource, answer)
-        taken_from = _other_work(desired, live)
-        return Applied(answer, was_written=True, is_settled=not is_kept, taken_from=taken_from)
+        return Applied(answer, was_written=True, is_settled=not is_kept)
 
     async def _retain(self, merged: Object, live: Object) -> Object:
         return await self._interpreter.retain(_cluster_of(merged), merged, live)
@@ -405,14 +393,6 @@ def _cluster_of(desired: Object) -> str:
 def _metadata_of(live: Object | None) -> Object | None:
     """Return all of an object that decides whether it may be deleted."""
     return live and {key: live[key] for key in ("apiVersion", "kind", "metadata") if key in live}
-
-
-def _other_work(desired: Object, live: Object | None) -> str:
-    """Return the Work that a live object names, if another of the same virtual cluster, or ""."""
-    names = (annotations_of(obj or {}).get(WORK_ANNOTATION, "") for obj in (desired, live))
-    ours, theirs = names
-    is_other = ours != theirs and ours.partition("/")[0] == theirs.partition("/")[0]
-    return theirs if is_other else ""
 
 
 def _content(desired: Object) -> str:

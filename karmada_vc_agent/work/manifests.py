@@ -9,7 +9,6 @@ The result of the translation selects the strategy (strategies.py); the steps be
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from operator import itemgetter
 from typing import TypeVar
 
 from karmada_vc_agent.cluster.claims import HeldError
@@ -48,7 +47,7 @@ from karmada_vc_agent.translation.translate import (
 )
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter
-from karmada_vc_agent.work.rules.apply_plan import Foreign, ObjectId, object_id
+from karmada_vc_agent.work.rules.apply_plan import Foreign
 from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.strategies import SharedNames, Strategies, strategy_of
 from karmada_vc_agent.work.targets import (
@@ -138,12 +137,6 @@ class Manifests:
         self._depending_on_claims: dict[str, None] = scopes.keep_by(cluster_of_work)
         self._windows = windows
         self._owned = owned
-        self._contenders: dict[tuple[str, ObjectId], set[str]] = scopes.keep_by(itemgetter(0))
-        """The Works that wrote an object after one another; the last of them has it.
-
-        Karmada's agent deletes such an object with either Work (contract 5.8). Here it stays for
-        the others. A Work that is deleted without its finalizer stays here: callers check that.
-        """
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
@@ -303,10 +296,6 @@ class Manifests:
             # Not needed yet; it is once its namespace is claimed for something else.
             self._depending_on_claims[target.work] = None
             return None
-        if applied.taken_from:
-            key = target.vc.name, object_id(target.manifest)
-            works = target.work, applied.taken_from
-            self._contenders.setdefault(key, set()).update(works)
         notices = (*target.notices, *self._owner_notices(target, applied.live))
         return replace(applied, notices=(*notices, *applied.notices)) if notices else applied
 
@@ -332,32 +321,6 @@ class Manifests:
         """
         target = await self._locate(item)
         return self._strategies.cached(target) if target is not None else None
-
-    async def others(self, item: WorkManifest) -> set[str] | Failure:
-        """Return the other Works that wrote the object of a manifest, also deleted ones.
-
-        What other processes wrote is said by the mark of the object. Raises UnreachableError.
-        """
-        try:
-            target = await self._target_on_host(item)
-            if isinstance(target, Failure):
-                return target
-            named = await self._named_by(target) if target is not None else set[str]()
-        except _FAILURES as error:
-            return self._failure(item, error)
-        key = item.vc.name, object_id(item.manifest)
-        others = self._contenders.pop(key, set()) - {item.work}
-        if others:
-            self._contenders[key] = others
-        return others | named
-
-    async def _named_by(self, target: Target) -> set[str]:
-        named = [
-            await self._host_objects.other_work(target.resource, each.obj)
-            for each in target.objects
-            if not each.is_shared
-        ]
-        return set(filter(None, named))
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
         """Delete what a manifest created, or release it if `preserve`; None once that is done.

@@ -353,7 +353,6 @@ class Strategies:
             target.manifest,
             was_written=any(result.was_written for result in applied),
             was_recreated=any(result.was_recreated for result in applied),
-            taken_from=max((result.taken_from for result in applied), default=""),
         )
 
     async def _apply_binding(self, target: Target, each: HostObject) -> Applied | Foreign | None:

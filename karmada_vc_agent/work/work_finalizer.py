@@ -257,28 +257,34 @@ class WorkFinalizer:
         work_id = id_of_work(work)
         with self._bugs.guard(work_id, manifest) as guard:
             self._wait_for_works(vc)
-            item = WorkManifest(vc, manifest, work_id)
-            others = await self._manifests.others(item)
-            if isinstance(others, Failure):
-                return others
-            if self._is_left_to(others, item):
+            if self._is_left_to_others(vc.name, work, manifest):
                 return None
             self._wait_for_users(vc, work, manifest)
+            item = WorkManifest(vc, manifest, work_id)
             return await self._manifests.remove(item, preserve=self.preserves(vc.name, work))
         return Failure(guard.problem)
 
-    def _is_left_to(self, others: set[str], item: WorkManifest) -> bool:
-        """Leave an object to the other Works that have it and stay; they write it again."""
-        heirs = [work for work in others if self._is_heir(work, item)]
-        for work in heirs:
-            self._enqueue(work)
-        return bool(heirs)
+    def _is_left_to_others(self, cluster: str, work: Object, manifest: Object) -> bool:
+        """Leave an object to the other Works that have it and stay; they write it again.
 
-    def _is_heir(self, work_id: str, item: WorkManifest) -> bool:
-        work = self._works.by_id(work_id)
-        if work is None or self.is_due(item.vc.name, work):
-            return False
-        return object_id(item.manifest) in map(object_id, manifests_of(work))
+        Karmada's agent deletes such an object with either Work (contract 5.8).
+        """
+        desired, namespace = object_id(manifest), text_at(manifest, "metadata", "namespace")
+        others = (
+            self._works.using_namespace(cluster, namespace)
+            if namespace
+            else self._works.of(cluster)
+        )
+        heirs = [
+            other
+            for other in others
+            if uid_of(other) != uid_of(work)
+            and not self.is_due(cluster, other)
+            and any(object_id(each) == desired for each in manifests_of(other))
+        ]
+        for heir in heirs:
+            self._enqueue(id_of_work(heir))
+        return bool(heirs)
 
     def _wait_for_works(self, vc: VirtualCluster) -> None:
         """Raise NotReadyError until all Works are listed, and what they use.
