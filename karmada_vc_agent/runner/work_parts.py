@@ -38,7 +38,7 @@ from karmada_vc_agent.work.served_kinds import ServedKinds
 from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.strategies import NAME_INDEX, SharedNames
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
-from karmada_vc_agent.work.work_status import HubWorks, WorkReports
+from karmada_vc_agent.work.work_status import WorkStatuses
 from karmada_vc_agent.work.work_watches import RegisteredClusters, WorkWatches
 from karmada_vc_agent.work.works import WorkKey, WorkMemory, binding_namespace, is_of_cluster
 
@@ -52,7 +52,7 @@ class WorkParts:
     """The path of a Work: readers, interpreter, writers, and which signals they follow.
 
     queue: the Works that wait to be synced; events are held back while it is long. status_queue:
-    those whose status waits to be written, by reports.
+    those whose status waits to be written.
     """
 
     def __init__(self, common: Common) -> None:
@@ -75,8 +75,15 @@ class WorkParts:
         self._interpret()
         self._report()
         self._write()
-        self.reports = WorkReports(
-            self.status_queue.add, common.clock.now, common.scopes, common.stores.kept.take_status
+        self.statuses = WorkStatuses(
+            common.clients.hub,
+            self.watches.works,
+            self.bounds,
+            common.held_changes,
+            self.status_queue.add,
+            common.clock.now,
+            common.scopes,
+            common.stores.kept.take_status,
         )
         self.registered = RegisteredClusters(
             common.virtual_clusters,
@@ -253,7 +260,6 @@ class WorkParts:
         )
         self.large_slots = FairSlots(LARGE_AT_ONCE, common.virtual_clusters.are_several)
         self.finalizer = self._finalizer()
-        self.hub_works = HubWorks(clients.hub, self.watches.works, self.bounds, common.held_changes)
         self.work_status = (
             WorkStatus(self._object_changed, self.events, self.interpreter)
             if WORK_STATUS in common.switches

@@ -43,7 +43,7 @@ from karmada_vc_agent.work.rules.work_conditions import (
 )
 from karmada_vc_agent.work.targets import Bugs, Failure, Waiting, WorkManifest, refused
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
-from karmada_vc_agent.work.work_status import HubWorks, WorkReports
+from karmada_vc_agent.work.work_status import WorkStatuses
 from karmada_vc_agent.work.works import (
     WorkKey,
     WorkMemory,
@@ -208,8 +208,7 @@ class ExecutionController:
         virtual_clusters: Mapping[str, VirtualCluster],
         clusters: HubClusters,
         works: Works,
-        hub_works: HubWorks,
-        reports: WorkReports,
+        statuses: WorkStatuses,
         manifests: Manifests,
         finalizer: WorkFinalizer,
         work_status: WorkStatus | None,
@@ -224,8 +223,7 @@ class ExecutionController:
         self._virtual_clusters = virtual_clusters
         self._clusters = clusters
         self._works = works
-        self._hub_works = hub_works
-        self._reports = reports
+        self._statuses = statuses
         self._manifests = manifests
         self._finalizer = finalizer
         self._events = events
@@ -264,7 +262,7 @@ class ExecutionController:
         return cluster in self._virtual_clusters and self._clusters.ours(cluster) is not None
 
     async def _reconcile(self, key: WorkKey, vc: VirtualCluster, cached: Object) -> Rest | None:
-        cluster, cached = vc.name, self._reports.with_reported_status(cached)
+        cluster, cached = vc.name, self._statuses.with_reported_status(cached)
         refusal = self._bounds.refusal(cached)
         if (
             refusal is not None
@@ -273,12 +271,12 @@ class ExecutionController:
         ):
             await self._refuse(vc, cached, refusal)
             return None
-        work = await self._hub_works.whole(cached)
+        work = await self._statuses.whole(cached)
         if work is None:
             return None
-        work = self._reports.with_reported_status(work)
+        work = self._statuses.with_reported_status(work)
         if self._finalizer.is_due(cluster, work):
-            self._reports.forget(key)
+            self._statuses.forget(key)
             await self._finalizer.finalise(vc, work)
             self._memory.forget(key)
         elif _is_suspended(vc, work):
@@ -292,7 +290,7 @@ class ExecutionController:
     def _forget(self, key: WorkKey) -> None:
         cluster, name = key
         self._memory.forget(key)
-        self._reports.forget(key)
+        self._statuses.forget(key)
         self._finalizer.forget(key)
         self._manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
 
@@ -306,7 +304,7 @@ class ExecutionController:
         conditions = _conditions(vc, work, outcome, is_new=is_new)
         reporting.report_dispatching(self._events, work, conditions[0])
         reporting.report_sync(self._events, vc.name, work, outcome, is_new=is_new)
-        self._reports.report(work, conditions, outcome.entries)
+        self._statuses.report(work, conditions, outcome.entries)
         # What was written for a Work of the checkpoint is reported once the hub lists it.
         is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
         self._memory.note(work, outcome.codes, is_done=is_done)
@@ -333,10 +331,10 @@ class ExecutionController:
         try:
             self._events.sync_failed(work, vc.name, text)
             if not self._finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
-                whole = await self._hub_works.whole(work)
+                whole = await self._statuses.whole(work)
                 condition = work_conditions.applied(len(manifests_of(whole or work)), [text])
                 if whole is not None:
-                    self._reports.report(whole, [condition], [])
+                    self._statuses.report(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first bug is the one to report
             _log.debug("Failing to report a bug", exc_info=True, extra={"work": id_of_work(work)})
 
@@ -348,7 +346,7 @@ class ExecutionController:
         condition = work_conditions.applied(1, [text])
         before = applied_of(work.get("status"))
         if before is None or before["message"] != condition["message"]:
-            whole = await self._hub_works.whole(work)
+            whole = await self._statuses.whole(work)
             if whole is None:
                 return
             if self._bounds.refusal(whole) is None:
@@ -356,7 +354,7 @@ class ExecutionController:
             conditions = [work_conditions.dispatching(suspended=False), condition]
             reporting.report_dispatching(self._events, whole, conditions[0])
             self._events.refused(whole, refusal.code, text)
-            self._reports.report(whole, conditions, [])
+            self._statuses.report(whole, conditions, [])
         self._memory.note(work, (str(refusal.code),))
 
     # --- suspend ------------------------------------------------------------------------
@@ -367,7 +365,7 @@ class ExecutionController:
         outcome = await self._applier.observe(vc, work)
         condition = work_conditions.dispatching(suspended=True)
         reporting.report_dispatching(self._events, work, condition)
-        self._reports.report(work, [condition], outcome.entries)
+        self._statuses.report(work, [condition], outcome.entries)
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
 

@@ -17,6 +17,7 @@ from karmada_vc_agent.model.objects import (
 
 APPLIED = "Applied"
 DISPATCHING = "Dispatching"
+_OURS = (APPLIED, DISPATCHING)
 
 OUTSIDE_WINDOW = "OutsideWindow"
 
@@ -240,13 +241,20 @@ def compose_work_status(
     status = dict(live_status) if isinstance(live_status, dict) else {}
     merged: Sequence[Condition] = _conditions_of(status)
     for condition in conditions:
-        merged = set_condition(merged, condition, now)
+        merged = set_condition(merged, condition, condition.get("lastTransitionTime", now))
     status["conditions"] = merged
     live_entries = [entry for entry in maps_at(status, "manifestStatuses") if has_ordinal(entry)]
     merged_entries = merge_entries(cast("list[ManifestStatus]", live_entries), entries, manifests)
     if merged_entries or "manifestStatuses" in status:
         status["manifestStatuses"] = merged_entries
     return status
+
+
+def reported_over(live: Object | None, reported: Object, manifests: Sequence[Object]) -> Object:
+    """Return a live status overlaid with the conditions and entries of one composed before."""
+    conditions = [each for each in _conditions_of(reported) if each["type"] in _OURS]
+    entries = cast("list[ManifestStatus]", maps_at(reported, "manifestStatuses"))
+    return compose_work_status(live, conditions, entries, manifests, "")
 
 
 def applied_of(status: Object | None) -> Condition | None:

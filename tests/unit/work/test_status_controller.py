@@ -113,7 +113,8 @@ async def test_report_of_a_work_that_went_is_dropped(given: World) -> None:
     given.forget_requests()
     await write(given)
     assert given.hub.requests == []
-    assert given.parts.works.reports.of(KEY) is None
+    live = objects.work(objects.config_map())
+    assert given.parts.works.statuses.with_reported_status(live) == live
 
 
 async def test_report_is_not_written_to_another_work_of_that_name(given: World) -> None:
