@@ -33,7 +33,7 @@ from karmada_vc_agent.translation.kind_paths import PodTemplates, Reference, Tre
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.restore import Kept
 from karmada_vc_agent.translation.shared_names import SharedName, Space
-from karmada_vc_agent.work import bound_roles, strategies
+from karmada_vc_agent.work import bound_roles, targets
 from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes, work_conditions
 
 
@@ -338,7 +338,7 @@ TABLES: tuple[Table, ...] = (
         apply_plan.APPLIED_FIRST,
         _says("Applied before the other manifests of its Work"),
     ),
-    Table(Aspect.WRITTEN, strategies.OF_KIND, _says("{row.value}")),
+    Table(Aspect.WRITTEN, targets.OF_KIND, _says("{row.value}")),
     Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
     Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
     Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),

@@ -35,8 +35,8 @@ from karmada_vc_agent.work.namespace_content import DefaultObjects, NamespaceRig
 from karmada_vc_agent.work.namespace_writer import NAMESPACES, NamespaceWriter
 from karmada_vc_agent.work.reporting import WorkEvents, WorkStatus, owning_work
 from karmada_vc_agent.work.served_kinds import ServedKinds
+from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies import NAME_INDEX, SharedNames
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.work_status import WorkStatuses
 from karmada_vc_agent.work.work_watches import RegisteredClusters, WorkWatches

@@ -27,7 +27,7 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.work.interpreter_rules import Concerns
-from karmada_vc_agent.work.targets import Dependency, Named, kind_dependency
+from karmada_vc_agent.work.targets import Dependency, kind_dependency
 from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
 
@@ -119,14 +119,14 @@ class DependencyChanges:
             changed.update(claim.cluster for claim in claims_in(old, new))
         namespace = new or old
         if namespace is not None and (old is None or new is None or _marks(old) != _marks(new)):
-            changed.add(Named(namespace["metadata"]["name"]))
+            changed.add((namespace["metadata"]["name"],))
         self._emit(changed)
 
     def node_group(self, old: Object | None, new: Object | None) -> None:
         """Report a NodeGroup whose spec changed."""
         group = new or old
         if group is not None and dig(old, "spec") != dig(new, "spec"):
-            self._emit({Named(group["metadata"]["name"])})
+            self._emit({(group["metadata"]["name"],)})
 
     def served(self, served: ServedApis) -> None:
         """Report kinds that are newly served or rescoped.
@@ -143,7 +143,7 @@ class DependencyChanges:
         """Report the kind of a deleted object; its definition may wait for the last one."""
         if old is not None and new is None:
             gvk = gvk_of(old)
-            self._emit({Named(f"{gvk.group}/{gvk.kind}")})
+            self._emit({(f"{gvk.group}/{gvk.kind}",)})
 
 
 def _marks(obj: Object) -> tuple[Object, Object]:

@@ -41,7 +41,14 @@ from karmada_vc_agent.work.rules.work_conditions import (
     is_dispatched,
     ordinals,
 )
-from karmada_vc_agent.work.targets import Bugs, Failure, Waiting, WorkManifest, refused
+from karmada_vc_agent.work.targets import (
+    Failure,
+    Waiting,
+    WorkManifest,
+    note_bug,
+    refused,
+    unless_bug,
+)
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.work_status import WorkStatuses
 from karmada_vc_agent.work.works import (
@@ -70,7 +77,7 @@ class _WorkApplier:
     """Applies Works and reads the status of their objects.
 
     work_status: None if controller workStatus is disabled: no manifestStatuses are written.
-    large_slots: LARGE_AT_ONCE of them. A bug at one manifest is a failure of that one alone.
+    large_slots: LARGE_AT_ONCE of them.
     """
 
     def __init__(
@@ -80,7 +87,6 @@ class _WorkApplier:
         events: WorkEvents,
         bounds: WorkBounds,
         held_changes: HeldChanges,
-        bugs: Bugs,
         large_slots: FairSlots,
     ) -> None:
         self._manifests = manifests
@@ -88,7 +94,6 @@ class _WorkApplier:
         self._events = events
         self._bounds = bounds
         self._held_changes = held_changes
-        self._bugs = bugs
         self._large_slots = large_slots
 
     async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
@@ -139,7 +144,7 @@ class _WorkApplier:
 
     async def _apply(self, work: Object, item: WorkManifest) -> tuple[_Result, Object | None]:
         """Apply one manifest; return the result, and the object that is to be reflected."""
-        result = await self._try(item)
+        result = await unless_bug(item, self._try(item))
         done = result.kept if isinstance(result, Waiting) else result
         if result is None:
             return None, None
@@ -152,18 +157,15 @@ class _WorkApplier:
         return replace(result, kept=slim) if isinstance(result, Waiting) else slim, live
 
     async def _try(self, item: WorkManifest) -> _Result:
-        with self._bugs.guard(item.work, item.manifest) as guard:
-            refusal = self._bounds.refusal_of(item.vc.name, item.manifest)
-            if refusal is not None:
-                return refused(item.vc, item.manifest, refusal)
-            return await self._manifests.apply(item)
-        return Failure(guard.problem)
+        refusal = self._bounds.refusal_of(item.vc.name, item.manifest)
+        if refusal is not None:
+            return refused(item.vc, item.manifest, refusal)
+        return await self._manifests.apply(item)
 
     async def _cached(self, item: WorkManifest) -> Object | None:
         """Return the cached object of a manifest; None if a bug prevents that."""
-        with self._bugs.guard(item.work, item.manifest):
-            return await self._manifests.cached(item)
-        return None
+        live = await unless_bug(item, self._manifests.cached(item))
+        return None if isinstance(live, Failure) else live
 
     async def _reflect(
         self, work: Object, item: WorkManifest, live: Object | None
@@ -171,12 +173,14 @@ class _WorkApplier:
         item.translation = None
         if self._work_status is None or live is None:
             return None
-        manifest, ordinal = item.manifest, item.ordinal
         context = self._manifests.context_for(item.vc, item.work)
-        with self._bugs.guard(item.work, manifest) as guard:
-            return await self._work_status.reflect(work, ordinal, manifest, live, context)
-        self._events.reflected(work, manifest, guard.problem)
-        return Reflection(None, guard.problem)
+        reflection = await unless_bug(
+            item, self._work_status.reflect(work, item.ordinal, item.manifest, live, context)
+        )
+        if isinstance(reflection, Failure):
+            self._events.reflected(work, item.manifest, reflection.text)
+            return Reflection(None, reflection.text)
+        return reflection
 
 
 def _too_large(item: WorkManifest, what: str) -> Failure:
@@ -232,9 +236,8 @@ class ExecutionController:
         self._memory = memory
         self._bounds = bounds
         self._measure = measure
-        self._bugs = Bugs()
         self._applier = _WorkApplier(
-            manifests, work_status, events, bounds, held_changes, self._bugs, large_slots
+            manifests, work_status, events, bounds, held_changes, large_slots
         )
 
     async def reconcile(self, key: WorkKey) -> Rest | None:
@@ -327,7 +330,7 @@ class ExecutionController:
 
     async def _report_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
         """Report that a Work is not applied: its old status must not stay on the hub."""
-        text = self._bugs.note(id_of_work(work), error)
+        text = note_bug(id_of_work(work), error)
         try:
             self._events.sync_failed(work, vc.name, text)
             if not self._finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):

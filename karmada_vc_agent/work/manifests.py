@@ -2,13 +2,14 @@
 
     translate once -> its strategy -> live -> merge -> retain -> assert placement -> decide -> write
 
-The result of the translation selects the strategy (strategies.py); the steps between `live` and
+The result of the translation selects the strategy; the steps between `live` and
 `write` are the same for all (host_objects.py).
 """
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from karmada_vc_agent.cluster.claims import HeldError
@@ -18,26 +19,37 @@ from karmada_vc_agent.kube.controller import RetryError, Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import (
     ApiError,
+    InvalidError,
     NotServedError,
     UnreadableError,
     UnwritableError,
 )
+from karmada_vc_agent.kube.tasks import for_each
+from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
     ObjectKey,
+    annotations_of,
     gvk_of,
     key_of,
     maps_at,
 )
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.windows import WindowState
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.draft import Notice, owned_elsewhere
+from karmada_vc_agent.translation.draft import (
+    Notice,
+    node_port_reassigned,
+    owned_elsewhere,
+    shared_name,
+)
 from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.placement import explain_immutable
 from karmada_vc_agent.translation.rbac_rules import explain_denial
 from karmada_vc_agent.translation.restore import names_of, restore_text
+from karmada_vc_agent.translation.shared_names import holds_names
 from karmada_vc_agent.translation.translate import (
     Converted,
     HostObject,
@@ -47,11 +59,13 @@ from karmada_vc_agent.translation.translate import (
 )
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter
+from karmada_vc_agent.work.rules import server_changes
 from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies import SharedNames, Strategies, strategy_of
 from karmada_vc_agent.work.targets import (
     Failure,
+    Strategy,
     Target,
     Waiting,
     WindowGate,
@@ -60,6 +74,7 @@ from karmada_vc_agent.work.targets import (
     dependency_of,
     not_served,
     refused,
+    strategy_of,
 )
 
 
@@ -127,9 +142,8 @@ class Manifests:
     ) -> None:
         self._namespaces = namespaces
         self._host_objects = host_objects
-        self._strategies = Strategies(
-            host_objects, shared_objects, namespaces, shared_names, lost_node
-        )
+        self._shared_objects = shared_objects
+        self._lost_node = lost_node
         self._find_resource = find_resource
         self._host_kinds = host_kinds
         self.context_for = context_for
@@ -289,7 +303,7 @@ class Manifests:
     async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
         if target.depends_on_claims:
             self._depending_on_claims[target.work] = None
-        applied = await self._strategies.apply(target)
+        applied = await self._apply_by_strategy(target)
         if isinstance(applied, Foreign):
             return conflict(target.vc, target.manifest)
         if applied is None:
@@ -320,7 +334,7 @@ class Manifests:
         Also for a manifest that is now refused. Raises KubeError.
         """
         target = await self._locate(item)
-        return self._strategies.cached(target) if target is not None else None
+        return self._cached(target) if target is not None else None
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
         """Delete what a manifest created, or release it if `preserve`; None once that is done.
@@ -336,7 +350,7 @@ class Manifests:
                 return target
             for each in target.objects:
                 self._owned.settled(target.vc.name, each.host_key)
-            await self._strategies.remove(target, preserve=preserve)
+            await self._remove(target, preserve=preserve)
         except _FAILURES as error:
             return self._failure(item, error)
         return None
@@ -374,6 +388,162 @@ class Manifests:
             return None
         return not_served(gvk, f"the host does not report what it serves of {gvk.api_version}")
 
+    # --- by strategy ---------------------------------------------------------------------
+
+    async def _apply_by_strategy(self, target: Target) -> Applied | Foreign | None:
+        """Align the host; None if the manifest counts as applied without an object.
+
+        Raises RefusedError, RetryError, RecreationError, InterpretationError, KubeError.
+        """
+        match target.strategy:
+            case Strategy.BINDINGS:
+                return await self._apply_bindings(target)
+            case Strategy.NAMESPACE:
+                check = target.check_of(target.object)
+                name = _namespace(target)
+                return await self._namespaces.apply(target.vc, name, target.object.obj, check)
+            case Strategy.SHARED:
+                await self._meet_preconditions(target)
+                return await self._shared_objects.apply(
+                    target.resource,
+                    target.object.obj,
+                    target.vc.name,
+                    target.work,
+                    target.check_of(target.object),
+                    target.as_user(target.object),
+                )
+            case Strategy.SERVICE:
+                await self._meet_preconditions(target)
+                return await self._apply_service(target)
+            case Strategy.OBJECT:
+                await self._meet_preconditions(target)
+                return await self._apply_object(target)
+
+    def _cached(self, target: Target) -> Object | None:
+        """Return the live object if an informer has it and it belongs to this Work; no request.
+
+        RoleBindings of a ClusterRoleBinding have no status to read: the manifest is in their place.
+        A shared object names no Work.
+        """
+        if target.strategy is Strategy.BINDINGS:
+            return target.manifest
+        key = target.object.host_key
+        if target.strategy is Strategy.SHARED:
+            return self._shared_objects.cached(target.resource, key.name)
+        live = self._host_objects.cached(target.resource, key.namespace, key.name)
+        return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
+
+    async def _remove(self, target: Target, *, preserve: bool) -> None:
+        """Delete what `apply` created, or release it if `preserve`.
+
+        The last owner deletes a shared object. Raises RetryError, InterpretationError, KubeError.
+        """
+        match target.strategy:
+            case Strategy.NAMESPACE:
+                await self._namespaces.release(target.vc, _namespace(target), preserve=preserve)
+            case Strategy.SHARED:
+                name = target.object.host_key.name
+                await self._shared_objects.leave(
+                    target.resource, name, target.vc.name, target.work, preserve=preserve
+                )
+            case _:
+                if any(holds_names(each.host_key.gvk) for each in target.objects):
+                    self._shared_names.forget_work(target.work)
+                remove = self._host_objects.release if preserve else self._host_objects.remove
+
+                async def remove_one(each: HostObject) -> None:
+                    await remove(target.resource, each.obj, target.as_user(each))
+
+                await for_each(target.objects, remove_one)
+
+    async def _meet_preconditions(self, target: Target) -> None:
+        """Claim the namespace of an object; refuse a new one while an older cluster owns a node.
+
+        Raises RefusedError, RetryError while the namespace terminates, KubeError.
+        """
+        vc, translated = target.vc, target.object
+        if target.resource.namespaced:
+            namespace = VirtualNamespace(translated.virtual_key.namespace)
+            await self._namespaces.claim_with_share(vc, namespace)
+        node = self._lost_node(vc.name)
+        if node is None:
+            return
+        key = translated.host_key
+        if await self._host_objects.live(target.resource, key.namespace, key.name) is None:
+            detail = f'node "{node}" also belongs to another virtual cluster'
+            raise RefusedError(Code.NODE_OVERLAP, "", detail)
+
+    async def _apply_object(self, target: Target) -> Applied | Foreign:
+        """Write an object; report names that another virtual cluster uses, too."""
+        key, desired = target.object.host_key, target.object.obj
+        if not holds_names(key.gvk):
+            return await self._write(target)
+        await self._shared_names.wait_listed(desired)
+        live = await self._host_objects.get(target.resource, key.namespace, key.name)
+        with self._shared_names.taking(desired, live, target.work) as taken:
+            result = await self._write(target)
+        if isinstance(result, Foreign):
+            return result
+        return replace(result, notices=tuple(map(shared_name, taken)))
+
+    async def _write(self, target: Target) -> Applied | Foreign:
+        """Write an object; refuse one that cannot follow its group to other nodes."""
+        key = target.object.host_key
+        try:
+            return await self._write_one(target, target.object, target.object.obj)
+        except InvalidError as error:
+            live = await self._host_objects.live(target.resource, key.namespace, key.name)
+            refusal = explain_immutable(str(error), key.gvk, live, target.vc.required_selector)
+            if refusal is None:
+                raise
+            raise RefusedError(refusal.code, refusal.path, refusal.detail) from error
+
+    async def _apply_service(self, target: Target) -> Applied | Foreign:
+        """Write a Service; the host reassigns node ports that are taken (rewriting-rules 4.3).
+
+        Reports the node ports that the host chose in place of fixed ones.
+        """
+        key = target.object.host_key
+        live = await self._host_objects.get(target.resource, key.namespace, key.name)
+        desired = server_changes.keep_assigned(target.object.obj, live)
+        try:
+            result = await self._write_one(target, target.object, desired)
+        except InvalidError as error:
+            taken = server_changes.taken_ports(str(error))
+            if not taken:
+                raise
+            desired = server_changes.without_ports(desired, taken)
+            result = await self._write_one(target, target.object, desired)
+        if isinstance(result, Foreign):
+            return result
+        reassigned = server_changes.reassigned_ports(result.live)
+        return replace(result, notices=tuple(node_port_reassigned(*ports) for ports in reassigned))
+
+    async def _apply_bindings(self, target: Target) -> Applied | Foreign:
+        """Write a RoleBinding in each claimed namespace; the reported object is the manifest."""
+        results = await for_each(target.objects, partial(self._apply_binding, target))
+        for result in results:
+            if isinstance(result, Foreign):
+                return result
+        applied = [result for result in results if isinstance(result, Applied)]
+        return Applied(
+            target.manifest,
+            was_written=any(result.was_written for result in applied),
+            was_recreated=any(result.was_recreated for result in applied),
+        )
+
+    async def _apply_binding(self, target: Target, each: HostObject) -> Applied | Foreign | None:
+        """Write one RoleBinding while its namespace is claimed; None where it no longer is."""
+        namespace = HostNamespace(each.host_key.namespace)
+        async with self._namespaces.equipped(target.vc, namespace) as is_claimed:
+            return await self._write_one(target, each, each.obj) if is_claimed else None
+
+    async def _write_one(
+        self, target: Target, translated: HostObject, desired: Object
+    ) -> Applied | Foreign:
+        check, as_user = target.check_of(translated), target.as_user(translated)
+        return await self._host_objects.apply(target.resource, desired, check, as_user)
+
 
 def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:
     """Return the kind that a manifest is applied as; its own if it was not translated."""
@@ -391,3 +561,7 @@ def _bare(manifest: Object) -> Object:
         "kind": manifest.get("kind"),
         "metadata": identity,
     }
+
+
+def _namespace(target: Target) -> VirtualNamespace:
+    return VirtualNamespace(target.object.virtual_key.name)

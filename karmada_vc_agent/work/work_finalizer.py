@@ -52,7 +52,7 @@ from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.rules.apply_plan import object_id
 from karmada_vc_agent.work.rules.ownership import work_of
 from karmada_vc_agent.work.rules.work_conditions import aggregate
-from karmada_vc_agent.work.targets import Bugs, Failure, WorkManifest
+from karmada_vc_agent.work.targets import Failure, WorkManifest, unless_bug
 from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
@@ -100,7 +100,6 @@ class WorkFinalizer:
         self._clusters = clusters
         self._works = works
         self._manifests = manifests
-        self._bugs = Bugs()
         self._on_rights_lost = on_rights_lost
         self._cleaned: dict[WorkKey, str] = scopes.keep_by(itemgetter(0))
         self._taken: dict[WorkKey, Object] = scopes.keep_by(itemgetter(0))
@@ -254,15 +253,16 @@ class WorkFinalizer:
 
     async def _remove(self, vc: VirtualCluster, work: Object, manifest: Object) -> Failure | None:
         """Remove one manifest; return why it is not. Raises RetryError, UnreachableError."""
-        work_id = id_of_work(work)
-        with self._bugs.guard(work_id, manifest) as guard:
-            self._wait_for_works(vc)
-            if self._is_left_to_others(vc.name, work, manifest):
-                return None
-            self._wait_for_users(vc, work, manifest)
-            item = WorkManifest(vc, manifest, work_id)
-            return await self._manifests.remove(item, preserve=self.preserves(vc.name, work))
-        return Failure(guard.problem)
+        item = WorkManifest(vc, manifest, id_of_work(work))
+        return await unless_bug(item, self._remove_unless_used(work, item))
+
+    async def _remove_unless_used(self, work: Object, item: WorkManifest) -> Failure | None:
+        vc = item.vc
+        self._wait_for_works(vc)
+        if self._is_left_to_others(vc.name, work, item.manifest):
+            return None
+        self._wait_for_users(vc, work, item.manifest)
+        return await self._manifests.remove(item, preserve=self.preserves(vc.name, work))
 
     def _is_left_to_others(self, cluster: str, work: Object, manifest: Object) -> bool:
         """Leave an object to the other Works that have it and stay; they write it again.

@@ -145,7 +145,7 @@ async def test_host_whose_write_fails_is_free_again(two: World) -> None:
 async def test_nothing_is_given_away_before_all_is_listed(
     two: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("karmada_vc_agent.work.strategies.LOOKS", 2)
+    monkeypatch.setattr("karmada_vc_agent.work.shared_names.LOOKS", 2)
     two.restart(refuse_shared_hosts=True)
     two.hub.seed(objects.work(ingress(SHOP), vc="branch-b"))
     two.look()

@@ -32,8 +32,8 @@ from karmada_vc_agent.work.host_objects import Applied, HostObjects
 from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter
 from karmada_vc_agent.work.reporting import WorkEvents, WorkStatus
+from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies import SharedNames
 from karmada_vc_agent.work.targets import Failure, WorkManifest
 from tests.unit.translation import given as facts
 from tests.unit.translation.cases import CASES

@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 from karmada_vc_agent.translation.shared_names import SharedName, Space, index_keys
-from karmada_vc_agent.work.strategies import NAME_INDEX, SharedNames
+from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
 from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
 

@@ -89,7 +89,7 @@ def test_where_there_is_no_room_the_hub_has_the_health_alone_and_is_told_it_once
     entries = [manifest_status(n, each, {"x": "y"}, "Healthy") for n, each in enumerate(maps)]
     roomless.report(work, [], entries)
     status = reported(roomless, work)
-    bare = [{k: e[k] for k in ("identifier", "health")} for e in entries]  # type: ignore[literal-required]
+    bare = [{k: e[k] for k in ("identifier", "health")} for e in entries]
     assert status["manifestStatuses"] == bare
 
     # Read from the hub with more than that, it is written once; then it is as it is to be.

@@ -1,0 +1,162 @@
+"""Names on the host that virtual clusters share: hosts, REST paths.
+
+Those that two virtual clusters use are detected in the informers: an index over our own labelled
+objects has the users of a name, so lookups send no request. Writes in progress count too: of two
+that use one name at once the first gets it. The other one is never named
+(rewriting-rules 4.3, 7; ADR 16).
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.informers import InformerSet
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.karmada import cluster_of_work
+from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.translation.kind_policy import Code, RefusedError
+from karmada_vc_agent.translation.shared_names import (
+    GUARD_OF_SPACE,
+    SharedName,
+    holds_names,
+    index_key,
+    shared_names,
+)
+
+NAME_INDEX = "shared name"
+"""Index of the informers of host objects: index_keys()."""
+
+LOOKS, LOOK_EVERY_S = 200, 0.05
+
+
+class SharedNames:
+    """Reports hosts that another virtual cluster uses, and refuses them if so configured.
+
+    informers: of host objects, with NAME_INDEX. refuses: whether they are refused to a virtual
+    cluster (settings `refuseSharedHosts` and `tenancy`). enqueue: called with the Works
+    (`<execution namespace>/<work>`) to sync again when a name becomes free. former_names: earlier
+    names of a virtual cluster, whose objects are its own.
+    """
+
+    def __init__(
+        self,
+        informers: InformerSet,
+        discovery: Discovery,
+        enqueue: Callable[[str], None],
+        refuses: Callable[[str], bool] = lambda _cluster: False,
+        former_names: Callable[[str], Iterable[str]] = lambda _cluster: (),
+        *,
+        scopes: Scopes,
+    ) -> None:
+        self._informers = informers
+        self._discovery = discovery
+        self._enqueue = enqueue
+        self._refuses = refuses
+        self._former_names = former_names
+        self._in_flight: Counter[tuple[SharedName, str]] = Counter()
+        self._waiting: defaultdict[SharedName, set[str]] = defaultdict(set)
+        scopes.ended.subscribe(
+            lambda cluster: self._forget(lambda work: cluster_of_work(work) == cluster)
+        )
+
+    def follow(self, old: Object | None, new: Object | None) -> None:
+        """Enqueue the Works that wait for a name that an object released."""
+        if old is not None:
+            self._free(shared_names(old).keys() - shared_names(new or {}).keys())
+
+    def forget_work(self, work: str) -> None:
+        """Forget a Work that is deleted: it waits for no name any more."""
+        self._forget(lambda each: each == work)
+
+    def _forget(self, is_dropped: Callable[[str], bool]) -> None:
+        for name, works in list(self._waiting.items()):
+            works -= {work for work in works if is_dropped(work)}
+            if not works:
+                del self._waiting[name]
+
+    async def wait_listed(self, obj: Object) -> None:
+        """Wait until all users of the names for which an object may be refused are listed.
+
+        obj: as translated. A restart must not give a name away. Raises RetryError.
+        """
+        if not self._refuses(labels_of(obj)[CLUSTER_LABEL]) or not shared_names(obj):
+            return
+        stores = self._stores_of_holders()
+        for _ in range(LOOKS):
+            if all(store.is_synced for store in stores):
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
+        raise RetryError("refuseSharedHosts waits for the host to list who uses which host name")
+
+    def _stores_of_holders(self) -> list[Store[Object]]:
+        """Return a store for each kind that has names; starts missing informers.
+
+        A kind that is served in several versions needs one of them.
+        """
+        served = {
+            gvk.group_kind: resource
+            for gvk, resource in self._discovery.served.by_kind.items()
+            if holds_names(gvk)
+        }
+        stores = map(self._informers.store, served.values())
+        return [store for store in stores if store is not None]
+
+    @contextmanager
+    def taking(
+        self, obj: Object, live: Object | None, work: str
+    ) -> Iterator[tuple[SharedName, ...]]:
+        """Reserve the names of an object while it is written; yields those that others use.
+
+        obj: as translated. live: the informer's object. Raises RefusedError (SharedHostConflict).
+        """
+        cluster = labels_of(obj)[CLUSTER_LABEL]
+        names, had = shared_names(obj), shared_names(live or {}).keys()
+        taken = tuple(name for name in names if self._is_taken(name, cluster))
+        # Names already in use stay, even if the setting is newer.
+        if self._refuses(cluster):
+            self._refuse_hosts([name for name in taken if name not in had], names, work)
+        flights = [(name, cluster) for name in names]
+        self._in_flight.update(flights)
+        freed = names.keys() - had
+        try:
+            yield taken
+            freed = had - names.keys()
+        finally:
+            self._in_flight.subtract(flights)
+            self._in_flight += Counter()  # drops entries at zero
+            self._free(freed)
+
+    def _is_taken(self, name: SharedName, cluster: str) -> bool:
+        if any(each == name and owner != cluster for each, owner in self._in_flight):
+            return True
+        own = {cluster, *self._former_names(cluster)}
+        return any(
+            labels_of(holder).get(CLUSTER_LABEL) not in own
+            for store in self._informers.stores().values()
+            for holder in store.by_index(NAME_INDEX, index_key(name))
+        )
+
+    def _refuse_hosts(
+        self, taken: Iterable[SharedName], paths: dict[SharedName, str], work: str
+    ) -> None:
+        hosts = [name for name in taken if name.space in GUARD_OF_SPACE]
+        if not hosts:
+            return
+        for name in hosts:
+            self._waiting[name].add(work)
+        path = paths[hosts[0]]
+        detail = (
+            f'{path} "{hosts[0].name}" is used by another virtual cluster; an administrator can '
+            f'allow it with "allow: [{GUARD_OF_SPACE[hosts[0].space]}]"'
+        )
+        raise RefusedError(Code.SHARED_HOST_CONFLICT, path, detail)
+
+    def _free(self, names: Collection[SharedName]) -> None:
+        for name in names:
+            for work in self._waiting.pop(name, ()):
+                self._enqueue(work)
