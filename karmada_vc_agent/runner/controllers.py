@@ -221,7 +221,7 @@ def execution(parts: Parts) -> ControllerSpec[WorkKey]:
         statuses=works.statuses,
         manifests=works.manifests,
         finalizer=works.finalizer,
-        work_status=works.work_status,
+        interpreter=works.interpreter if works.reflects else None,
         events=works.events,
         held_changes=common.held_changes,
         scopes=common.scopes,

@@ -33,7 +33,7 @@ from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
 from karmada_vc_agent.work.memory_bounds import WorkBounds
 from karmada_vc_agent.work.namespace_content import DefaultObjects, NamespaceRights
 from karmada_vc_agent.work.namespace_writer import NAMESPACES, NamespaceWriter
-from karmada_vc_agent.work.reporting import WorkEvents, WorkStatus, owning_work
+from karmada_vc_agent.work.reporting import WorkEvents, owning_work, works_of_change
 from karmada_vc_agent.work.served_kinds import ServedKinds
 from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
@@ -260,11 +260,7 @@ class WorkParts:
         )
         self.large_slots = FairSlots(LARGE_AT_ONCE, common.virtual_clusters.are_several)
         self.finalizer = self._finalizer()
-        self.work_status = (
-            WorkStatus(self._object_changed, self.events, self.interpreter)
-            if WORK_STATUS in common.switches
-            else None
-        )
+        self.reflects = WORK_STATUS in common.switches
 
     def _namespace_writer(self) -> NamespaceWriter:
         common, host = self._common, self._common.clients.host
@@ -310,10 +306,6 @@ class WorkParts:
         vc = self._common.virtual_clusters.get(cluster)
         return None if self._common.config.tenancy == SHARED else vc.allow if vc else ()
 
-    def _object_changed(self, key: WorkKey, obj: Object | None) -> None:
-        if key[0] in self._common.virtual_clusters:
-            self._common.held_changes.changed(key, obj)
-
     def host_reset(self) -> None:
         """Forget what was written to the host; none of it may be there."""
         self.host_objects.forget_all()
@@ -347,9 +339,11 @@ class WorkParts:
 
     def _reflect(self, old: Object | None, new: Object | None) -> None:
         """Have the Work of a host object that changed synced: to reflect it, and repair drift."""
-        if self.work_status is not None:
+        if self.reflects:
             old, new = (self._at_home(each, _cluster_of_work) for each in (old, new))
-            self.work_status.follow(old, new)
+            for key in works_of_change(old, new):
+                if key[0] in self._common.virtual_clusters:
+                    self._common.held_changes.changed(key, new)
 
     def _at_home(self, obj: Object | None, named: Callable[[Object], str]) -> Object | None:
         """Return an object that is where the virtual cluster that it names may have it."""

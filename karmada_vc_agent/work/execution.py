@@ -20,19 +20,21 @@ from dataclasses import replace
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.controller import NotReadyError, Rest, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, TooLargeError
 from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import OBJECT_BYTES, SMALL_BYTES, Object, bytes_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.windows import WindowState
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
 from karmada_vc_agent.work import reporting
 from karmada_vc_agent.work.affected_works import HeldChanges
 from karmada_vc_agent.work.host_objects import Applied, reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.memory_bounds import WorkBounds, held_bytes
-from karmada_vc_agent.work.reporting import WorkEvents, WorkOutcome, WorkStatus
+from karmada_vc_agent.work.reporting import WorkEvents, WorkOutcome
 from karmada_vc_agent.work.rules import apply_plan, work_conditions
 from karmada_vc_agent.work.rules.work_conditions import (
     Reflection,
@@ -42,8 +44,8 @@ from karmada_vc_agent.work.rules.work_conditions import (
     ordinals,
 )
 from karmada_vc_agent.work.targets import (
+    Done,
     Failure,
-    Waiting,
     WorkManifest,
     note_bug,
     refused,
@@ -70,130 +72,7 @@ They bound what is in memory: small ones are bounded by the number of workers. A
 object on the host turns out to be large is applied again among the large ones.
 """
 
-_Result = Applied | Failure | Waiting | None
-
-
-class _WorkApplier:
-    """Applies Works and reads the status of their objects.
-
-    work_status: None if controller workStatus is disabled: no manifestStatuses are written.
-    large_slots: LARGE_AT_ONCE of them.
-    """
-
-    def __init__(
-        self,
-        manifests: Manifests,
-        work_status: WorkStatus | None,
-        events: WorkEvents,
-        bounds: WorkBounds,
-        held_changes: HeldChanges,
-        large_slots: FairSlots,
-    ) -> None:
-        self._manifests = manifests
-        self._work_status = work_status
-        self._events = events
-        self._bounds = bounds
-        self._held_changes = held_changes
-        self._large_slots = large_slots
-
-    async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
-        """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
-        items, are_small = _items(vc, work), self._bounds.byte_count(work) <= SMALL_BYTES
-        settled: dict[int, tuple[_Result, Reflection | None]] = {}
-        for place in apply_plan.in_order([item.manifest for item in items]):
-            settled[place] = await self._settle(work, items[place], is_small=are_small)
-        outcome = WorkOutcome()
-        for place, item in enumerate(items):
-            result, reflection = settled[place]
-            if result is not None:
-                outcome.results.append((item.manifest, result))
-            outcome.reflected(reflection)
-        return outcome
-
-    async def _settle(
-        self, work: Object, item: WorkManifest, *, is_small: bool
-    ) -> tuple[_Result, Reflection | None]:
-        """Apply and reflect one manifest, among the large ones if it or its object is large."""
-        size = 0 if is_small else bytes_of(item.manifest)
-        if size > OBJECT_BYTES:
-            return _too_large(item, "it holds"), None
-        first: _Result = None
-        if size <= SMALL_BYTES:
-            with suppress(TooLargeError), reading_at_most(SMALL_BYTES):
-                first, live = await self._apply(work, item)
-                if live is None or held_bytes(live) <= SMALL_BYTES:
-                    return first, await self._reflect(work, item, live)
-            live = None
-        async with self._large_slots.hold():
-            try:
-                with reading_at_most(OBJECT_BYTES):
-                    again, live = await self._apply(work, item)
-                    # The first attempt may have written what the second one reads.
-                    both = isinstance(first, Applied) and isinstance(again, Applied)
-                    result = first if both else again
-                    return result, await self._reflect(work, item, live)
-            except TooLargeError:
-                return _too_large(item, "its object on the host holds"), None
-
-    async def observe(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
-        """Write nothing to the host, only read the status. Raises KubeError."""
-        outcome = WorkOutcome()
-        for item in _items(vc, work):
-            outcome.reflected(await self._reflect(work, item, await self._cached(item)))
-        return outcome
-
-    async def _apply(self, work: Object, item: WorkManifest) -> tuple[_Result, Object | None]:
-        """Apply one manifest; return the result, and the object that is to be reflected."""
-        result = await unless_bug(item, self._try(item))
-        done = result.kept if isinstance(result, Waiting) else result
-        if result is None:
-            return None, None
-        if not isinstance(done, Applied):
-            # What could not be changed keeps running (contract 6.2); it may be newer than the
-            # object that was decided on, so it is reflected and not marked as seen.
-            return result, await self._cached(item)
-        live, slim = done.live, replace(done, live={})
-        self._held_changes.saw(key_of_work(work), live)
-        return replace(result, kept=slim) if isinstance(result, Waiting) else slim, live
-
-    async def _try(self, item: WorkManifest) -> _Result:
-        refusal = self._bounds.refusal_of(item.vc.name, item.manifest)
-        if refusal is not None:
-            return refused(item.vc, item.manifest, refusal)
-        return await self._manifests.apply(item)
-
-    async def _cached(self, item: WorkManifest) -> Object | None:
-        """Return the cached object of a manifest; None if a bug prevents that."""
-        live = await unless_bug(item, self._manifests.cached(item))
-        return None if isinstance(live, Failure) else live
-
-    async def _reflect(
-        self, work: Object, item: WorkManifest, live: Object | None
-    ) -> Reflection | None:
-        item.translation = None
-        if self._work_status is None or live is None:
-            return None
-        context = self._manifests.context_for(item.vc, item.work)
-        reflection = await unless_bug(
-            item, self._work_status.reflect(work, item.ordinal, item.manifest, live, context)
-        )
-        if isinstance(reflection, Failure):
-            self._events.reflected(work, item.manifest, reflection.text)
-            return Reflection(None, reflection.text)
-        return reflection
-
-
-def _too_large(item: WorkManifest, what: str) -> Failure:
-    detail = f"{what} more than {OBJECT_BYTES} bytes of memory; divide it"
-    return refused(item.vc, item.manifest, Refusal(Code.BOUND_EXCEEDED, "", detail))
-
-
-def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
-    manifests, is_known = manifests_of(work), is_dispatched(work)
-    return [
-        WorkManifest(vc, manifest, id_of_work(work), ordinal, is_known)
-        for manifest, ordinal in zip(manifests, ordinals(manifests), strict=True)
-    ]
+_Result = tuple[Done, WindowState | None]
 
 
 _log = logging.getLogger(__name__)
@@ -202,9 +81,10 @@ _log = logging.getLogger(__name__)
 class ExecutionController:
     """Syncs Works; the only writer of the objects it creates. It waits for no status.
 
-    work_status: None if controller workStatus is disabled: no manifestStatuses are written. scopes:
-    ended once a Cluster is deleted. measure: called after each sync of a Work with success or
-    error, and its duration in seconds. large_slots: see _WorkApplier.
+    interpreter: reads the status of objects; None if controller workStatus is disabled, so that no
+    manifestStatuses are written. scopes: ended once a Cluster is deleted. measure: called after
+    each sync of a Work with success or error, and its duration in seconds. large_slots:
+    LARGE_AT_ONCE of them.
     """
 
     def __init__(
@@ -215,7 +95,7 @@ class ExecutionController:
         statuses: WorkStatuses,
         manifests: Manifests,
         finalizer: WorkFinalizer,
-        work_status: WorkStatus | None,
+        interpreter: Interpreter | None,
         events: WorkEvents,
         held_changes: HeldChanges,
         scopes: Scopes,
@@ -236,9 +116,8 @@ class ExecutionController:
         self._memory = memory
         self._bounds = bounds
         self._measure = measure
-        self._applier = _WorkApplier(
-            manifests, work_status, events, bounds, held_changes, large_slots
-        )
+        self._interpreter = interpreter
+        self._large_slots = large_slots
 
     async def reconcile(self, key: WorkKey) -> Rest | None:
         """Align host and status with one Work; return what it waits for if it is refused."""
@@ -301,7 +180,7 @@ class ExecutionController:
 
     async def _sync(self, vc: VirtualCluster, work: Object) -> Rest | None:
         started = time.monotonic()
-        outcome = await self._applier.apply(vc, work)
+        outcome = await self._apply_all(vc, work)
         self._measure("error" if outcome.errors else "success", time.monotonic() - started)
         is_new = self._memory.is_new(work) and not self._was_reported(work, outcome)
         conditions = _conditions(vc, work, outcome, is_new=is_new)
@@ -312,6 +191,83 @@ class ExecutionController:
         is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
         self._memory.note(work, outcome.codes, is_done=is_done)
         return self._rest(outcome) or (Rest() if outcome.waiting else None)
+
+    async def _apply_all(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
+        """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
+        items, are_small = _items(vc, work), self._bounds.byte_count(work) <= SMALL_BYTES
+        settled: dict[int, tuple[_Result, Reflection | None]] = {}
+        for place in apply_plan.in_order([item.manifest for item in items]):
+            settled[place] = await self._settle(work, items[place], is_small=are_small)
+        outcome = WorkOutcome()
+        for place, item in enumerate(items):
+            (done, window), reflection = settled[place]
+            if done is not None or window is not None:
+                outcome.results.append((item.manifest, done, window))
+            outcome.reflected(reflection)
+        return outcome
+
+    async def _settle(
+        self, work: Object, item: WorkManifest, *, is_small: bool
+    ) -> tuple[_Result, Reflection | None]:
+        """Apply and reflect one manifest, among the large ones if it or its object is large."""
+        size = 0 if is_small else bytes_of(item.manifest)
+        if size > OBJECT_BYTES:
+            return _too_large(item, "it holds"), None
+        first: _Result | None = None
+        if size <= SMALL_BYTES:
+            with suppress(TooLargeError), reading_at_most(SMALL_BYTES):
+                first, live = await self._apply(work, item)
+                if live is None or held_bytes(live) <= SMALL_BYTES:
+                    return first, await self._reflect(work, item, live)
+            live = None
+        async with self._large_slots.hold():
+            try:
+                with reading_at_most(OBJECT_BYTES):
+                    result, live = await self._apply(work, item)
+                    if first and isinstance(first[0], Applied) and isinstance(result[0], Applied):
+                        result = first  # it may have written what the second attempt reads
+                    return result, await self._reflect(work, item, live)
+            except TooLargeError:
+                return _too_large(item, "its object on the host holds"), None
+
+    async def _apply(self, work: Object, item: WorkManifest) -> tuple[_Result, Object | None]:
+        """Apply one manifest; return the result, and the object that is to be reflected."""
+        result = await unless_bug(item, self._try(item))
+        done, window = (result, None) if isinstance(result, Failure) else result
+        if isinstance(done, Applied):
+            self._held_changes.saw(key_of_work(work), done.live)
+            return (replace(done, live={}), window), done.live
+        if done is None and window is None:
+            return (None, None), None
+        # What could not be changed keeps running (contract 6.2); it may be newer than the
+        # object that was decided on, so it is reflected and not marked as seen.
+        return (done, window), await self._cached(item)
+
+    async def _try(self, item: WorkManifest) -> _Result:
+        refusal = self._bounds.refusal_of(item.vc.name, item.manifest)
+        if refusal is not None:
+            return refused(item.vc, item.manifest, refusal), None
+        return await self._manifests.apply(item)
+
+    async def _cached(self, item: WorkManifest) -> Object | None:
+        """Return the cached object of a manifest; None if a bug prevents that."""
+        live = await unless_bug(item, self._manifests.cached(item))
+        return None if isinstance(live, Failure) else live
+
+    async def _reflect(
+        self, work: Object, item: WorkManifest, live: Object | None
+    ) -> Reflection | None:
+        item.translation = None
+        if self._interpreter is None or live is None:
+            return None
+        context = self._manifests.context_for(item.vc, item.work)
+        reflection = await unless_bug(
+            item, reporting.reflect(self._interpreter, self._events, work, item, live, context)
+        )
+        if isinstance(reflection, Failure):
+            self._events.reflected(work, item.manifest, reflection.text)
+            return Reflection(None, reflection.text)
+        return reflection
 
     def _was_reported(self, work: Object, outcome: WorkOutcome) -> bool:
         """Another process applied a Work and reported it, and this one wrote nothing."""
@@ -365,12 +321,27 @@ class ExecutionController:
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but keep reporting its state (contract 5.3, 6.2)."""
         self._memory.forget_predecessor(work)
-        outcome = await self._applier.observe(vc, work)
+        outcome = WorkOutcome()
+        for item in _items(vc, work):
+            outcome.reflected(await self._reflect(work, item, await self._cached(item)))
         condition = work_conditions.dispatching(suspended=True)
         reporting.report_dispatching(self._events, work, condition)
         self._statuses.report(work, [condition], outcome.entries)
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
+
+
+def _too_large(item: WorkManifest, what: str) -> _Result:
+    detail = f"{what} more than {OBJECT_BYTES} bytes of memory; divide it"
+    return refused(item.vc, item.manifest, Refusal(Code.BOUND_EXCEEDED, "", detail)), None
+
+
+def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
+    manifests, is_known = manifests_of(work), is_dispatched(work)
+    return [
+        WorkManifest(vc, manifest, id_of_work(work), ordinal, is_known)
+        for manifest, ordinal in zip(manifests, ordinals(manifests), strict=True)
+    ]
 
 
 def _conditions(
@@ -382,7 +353,7 @@ def _conditions(
     """
     generation, total = work["metadata"].get("generation") or 0, len(manifests_of(work))
     if outcome.waiting:
-        waiting = work_conditions.waiting(generation, outcome.waiting[0].window.text)
+        waiting = work_conditions.waiting(generation, outcome.waiting.text)
         errors = outcome.errors
         return [waiting, work_conditions.applied(total, errors)] if errors else [waiting]
     return [

@@ -64,10 +64,10 @@ from karmada_vc_agent.work.rules.apply_plan import Foreign
 from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.targets import (
+    Done,
     Failure,
     Strategy,
     Target,
-    Waiting,
     WindowGate,
     WorkManifest,
     conflict,
@@ -162,21 +162,20 @@ class Manifests:
         self._windows.forget_work(work)
         self._shared_names.forget_work(work)
 
-    async def apply(self, item: WorkManifest) -> Applied | Failure | Waiting | None:
-        """Apply one manifest; None if it counts as applied without an object.
+    async def apply(self, item: WorkManifest) -> tuple[Done, WindowState | None]:
+        """Apply one manifest; return how, and the window that it waits for, if any.
 
         While its window is closed, one that is new is not: what it takes the place of is kept as it
-        was applied. Raises UnreachableError; any other error is returned as a Failure with virtual
-        names.
+        was applied, if that is recorded. Raises UnreachableError; any other error is returned as a
+        Failure with virtual names.
         """
         result = await self._try(item, self._apply_unless_closed)
         if isinstance(result, WindowState):
             former = self._windows.former(item)
-            kept = await self._try(former, self._apply) if former is not None else None
-            return Waiting(result, kept)
+            return await self._try(former, self._apply) if former is not None else None, result
         if isinstance(result, Applied):
             self._windows.note(item)
-        return result
+        return result, None
 
     async def _apply_unless_closed(
         self, target: Target, item: WorkManifest

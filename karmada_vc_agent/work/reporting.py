@@ -1,17 +1,14 @@
 """Reports of a sync: outcome, manifestStatuses, events in Karmada's words.
 
-`follow` maps a change on the host to the key of the Work that owns the object; execution then
-reconciles that Work: it repairs drift, and calls `reflect` for the entries it writes.
-
 Events: A Work of the checkpoint has none: what the hub has is open, and its list has every Work
 synced again.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
-from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
+from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.events import EventRecorder, Series
@@ -29,6 +26,7 @@ from karmada_vc_agent.model.objects import (
     namespaced_name,
     size_of,
 )
+from karmada_vc_agent.model.windows import WindowState
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.draft import Notice
 from karmada_vc_agent.translation.kind_policy import Code
@@ -50,7 +48,7 @@ from karmada_vc_agent.work.rules.work_conditions import (
     dispatching_of,
     manifest_status,
 )
-from karmada_vc_agent.work.targets import Failure, Waiting
+from karmada_vc_agent.work.targets import Done, Failure, WorkManifest
 from karmada_vc_agent.work.works import WorkKey, is_listed
 
 EXECUTION = "execution-controller"
@@ -249,68 +247,54 @@ def owning_work(obj: Object) -> WorkKey | None:
     return (cluster, name) if cluster and name else None
 
 
-class WorkStatus:
-    """Enqueues Works for changes on the host, and reflects live objects."""
+def works_of_change(old: Object | None, new: Object | None) -> set[WorkKey]:
+    """Return the Works of a host object that was added, changed or deleted, but for our own writes.
 
-    def __init__(
-        self,
-        changed: Callable[[WorkKey, Object | None], None],
-        events: WorkEvents,
-        interpreter: Interpreter = BUILT_IN,
-    ) -> None:
-        self._changed = changed
-        self._events = events
-        self._interpreter = interpreter
+    The old object counts too, so removing the annotation does not hide a change.
+    """
+    if is_echo(old, new):
+        return set()
+    changed = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
+    return {owner for obj in changed if (owner := owning_work(obj)) is not None}
 
-    def follow(self, old: Object | None, new: Object | None) -> None:
-        """Enqueue the Work of a host object that was added, changed or deleted.
 
-        The old object counts too, so removing the annotation does not hide a change. Our own writes
-        were reflected by the reconcile that made them.
-        """
-        if is_echo(old, new):
-            return
-        changed = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
-        for owner in {owning_work(obj) for obj in changed} - {None}:
-            assert owner is not None  # noqa: S101 - for the type checker
-            self._changed(owner, new)
+async def reflect(
+    interpreter: Interpreter,
+    events: WorkEvents,
+    work: Object,
+    item: WorkManifest,
+    live: Object,
+    context: TranslationContext,
+) -> Reflection:
+    """Return the entry for one manifest.
 
-    async def reflect(
-        self,
-        work: Object,
-        ordinal: int,
-        manifest: Object,
-        live: Object,
-        context: TranslationContext,
-    ) -> Reflection:
-        """Return the entry for one manifest.
-
-        manifest: the original of the Work. live: the host object. If its health cannot be
-        interpreted, the entry has `Unknown` and the problem to retry.
-        """
-        cluster = context.vc.name
-        virtual, names = restore(live, context), names_of(live, context)
-        before = _entry(work, ordinal)
-        try:
-            status = await self._interpreter.reflect_status(cluster, virtual)
-        except InterpretationError as error:
-            problem = restore_text(str(error), names)
-            self._events.reflected(work, manifest, problem)
-            return Reflection(None, problem, targets.hook_dependency(cluster, error))
-        problem, dependency = "", None
-        try:
-            health: str = await self._interpreter.interpret_health(cluster, virtual)
-        except InterpretationError as error:
-            health, problem = UNKNOWN, restore_text(str(error), names)
-            dependency = targets.hook_dependency(cluster, error)
-        too_deep = size_of(status, MAX_LEVELS) is None
-        status = None if too_deep else restore_texts(status, names)
-        entry = manifest_status(ordinal, manifest, status, health)
-        if entry != before and is_listed(work):
-            self._events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
-            if self._interpreter.interprets_health(gvk_of(virtual)):
-                self._events.interpreted(work, manifest, health, problem or None)
-        return Reflection(entry, problem, dependency)
+    live: the host object. If its health cannot be interpreted, the entry has `Unknown` and the
+    problem to retry.
+    """
+    cluster = context.vc.name
+    virtual, names = restore(live, context), names_of(live, context)
+    manifest, ordinal = item.manifest, item.ordinal
+    before = _entry(work, ordinal)
+    try:
+        status = await interpreter.reflect_status(cluster, virtual)
+    except InterpretationError as error:
+        problem = restore_text(str(error), names)
+        events.reflected(work, manifest, problem)
+        return Reflection(None, problem, targets.hook_dependency(cluster, error))
+    problem, dependency = "", None
+    try:
+        health: str = await interpreter.interpret_health(cluster, virtual)
+    except InterpretationError as error:
+        health, problem = UNKNOWN, restore_text(str(error), names)
+        dependency = targets.hook_dependency(cluster, error)
+    too_deep = size_of(status, MAX_LEVELS) is None
+    status = None if too_deep else restore_texts(status, names)
+    entry = manifest_status(ordinal, manifest, status, health)
+    if entry != before and is_listed(work):
+        events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
+        if interpreter.interprets_health(gvk_of(virtual)):
+            events.interpreted(work, manifest, health, problem or None)
+    return Reflection(entry, problem, dependency)
 
 
 def _entry(work: Object, ordinal: int) -> Object | None:
@@ -322,9 +306,13 @@ def _entry(work: Object, ordinal: int) -> Object | None:
 
 @dataclass(slots=True)
 class WorkOutcome:
-    """Skipped manifests have no result. unreadable: why a status could not be read, or ""."""
+    """What a sync did with each manifest but skipped ones, and read of its object.
 
-    results: list[tuple[Object, Applied | Failure | Waiting]] = field(default_factory=list)
+    results: manifest, how it was applied, and the window that it waits for. unreadable: why a
+    status could not be read, or "".
+    """
+
+    results: list[tuple[Object, Done, WindowState | None]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
     unreadable: str = ""
     unreadable_for: set[Hashable | None] = field(default_factory=set)
@@ -342,13 +330,12 @@ class WorkOutcome:
     @property
     def failures(self) -> list[Failure]:
         """What could not be applied, or not kept as it was."""
-        done = (_done(result) for _, result in self.results)
-        return [result for result in done if isinstance(result, Failure)]
+        return [done for _, done, _ in self.results if isinstance(done, Failure)]
 
     @property
-    def waiting(self) -> list[Waiting]:
-        """What waits for a window."""
-        return [result for _, result in self.results if isinstance(result, Waiting)]
+    def waiting(self) -> WindowState | None:
+        """The first window that something waits for."""
+        return next((window for *_, window in self.results if window is not None), None)
 
     @property
     def errors(self) -> list[str]:
@@ -382,25 +369,21 @@ class WorkOutcome:
     def is_as_it_was(self) -> bool:
         """Return whether all was on the host before: nothing was written, failed or waits."""
         return all(
-            isinstance(result, Applied) and not result.was_written for _, result in self.results
+            isinstance(done, Applied) and not done.was_written and window is None
+            for _, done, window in self.results
         )
 
     @property
     def was_recreated(self) -> bool:
         """Return whether a deleted object was recreated, or an attempt failed."""
-        return any(is_recreation(result) for _, result in self.results)
+        return any(_is_recreation(done) for _, done, _ in self.results)
 
 
-def is_recreation(result: Applied | Failure | Waiting) -> bool:
+def _is_recreation(done: Done) -> bool:
     """Return whether an object existed before and was deleted on the host."""
-    done = _done(result)
     if isinstance(done, Failure):
         return done.is_recreation
     return done is not None and done.was_recreated
-
-
-def _done(result: Applied | Failure | Waiting) -> Applied | Failure | None:
-    return result.kept if isinstance(result, Waiting) else result
 
 
 def report_dispatching(events: WorkEvents, work: Object, condition: Condition) -> None:
@@ -428,18 +411,15 @@ def report_sync(
 
 def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, work: Object) -> None:
     """Write the events of the Work and each of its manifests, also of success."""
-    for manifest, outcome_of_one in outcome.results:
-        result = outcome_of_one.kept if isinstance(outcome_of_one, Waiting) else outcome_of_one
-        if result is None:
-            continue
-        if isinstance(result, Applied):
-            for notice in result.notices:
+    for manifest, done, _ in outcome.results:
+        if isinstance(done, Applied):
+            for notice in done.notices:
                 events.noticed(work, notice)
             events.applied(manifest, cluster)
-            continue
-        if result.code is not None:
-            events.refused(work, result.code, result.text)
-        events.not_applied(manifest, cluster, result.text)
+        elif done is not None:
+            if done.code is not None:
+                events.refused(work, done.code, done.text)
+            events.not_applied(manifest, cluster, done.text)
     if outcome.waiting and not outcome.errors:
         return
     if outcome.errors:
@@ -451,8 +431,6 @@ def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, wo
 
 def _report_recreation(events: WorkEvents, cluster: str, outcome: WorkOutcome) -> None:
     """Write events on the templates only, as Karmada does: the Work did not change."""
-    for manifest, result in outcome.results:
-        if is_recreation(result):
-            done = result.kept if isinstance(result, Waiting) else result
-            error = done.text if isinstance(done, Failure) else None
-            events.recreated(manifest, cluster, error)
+    for manifest, done, _ in outcome.results:
+        if _is_recreation(done):
+            events.recreated(manifest, cluster, done.text if isinstance(done, Failure) else None)

@@ -205,12 +205,8 @@ class WorkManifest:
     translation: Target | Failure | Skipped | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A manifest that waits for a window; kept: the result of its predecessor, if recorded."""
-
-    window: WindowState
-    kept: Applied | Failure | None = None
+Done = Applied | Failure | None
+"""How a manifest was applied; None if it counts as applied without an object."""
 
 
 class WindowGate:
