@@ -51,7 +51,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.translation.draft import Notice
 from karmada_vc_agent.translation.rbac_rules import Allow
-from karmada_vc_agent.work.bound_roles import BoundRoles
+from karmada_vc_agent.work.bound_roles import Write, write_binding
 from karmada_vc_agent.work.memory_bounds import ObjectIdentity
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import (
@@ -211,7 +211,7 @@ class HostObjects(LiveObjects):
         super().__init__(host, store_of)
         self._former_names = former_names
         self._adoptions = adoptions
-        self._bound_roles = BoundRoles(host, allow_of)
+        self._allow_of = allow_of
         self._interpreter = interpreter
         self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = scopes.keep_each(
             lambda: LRUCache(REMEMBERED)
@@ -323,7 +323,7 @@ class HostObjects(LiveObjects):
                 case Replace(obj):
                     path = resource.path(key.namespace, key.name)
                     put = partial(self._host.replace, path, obj, as_user)
-                    await self._bound_roles.writing(live, as_user, put)
+                    await self._write(live, as_user, put)
                 case Keep():
                     pass
             self._forget(desired)
@@ -378,9 +378,13 @@ class HostObjects(LiveObjects):
             case Keep():
                 assert live is not None  # noqa: S101 - only a live object can be kept
                 return Applied(live, was_written=False, is_settled=not is_kept)
-        answer = await self._bound_roles.writing(checked, as_user, write)
+        answer = await self._write(checked, as_user, write)
         self.observe(resource, answer)
         return Applied(answer, was_written=True, is_settled=not is_kept)
+
+    async def _write(self, obj: Object, as_user: str, write: Write) -> Object:
+        allow = self._allow_of(_cluster_of(obj))
+        return await write_binding(self._host, obj, as_user, write, allow)
 
     async def _retain(self, merged: Object, live: Object) -> Object:
         return await self._interpreter.retain(_cluster_of(merged), merged, live)

@@ -229,6 +229,6 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             ReportedObjects(Scopes()),
             Scopes(),
         )
-        failure = await manifests.apply(WorkManifest(context.vc, manifest, context.work))
+        failure, _ = await manifests.apply(WorkManifest(context.vc, manifest, context.work))
         assert isinstance(failure, Failure)
         _assert_none_of(host_names, failure.text)
