@@ -218,10 +218,10 @@ class WorkBounds:
         line, kind = self._lines.get(cluster), kind_of(manifest)
         if line is None or kind is None:
             return None
-        if line.bounds.kinds and not line.kinds.is_in(kind):
+        if not line.is_kind_in(kind):
             return _refusal(line.bounds, KINDS_BOUND)
         name = shared_name(manifest, kind) if self._is_shared(kind) else None
-        if name is not None and line.bounds.shared_objects and not line.shared.is_in(name):
+        if name is not None and not line.is_shared_in(name):
             return _refusal(line.bounds, SHARED_OBJECTS_BOUND)
         return None
 
