@@ -10,6 +10,7 @@ enqueued again.
 
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.claims import Claim, claim_of, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
@@ -31,6 +32,7 @@ from karmada_vc_agent.work.targets import Dependency, kind_dependency
 from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
 
+@dataclass(eq=False)
 class AffectedWorks:
     """Finds Works of the virtual clusters that are served.
 
@@ -38,27 +40,20 @@ class AffectedWorks:
     the claims of a virtual cluster.
     """
 
-    def __init__(
-        self,
-        virtual_clusters: Container[str],
-        works: Works,
-        clusters: HubClusters,
-        depending_on_claims: Callable[[str], Iterable[str]],
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._works = works
-        self._clusters = clusters
-        self._depending_on_claims = depending_on_claims
+    virtual_clusters: Container[str]
+    works: Works
+    clusters: HubClusters
+    depending_on_claims: Callable[[str], Iterable[str]]
 
     def by_id(self, work: str) -> list[WorkKey]:
         """Return the key of `<execution namespace>/<name>`, None if its cluster is not served."""
         namespace, _, name = work.partition("/")
         cluster = cluster_of_execution_namespace(namespace) or ""
-        return [(cluster, name)] if cluster in self._virtual_clusters else []
+        return [(cluster, name)] if cluster in self.virtual_clusters else []
 
     def of_clusters(self, clusters: Iterable[str]) -> Iterator[WorkKey]:
         """Yield all Works of some virtual clusters."""
-        return ((cluster, name) for cluster in clusters for name in self._works.names(cluster))
+        return ((cluster, name) for cluster in clusters for name in self.works.names(cluster))
 
     # --- the hub ------------------------------------------------------------------------
 
@@ -71,13 +66,13 @@ class AffectedWorks:
     def by_cluster(self, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
         """Yield the Works of a Cluster that is being deleted."""
         name = (new or old or {"metadata": {"name": ""}})["metadata"]["name"]
-        if name in self._virtual_clusters and self._clusters.is_deleting(name):
+        if name in self.virtual_clusters and self.clusters.is_deleting(name):
             yield from self.of_clusters((name,))
 
     def by_meaning(self, clusters: Iterable[str], concerns: Concerns) -> Iterator[WorkKey]:
         """Yield the Works with objects whose interpretation changed."""
         for cluster in clusters:
-            for work in self._works.with_kind(cluster, concerns):
+            for work in self.works.with_kind(cluster, concerns):
                 yield cluster, work
 
     # --- the host -----------------------------------------------------------------------
@@ -87,13 +82,13 @@ class AffectedWorks:
         before, after = (claim_of(obj) if obj else None for obj in (old, new))
         if before != after:
             for claim in claims_in(old, new):
-                if claim.cluster in self._virtual_clusters:
+                if claim.cluster in self.virtual_clusters:
                     yield from self._by_claim(claim)
 
     def _by_claim(self, claim: Claim) -> Iterator[WorkKey]:
         # Its Work, if there is one, takes over a namespace that was claimed on demand.
         yield claim.cluster, work_name("Namespace", claim.namespace, "")
-        for work in self._depending_on_claims(claim.cluster):
+        for work in self.depending_on_claims(claim.cluster):
             yield from self.by_id(work)
 
 

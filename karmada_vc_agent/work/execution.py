@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
@@ -78,6 +78,7 @@ _Result = tuple[Done, WindowState | None]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class ExecutionController:
     """Syncs Works; the only writer of the objects it creates. It waits for no status.
 
@@ -87,47 +88,30 @@ class ExecutionController:
     LARGE_AT_ONCE of them.
     """
 
-    def __init__(
-        self,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        clusters: HubClusters,
-        works: Works,
-        statuses: WorkStatuses,
-        manifests: Manifests,
-        finalizer: WorkFinalizer,
-        interpreter: Interpreter | None,
-        events: WorkEvents,
-        held_changes: HeldChanges,
-        scopes: Scopes,
-        memory: WorkMemory,
-        bounds: WorkBounds,
-        large_slots: FairSlots,
-        measure: Callable[[str, float], None],
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._clusters = clusters
-        self._works = works
-        self._statuses = statuses
-        self._manifests = manifests
-        self._finalizer = finalizer
-        self._events = events
-        self._held_changes = held_changes
-        self._scopes = scopes
-        self._memory = memory
-        self._bounds = bounds
-        self._measure = measure
-        self._interpreter = interpreter
-        self._large_slots = large_slots
+    virtual_clusters: Mapping[str, VirtualCluster]
+    clusters: HubClusters
+    works: Works
+    statuses: WorkStatuses
+    manifests: Manifests
+    finalizer: WorkFinalizer
+    interpreter: Interpreter | None
+    events: WorkEvents
+    held_changes: HeldChanges
+    scopes: Scopes
+    memory: WorkMemory
+    bounds: WorkBounds
+    large_slots: FairSlots
+    measure: Callable[[str, float], None]
 
     async def reconcile(self, key: WorkKey) -> Rest | None:
         """Align host and status with one Work; return what it waits for if it is refused."""
         cluster, name = key
-        vc = self._virtual_clusters.get(cluster)
-        work = self._works.get(cluster, name) or self._finalizer.taken(key)
+        vc = self.virtual_clusters.get(cluster)
+        work = self.works.get(cluster, name) or self.finalizer.taken(key)
         if vc is None or work is None or not self._is_served(cluster):
             self._forget(key)
             return None
-        self._held_changes.begin(key)
+        self.held_changes.begin(key)
         try:
             return await self._reconcile(key, vc, work)
         except (KubeError, RetryError):
@@ -136,34 +120,34 @@ class ExecutionController:
             await self._report_bug(vc, work, error)
             raise
         finally:
-            self._held_changes.end(key)
+            self.held_changes.end(key)
             if not self._is_served(cluster):
-                self._scopes.end(cluster)  # it was deleted meanwhile
+                self.scopes.end(cluster)  # it was deleted meanwhile
 
     def _is_served(self, cluster: str) -> bool:
-        return cluster in self._virtual_clusters and self._clusters.ours(cluster) is not None
+        return cluster in self.virtual_clusters and self.clusters.ours(cluster) is not None
 
     async def _reconcile(self, key: WorkKey, vc: VirtualCluster, cached: Object) -> Rest | None:
-        cluster, cached = vc.name, self._statuses.with_reported_status(cached)
-        refusal = self._bounds.refusal(cached)
+        cluster, cached = vc.name, self.statuses.with_reported_status(cached)
+        refusal = self.bounds.refusal(cached)
         if (
             refusal is not None
             and not _is_suspended(vc, cached)
-            and not self._finalizer.is_due(cluster, cached)
+            and not self.finalizer.is_due(cluster, cached)
         ):
             await self._refuse(vc, cached, refusal)
             return None
-        work = await self._statuses.whole(cached)
+        work = await self.statuses.whole(cached)
         if work is None:
             return None
-        work = self._statuses.with_reported_status(work)
-        if self._finalizer.is_due(cluster, work):
-            self._statuses.forget(key)
-            await self._finalizer.finalise(vc, work)
-            self._memory.forget(key)
+        work = self.statuses.with_reported_status(work)
+        if self.finalizer.is_due(cluster, work):
+            self.statuses.forget(key)
+            await self.finalizer.finalise(vc, work)
+            self.memory.forget(key)
         elif _is_suspended(vc, work):
             await self._suspend(vc, work)
-        elif self._clusters.is_ready(cluster):
+        elif self.clusters.is_ready(cluster):
             return await self._sync(vc, work)
         else:
             raise NotReadyError(f"cluster({cluster}) not ready", [cluster])
@@ -171,30 +155,30 @@ class ExecutionController:
 
     def _forget(self, key: WorkKey) -> None:
         cluster, name = key
-        self._memory.forget(key)
-        self._statuses.forget(key)
-        self._finalizer.forget(key)
-        self._manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
+        self.memory.forget(key)
+        self.statuses.forget(key)
+        self.finalizer.forget(key)
+        self.manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
 
     # --- apply --------------------------------------------------------------------------
 
     async def _sync(self, vc: VirtualCluster, work: Object) -> Rest | None:
         started = time.monotonic()
         outcome = await self._apply_all(vc, work)
-        self._measure("error" if outcome.errors else "success", time.monotonic() - started)
-        is_new = self._memory.is_new(work) and not self._was_reported(work, outcome)
+        self.measure("error" if outcome.errors else "success", time.monotonic() - started)
+        is_new = self.memory.is_new(work) and not self._was_reported(work, outcome)
         conditions = _conditions(vc, work, outcome, is_new=is_new)
-        reporting.report_dispatching(self._events, work, conditions[0])
-        reporting.report_sync(self._events, vc.name, work, outcome, is_new=is_new)
-        self._statuses.report(work, conditions, outcome.entries)
+        reporting.report_dispatching(self.events, work, conditions[0])
+        reporting.report_sync(self.events, vc.name, work, outcome, is_new=is_new)
+        self.statuses.report(work, conditions, outcome.entries)
         # What was written for a Work of the checkpoint is reported once the hub lists it.
         is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
-        self._memory.note(work, outcome.codes, is_done=is_done)
+        self.memory.note(work, outcome.codes, is_done=is_done)
         return self._rest(outcome) or (Rest() if outcome.waiting else None)
 
     async def _apply_all(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
-        items, are_small = _items(vc, work), self._bounds.byte_count(work) <= SMALL_BYTES
+        items, are_small = _items(vc, work), self.bounds.byte_count(work) <= SMALL_BYTES
         settled: dict[int, tuple[_Result, Reflection | None]] = {}
         for place in apply_plan.in_order([item.manifest for item in items]):
             settled[place] = await self._settle(work, items[place], is_small=are_small)
@@ -220,7 +204,7 @@ class ExecutionController:
                 if live is None or held_bytes(live) <= SMALL_BYTES:
                     return first, await self._reflect(work, item, live)
             live = None
-        async with self._large_slots.hold():
+        async with self.large_slots.hold():
             try:
                 with reading_at_most(OBJECT_BYTES):
                     result, live = await self._apply(work, item)
@@ -235,7 +219,7 @@ class ExecutionController:
         result = await unless_bug(item, self._try(item))
         done, window = (result, None) if isinstance(result, Failure) else result
         if isinstance(done, Applied):
-            self._held_changes.saw(key_of_work(work), done.live)
+            self.held_changes.saw(key_of_work(work), done.live)
             return (replace(done, live={}), window), done.live
         if done is None and window is None:
             return (None, None), None
@@ -244,34 +228,34 @@ class ExecutionController:
         return (done, window), await self._cached(item)
 
     async def _try(self, item: WorkManifest) -> _Result:
-        refusal = self._bounds.refusal_of(item.vc.name, item.manifest)
+        refusal = self.bounds.refusal_of(item.vc.name, item.manifest)
         if refusal is not None:
             return refused(item.vc, item.manifest, refusal), None
-        return await self._manifests.apply(item)
+        return await self.manifests.apply(item)
 
     async def _cached(self, item: WorkManifest) -> Object | None:
         """Return the cached object of a manifest; None if a bug prevents that."""
-        live = await unless_bug(item, self._manifests.cached(item))
+        live = await unless_bug(item, self.manifests.cached(item))
         return None if isinstance(live, Failure) else live
 
     async def _reflect(
         self, work: Object, item: WorkManifest, live: Object | None
     ) -> Reflection | None:
         item.translation = None
-        if self._interpreter is None or live is None:
+        if self.interpreter is None or live is None:
             return None
-        context = self._manifests.context_for(item.vc, item.work)
+        context = self.manifests.context_for(item.vc, item.work)
         reflection = await unless_bug(
-            item, reporting.reflect(self._interpreter, self._events, work, item, live, context)
+            item, reporting.reflect(self.interpreter, self.events, work, item, live, context)
         )
         if isinstance(reflection, Failure):
-            self._events.reflected(work, item.manifest, reflection.text)
+            self.events.reflected(work, item.manifest, reflection.text)
             return Reflection(None, reflection.text)
         return reflection
 
     def _was_reported(self, work: Object, outcome: WorkOutcome) -> bool:
         """Another process applied a Work and reported it, and this one wrote nothing."""
-        was_synced = self._memory.knows(key_of_work(work))
+        was_synced = self.memory.knows(key_of_work(work))
         return is_applied(work) and outcome.is_as_it_was and not was_synced
 
     def _rest(self, outcome: WorkOutcome) -> Rest | None:
@@ -288,12 +272,12 @@ class ExecutionController:
         """Report that a Work is not applied: its old status must not stay on the hub."""
         text = note_bug(id_of_work(work), error)
         try:
-            self._events.sync_failed(work, vc.name, text)
-            if not self._finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
-                whole = await self._statuses.whole(work)
+            self.events.sync_failed(work, vc.name, text)
+            if not self.finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
+                whole = await self.statuses.whole(work)
                 condition = work_conditions.applied(len(manifests_of(whole or work)), [text])
                 if whole is not None:
-                    self._statuses.report(whole, [condition], [])
+                    self.statuses.report(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first bug is the one to report
             _log.debug("Failing to report a bug", exc_info=True, extra={"work": id_of_work(work)})
 
@@ -305,28 +289,28 @@ class ExecutionController:
         condition = work_conditions.applied(1, [text])
         before = applied_of(work.get("status"))
         if before is None or before["message"] != condition["message"]:
-            whole = await self._statuses.whole(work)
+            whole = await self.statuses.whole(work)
             if whole is None:
                 return
-            if self._bounds.refusal(whole) is None:
+            if self.bounds.refusal(whole) is None:
                 raise ConflictError(409, "Conflict", "the Work became smaller meanwhile")
             conditions = [work_conditions.dispatching(suspended=False), condition]
-            reporting.report_dispatching(self._events, whole, conditions[0])
-            self._events.refused(whole, refusal.code, text)
-            self._statuses.report(whole, conditions, [])
-        self._memory.note(work, (str(refusal.code),))
+            reporting.report_dispatching(self.events, whole, conditions[0])
+            self.events.refused(whole, refusal.code, text)
+            self.statuses.report(whole, conditions, [])
+        self.memory.note(work, (str(refusal.code),))
 
     # --- suspend ------------------------------------------------------------------------
 
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but keep reporting its state (contract 5.3, 6.2)."""
-        self._memory.forget_predecessor(work)
+        self.memory.forget_predecessor(work)
         outcome = WorkOutcome()
         for item in _items(vc, work):
             outcome.reflected(await self._reflect(work, item, await self._cached(item)))
         condition = work_conditions.dispatching(suspended=True)
-        reporting.report_dispatching(self._events, work, condition)
-        self._statuses.report(work, [condition], outcome.entries)
+        reporting.report_dispatching(self.events, work, condition)
+        self.statuses.report(work, [condition], outcome.entries)
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
 

@@ -8,7 +8,7 @@ The result of the translation selects the strategy; the steps between `live` and
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -118,6 +118,7 @@ _FAILURES = (
 """Errors that concern one manifest; no response at all is an outage and no failure."""
 
 
+@dataclass(eq=False)
 class Manifests:
     """Applies and removes single manifests.
 
@@ -126,31 +127,20 @@ class Manifests:
     decides what waits. owned: records adopted objects that something else owns.
     """
 
-    def __init__(
-        self,
-        host_objects: HostObjects,
-        shared_objects: SharedObjects,
-        namespaces: NamespaceWriter,
-        find_resource: FindResource,
-        host_kinds: Discovery,
-        context_for: ContextFor,
-        lost_node: Callable[[str], str | None],
-        shared_names: SharedNames,
-        windows: WindowGate,
-        owned: ReportedObjects,
-        scopes: Scopes,
-    ) -> None:
-        self._namespaces = namespaces
-        self._host_objects = host_objects
-        self._shared_objects = shared_objects
-        self._lost_node = lost_node
-        self._find_resource = find_resource
-        self._host_kinds = host_kinds
-        self.context_for = context_for
-        self._shared_names = shared_names
-        self._depending_on_claims: dict[str, None] = scopes.keep_by(cluster_of_work)
-        self._windows = windows
-        self._owned = owned
+    host_objects: HostObjects
+    shared_objects: SharedObjects
+    namespaces: NamespaceWriter
+    find_resource: FindResource
+    host_kinds: Discovery
+    context_for: ContextFor
+    lost_node: Callable[[str], str | None]
+    shared_names: SharedNames
+    windows: WindowGate
+    owned: ReportedObjects
+    scopes: Scopes
+
+    def __post_init__(self) -> None:
+        self._depending_on_claims: dict[str, None] = self.scopes.keep_by(cluster_of_work)
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
@@ -159,8 +149,8 @@ class Manifests:
     def forget_work(self, work: str) -> None:
         """Forget a deleted Work, as `<execution namespace>/<name>`."""
         self._depending_on_claims.pop(work, None)
-        self._windows.forget_work(work)
-        self._shared_names.forget_work(work)
+        self.windows.forget_work(work)
+        self.shared_names.forget_work(work)
 
     async def apply(self, item: WorkManifest) -> tuple[Done, WindowState | None]:
         """Apply one manifest; return how, and the window that it waits for, if any.
@@ -171,16 +161,16 @@ class Manifests:
         """
         result = await self._try(item, self._apply_unless_closed)
         if isinstance(result, WindowState):
-            former = self._windows.former(item)
+            former = self.windows.former(item)
             return await self._try(former, self._apply) if former is not None else None, result
         if isinstance(result, Applied):
-            self._windows.note(item)
+            self.windows.note(item)
         return result, None
 
     async def _apply_unless_closed(
         self, target: Target, item: WorkManifest
     ) -> Applied | Failure | WindowState | None:
-        closed = await self._windows.closed_for(target, is_known=item.is_known)
+        closed = await self.windows.closed_for(target, is_known=item.is_known)
         return await self._apply(target, item) if closed is None else closed
 
     async def _try(self, item: WorkManifest, apply: _Apply[R]) -> R | Failure | None:
@@ -191,7 +181,7 @@ class Manifests:
                 return target
             if not isinstance(target, Target):
                 return None
-            return await apply(self._windows.marked(target), item)
+            return await apply(self.windows.marked(target), item)
         except _FAILURES as error:
             return self._failure(item, error)
 
@@ -206,7 +196,7 @@ class Manifests:
         problem = malformed_frame(manifest)
         if problem:
             return refused(vc, manifest, Refusal(Code.MANIFEST_INVALID, "", problem))
-        resource = await self._find_resource(gvk_of(manifest))
+        resource = await self.find_resource(gvk_of(manifest))
         if resource is None:
             return not_served(gvk_of(manifest))
         context = self.context_for(vc, item.work)
@@ -229,7 +219,7 @@ class Manifests:
         bare = _bare(item.manifest)
         if isinstance(translation, Skipped) or malformed_frame(bare):
             return None
-        resource = await (find or self._find_resource)(gvk_of(bare))
+        resource = await (find or self.find_resource)(gvk_of(bare))
         if resource is None:
             return None
         context = replace(self.context_for(item.vc, item.work), names_only=True)
@@ -258,7 +248,7 @@ class Manifests:
                 depends_on_claims=result.depends_on_claims,
                 notices=result.notices,
             )
-        converted = await self._find_resource(result.gvk)
+        converted = await self.find_resource(result.gvk)
         if converted is None:
             return not_served(result.gvk)
         return Target(
@@ -295,7 +285,7 @@ class Manifests:
         namespace = item.manifest["metadata"].get("namespace") or ""
         gvk = _gvk_on_host(item)
         if isinstance(error, NotServedError):
-            self._host_kinds.doubt(gvk)
+            self.host_kinds.doubt(gvk)
         dependency = dependency_of(item.vc.name, gvk, namespace, error)
         return Failure(text, waits_for=(dependency,) if dependency is not None else ())
 
@@ -321,10 +311,10 @@ class Manifests:
             for owner in maps_at(live, "metadata", "ownerReferences")
         )
         if not owners:
-            self._owned.settled(cluster, key)
+            self.owned.settled(cluster, key)
             return ()
         namespace, name = (target.manifest["metadata"].get(k) or "" for k in ("namespace", "name"))
-        self._owned.note(cluster, key, f"{key.gvk.kind} {namespace}/{name} by {owners}")
+        self.owned.note(cluster, key, f"{key.gvk.kind} {namespace}/{name} by {owners}")
         return (owned_elsewhere(owners),)
 
     async def cached(self, item: WorkManifest) -> Object | None:
@@ -342,13 +332,13 @@ class Manifests:
         a Failure with virtual names.
         """
         self._depending_on_claims.pop(item.work, None)
-        self._windows.forget(item)
+        self.windows.forget(item)
         try:
             target = await self._target_on_host(item)
             if target is None or isinstance(target, Failure):
                 return target
             for each in target.objects:
-                self._owned.settled(target.vc.name, each.host_key)
+                self.owned.settled(target.vc.name, each.host_key)
             await self._remove(target, preserve=preserve)
         except _FAILURES as error:
             return self._failure(item, error)
@@ -359,7 +349,7 @@ class Manifests:
 
         Raises KubeError.
         """
-        target = await self._locate(item, self._host_kinds.find_any)
+        target = await self._locate(item, self.host_kinds.find_any)
         if target is None:
             failure = item.translation
             is_unserved = isinstance(failure, Failure) and failure.is_unserved
@@ -368,7 +358,7 @@ class Manifests:
         if target.objects and not there:
             return None
         gvk = target.resource.gvk
-        resource = await self._host_kinds.find_any(gvk)
+        resource = await self.host_kinds.find_any(gvk)
         if resource is None:
             return self._failure_unless_unserved(gvk)
         return replace(target, resource=resource, objects=tuple(there))
@@ -379,11 +369,11 @@ class Manifests:
         The agent may not even read there.
         """
         place = translated.host_key.namespace
-        return not place or await self._namespaces.may_hold(place)
+        return not place or await self.namespaces.may_hold(place)
 
     def _failure_unless_unserved(self, gvk: GroupVersionKind) -> Failure | None:
         """Return a Failure if objects of a kind may exist: its API group does not answer."""
-        if self._host_kinds.covers(gvk):
+        if self.host_kinds.covers(gvk):
             return None
         return not_served(gvk, f"the host does not report what it serves of {gvk.api_version}")
 
@@ -400,10 +390,10 @@ class Manifests:
             case Strategy.NAMESPACE:
                 check = target.check_of(target.object)
                 name = _namespace(target)
-                return await self._namespaces.apply(target.vc, name, target.object.obj, check)
+                return await self.namespaces.apply(target.vc, name, target.object.obj, check)
             case Strategy.SHARED:
                 await self._meet_preconditions(target)
-                return await self._shared_objects.apply(
+                return await self.shared_objects.apply(
                     target.resource,
                     target.object.obj,
                     target.vc.name,
@@ -428,8 +418,8 @@ class Manifests:
             return target.manifest
         key = target.object.host_key
         if target.strategy is Strategy.SHARED:
-            return self._shared_objects.cached(target.resource, key.name)
-        live = self._host_objects.cached(target.resource, key.namespace, key.name)
+            return self.shared_objects.cached(target.resource, key.name)
+        live = self.host_objects.cached(target.resource, key.namespace, key.name)
         return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
 
     async def _remove(self, target: Target, *, preserve: bool) -> None:
@@ -439,16 +429,16 @@ class Manifests:
         """
         match target.strategy:
             case Strategy.NAMESPACE:
-                await self._namespaces.release(target.vc, _namespace(target), preserve=preserve)
+                await self.namespaces.release(target.vc, _namespace(target), preserve=preserve)
             case Strategy.SHARED:
                 name = target.object.host_key.name
-                await self._shared_objects.leave(
+                await self.shared_objects.leave(
                     target.resource, name, target.vc.name, target.work, preserve=preserve
                 )
             case _:
                 if any(holds_names(each.host_key.gvk) for each in target.objects):
-                    self._shared_names.forget_work(target.work)
-                remove = self._host_objects.release if preserve else self._host_objects.remove
+                    self.shared_names.forget_work(target.work)
+                remove = self.host_objects.release if preserve else self.host_objects.remove
 
                 async def remove_one(each: HostObject) -> None:
                     await remove(target.resource, each.obj, target.as_user(each))
@@ -463,12 +453,12 @@ class Manifests:
         vc, translated = target.vc, target.object
         if target.resource.namespaced:
             namespace = VirtualNamespace(translated.virtual_key.namespace)
-            await self._namespaces.claim_with_share(vc, namespace)
-        node = self._lost_node(vc.name)
+            await self.namespaces.claim_with_share(vc, namespace)
+        node = self.lost_node(vc.name)
         if node is None:
             return
         key = translated.host_key
-        if await self._host_objects.live(target.resource, key.namespace, key.name) is None:
+        if await self.host_objects.live(target.resource, key.namespace, key.name) is None:
             detail = f'node "{node}" also belongs to another virtual cluster'
             raise RefusedError(Code.NODE_OVERLAP, "", detail)
 
@@ -477,9 +467,9 @@ class Manifests:
         key, desired = target.object.host_key, target.object.obj
         if not holds_names(key.gvk):
             return await self._write(target)
-        await self._shared_names.wait_listed(desired)
-        live = await self._host_objects.get(target.resource, key.namespace, key.name)
-        with self._shared_names.taking(desired, live, target.work) as taken:
+        await self.shared_names.wait_listed(desired)
+        live = await self.host_objects.get(target.resource, key.namespace, key.name)
+        with self.shared_names.taking(desired, live, target.work) as taken:
             result = await self._write(target)
         if isinstance(result, Foreign):
             return result
@@ -491,7 +481,7 @@ class Manifests:
         try:
             return await self._write_one(target, target.object, target.object.obj)
         except InvalidError as error:
-            live = await self._host_objects.live(target.resource, key.namespace, key.name)
+            live = await self.host_objects.live(target.resource, key.namespace, key.name)
             refusal = explain_immutable(str(error), key.gvk, live, target.vc.required_selector)
             if refusal is None:
                 raise
@@ -503,7 +493,7 @@ class Manifests:
         Reports the node ports that the host chose in place of fixed ones.
         """
         key = target.object.host_key
-        live = await self._host_objects.get(target.resource, key.namespace, key.name)
+        live = await self.host_objects.get(target.resource, key.namespace, key.name)
         desired = server_changes.keep_assigned(target.object.obj, live)
         try:
             result = await self._write_one(target, target.object, desired)
@@ -534,14 +524,14 @@ class Manifests:
     async def _apply_binding(self, target: Target, each: HostObject) -> Applied | Foreign | None:
         """Write one RoleBinding while its namespace is claimed; None where it no longer is."""
         namespace = HostNamespace(each.host_key.namespace)
-        async with self._namespaces.equipped(target.vc, namespace) as is_claimed:
+        async with self.namespaces.equipped(target.vc, namespace) as is_claimed:
             return await self._write_one(target, each, each.obj) if is_claimed else None
 
     async def _write_one(
         self, target: Target, translated: HostObject, desired: Object
     ) -> Applied | Foreign:
         check, as_user = target.check_of(translated), target.as_user(translated)
-        return await self._host_objects.apply(target.resource, desired, check, as_user)
+        return await self.host_objects.apply(target.resource, desired, check, as_user)
 
 
 def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:

@@ -90,6 +90,7 @@ _HELP = {MANIFESTS_BOUND: "divide it, or have"}
 _HELP_OF_OTHERS = "delete what is not needed, or have"
 
 
+@dataclass(eq=False)
 class WorkBounds:
     """Which Works, and which manifests in them, are out.
 
@@ -99,19 +100,13 @@ class WorkBounds:
     cluster and what it has too much of, once each time that begins.
     """
 
-    def __init__(
-        self,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        is_shared: IsShared = lambda _: False,
-        on_change: Callable[[WorkKey], None] = lambda _: None,
-        on_met: Callable[[str, str], None] = lambda *_: None,
-        kept: KeepStatus = keep_all,
-    ) -> None:
-        self._kept = kept
-        self._virtual_clusters = virtual_clusters
-        self._is_shared = is_shared
-        self._on_change = on_change
-        self._on_met = on_met
+    virtual_clusters: Mapping[str, VirtualCluster]
+    is_shared: IsShared = lambda _: False
+    on_change: Callable[[WorkKey], None] = lambda _: None
+    on_met: Callable[[str, str], None] = lambda *_: None
+    kept: KeepStatus = keep_all
+
+    def __post_init__(self) -> None:
         self._lines: dict[str, BoundedWorks] = {}
         self._whole: dict[WorkKey, Object] = {}
         self._met: dict[str, frozenset[str]] = {}
@@ -130,7 +125,7 @@ class WorkBounds:
         key = cluster, name = key_of_work(work)
         if self._whole.get(key) is work:
             return  # taken as it was decoded, and in since
-        vc = self._virtual_clusters.get(cluster)
+        vc = self.virtual_clusters.get(cluster)
         if vc is None:
             trim(work, NOT_MEASURED, 0)
             return
@@ -140,7 +135,7 @@ class WorkBounds:
         uid, generation = uid_of(work), metadata.get("generation") or 0
         measured = is_trimmed(work) or line.measured(name, uid, generation)
         if measured is None:
-            measured = measure(manifests_of(work), self._is_shared)
+            measured = measure(manifests_of(work), self.is_shared)
         changed = line.put(name, created, uid, generation, measured)
         if line.problem(name):
             trim(work, measured, NAMESPACES_KEPT)
@@ -154,7 +149,7 @@ class WorkBounds:
         entries = maps_at(work, "status", "manifestStatuses")
         if not any("status" in entry for entry in entries):
             return
-        kept = self._kept(cluster, uid_of(work), work["status"])
+        kept = self.kept(cluster, uid_of(work), work["status"])
         if kept is None:
             kept = without_reflected(work["status"])
             for entry in kept["manifestStatuses"]:
@@ -220,7 +215,7 @@ class WorkBounds:
             return None
         if not line.is_kind_in(kind):
             return _refusal(line.bounds, KINDS_BOUND)
-        name = shared_name(manifest, kind) if self._is_shared(kind) else None
+        name = shared_name(manifest, kind) if self.is_shared(kind) else None
         if name is not None and not line.is_shared_in(name):
             return _refusal(line.bounds, SHARED_OBJECTS_BOUND)
         return None
@@ -239,11 +234,11 @@ class WorkBounds:
                 whole = self._whole.pop(key, None)
                 if whole is not None:
                     trim(whole, measured)
-            self._on_change(key)
+            self.on_change(key)
         before, now = self._met.get(cluster, frozenset()), frozenset(line.met())
         self._met[cluster] = now
         for bound in sorted(now - before):
-            self._on_met(cluster, _text(line.bounds, bound))
+            self.on_met(cluster, _text(line.bounds, bound))
 
 
 class WorkCodec(RawCodec):

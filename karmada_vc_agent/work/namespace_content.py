@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from cachetools import LRUCache
 
@@ -265,6 +266,7 @@ class NamespaceShares:
         """Wait until a new namespace has its share, for a bounded time."""
 
 
+@dataclass(eq=False)
 class DefaultObjects:
     """Keeps the default objects of single namespaces; their only writer.
 
@@ -273,17 +275,13 @@ class DefaultObjects:
     store_of: the informer store of a resource, with the objects that carry our label.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        store_of: StoreOf,
-        settings: TranslationSettings,
-        divisions: NamespaceShares,
-    ) -> None:
-        self._host = host
-        self._objects = LiveObjects(host, store_of)
-        self._settings = settings
-        self.divisions = divisions
+    host: ApiClient
+    store_of: StoreOf
+    settings: TranslationSettings
+    divisions: NamespaceShares
+
+    def __post_init__(self) -> None:
+        self._objects = LiveObjects(self.host, self.store_of)
 
     async def ensure(
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
@@ -293,9 +291,9 @@ class DefaultObjects:
             vc,
             virtual,
             host,
-            self._settings.infrastructure,
-            self._settings.pod_cidrs,
-            self._settings.gateway,
+            self.settings.infrastructure,
+            self.settings.pod_cidrs,
+            self.settings.gateway,
         )
         if vc.quota:  # before anyone is bound who may create what it counts
             await self._make_quota(vc, virtual, host)
@@ -321,12 +319,12 @@ class DefaultObjects:
         _log.info("Correcting default of namespace", extra=extra)
         path = resource.path(namespace, name)
         if live.get("roleRef") != desired.get("roleRef"):
-            await self._host.delete(path)  # roleRef is immutable
+            await self.host.delete(path)  # roleRef is immutable
             live = await self._create(resource, desired)
         else:
             version = live["metadata"]["resourceVersion"]
             metadata = {**desired["metadata"], "resourceVersion": version}
-            live = await self._host.replace(path, {**desired, "metadata": metadata})
+            live = await self.host.replace(path, {**desired, "metadata": metadata})
         self._observe(resource, live)
 
     async def _make_quota(
@@ -341,7 +339,7 @@ class DefaultObjects:
         if not labels.items() <= labels_of(live).items():
             patch = {"metadata": {"labels": labels}}
             path = QUOTAS.path(host, QUOTA_NAME)
-            self._observe(QUOTAS, await self._host.merge_patch(path, patch))
+            self._observe(QUOTAS, await self.host.merge_patch(path, patch))
 
     async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
         """Delete a default object in the informer, which holds only objects with our label."""
@@ -349,16 +347,16 @@ class DefaultObjects:
             return
         _log.info("Removing default of namespace", extra={"namespace": namespace, "object": name})
         try:
-            await self._host.delete(resource.path(namespace, name))
+            await self.host.delete(resource.path(namespace, name))
         except NotFoundError:
             return
 
     async def _create(self, resource: Resource, desired: Object) -> Object:
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
         try:
-            live = await self._host.create(resource.path(namespace), desired)
+            live = await self.host.create(resource.path(namespace), desired)
         except AlreadyExistsError:
-            return await self._host.get(resource.path(namespace, name))
+            return await self.host.get(resource.path(namespace, name))
         self._observe(resource, live)
         return live
 

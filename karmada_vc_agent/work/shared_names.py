@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.controller import RetryError
@@ -34,6 +35,7 @@ NAME_INDEX = "shared name"
 LOOKS, LOOK_EVERY_S = 200, 0.05
 
 
+@dataclass(eq=False)
 class SharedNames:
     """Reports hosts that another virtual cluster uses, and refuses them if so configured.
 
@@ -43,24 +45,18 @@ class SharedNames:
     names of a virtual cluster, whose objects are its own.
     """
 
-    def __init__(
-        self,
-        informers: InformerSet,
-        discovery: Discovery,
-        enqueue: Callable[[str], None],
-        refuses: Callable[[str], bool] = lambda _cluster: False,
-        former_names: Callable[[str], Iterable[str]] = lambda _cluster: (),
-        *,
-        scopes: Scopes,
-    ) -> None:
-        self._informers = informers
-        self._discovery = discovery
-        self._enqueue = enqueue
-        self._refuses = refuses
-        self._former_names = former_names
+    informers: InformerSet
+    discovery: Discovery
+    enqueue: Callable[[str], None]
+    refuses: Callable[[str], bool] = lambda _cluster: False
+    former_names: Callable[[str], Iterable[str]] = lambda _cluster: ()
+    _: KW_ONLY
+    scopes: Scopes
+
+    def __post_init__(self) -> None:
         self._in_flight: Counter[tuple[SharedName, str]] = Counter()
         self._waiting: defaultdict[SharedName, set[str]] = defaultdict(set)
-        scopes.ended.subscribe(
+        self.scopes.ended.subscribe(
             lambda cluster: self._forget(lambda work: cluster_of_work(work) == cluster)
         )
 
@@ -84,7 +80,7 @@ class SharedNames:
 
         obj: as translated. A restart must not give a name away. Raises RetryError.
         """
-        if not self._refuses(labels_of(obj)[CLUSTER_LABEL]) or not shared_names(obj):
+        if not self.refuses(labels_of(obj)[CLUSTER_LABEL]) or not shared_names(obj):
             return
         stores = self._stores_of_holders()
         for _ in range(LOOKS):
@@ -100,10 +96,10 @@ class SharedNames:
         """
         served = {
             gvk.group_kind: resource
-            for gvk, resource in self._discovery.served.by_kind.items()
+            for gvk, resource in self.discovery.served.by_kind.items()
             if holds_names(gvk)
         }
-        stores = map(self._informers.store, served.values())
+        stores = map(self.informers.store, served.values())
         return [store for store in stores if store is not None]
 
     @contextmanager
@@ -118,7 +114,7 @@ class SharedNames:
         names, had = shared_names(obj), shared_names(live or {}).keys()
         taken = tuple(name for name in names if self._is_taken(name, cluster))
         # Names already in use stay, even if the setting is newer.
-        if self._refuses(cluster):
+        if self.refuses(cluster):
             self._refuse_hosts([name for name in taken if name not in had], names, work)
         flights = [(name, cluster) for name in names]
         self._in_flight.update(flights)
@@ -134,10 +130,10 @@ class SharedNames:
     def _is_taken(self, name: SharedName, cluster: str) -> bool:
         if any(each == name and owner != cluster for each, owner in self._in_flight):
             return True
-        own = {cluster, *self._former_names(cluster)}
+        own = {cluster, *self.former_names(cluster)}
         return any(
             labels_of(holder).get(CLUSTER_LABEL) not in own
-            for store in self._informers.stores().values()
+            for store in self.informers.stores().values()
             for holder in store.by_index(NAME_INDEX, index_key(name))
         )
 
@@ -159,4 +155,4 @@ class SharedNames:
     def _free(self, names: Collection[SharedName]) -> None:
         for name in names:
             for work in self._waiting.pop(name, ()):
-                self._enqueue(work)
+                self.enqueue(work)

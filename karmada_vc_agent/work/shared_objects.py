@@ -7,6 +7,7 @@ changes: they may wait for an owner to leave or to agree.
 from collections import defaultdict
 from collections.abc import Callable, Container
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from urllib.parse import quote
 
@@ -40,6 +41,7 @@ from karmada_vc_agent.work.rules.apply_plan import (
 )
 
 
+@dataclass(eq=False)
 class SharedObjects:
     """Joins and leaves shared objects for virtual clusters.
 
@@ -48,23 +50,18 @@ class SharedObjects:
     names of a virtual cluster.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        store_of: StoreOf,
-        enqueue: Callable[[str], None],
-        interpreter: Interpreter = BUILT_IN,
-        former_names: Callable[[str], Container[str]] = lambda _: (),
-        *,
-        scopes: Scopes,
-    ) -> None:
-        self._former_names = former_names
-        self._host = host
-        self._interpreter = interpreter
-        self._objects = LiveObjects(host, store_of)
-        self._enqueue = enqueue
+    host: ApiClient
+    store_of: StoreOf
+    enqueue: Callable[[str], None]
+    interpreter: Interpreter = BUILT_IN
+    former_names: Callable[[str], Container[str]] = lambda _: ()
+    _: KW_ONLY
+    scopes: Scopes
+
+    def __post_init__(self) -> None:
+        self._objects = LiveObjects(self.host, self.store_of)
         self._users: defaultdict[tuple[GroupKind, str], set[str]] = defaultdict(set)
-        scopes.ended.subscribe(
+        self.scopes.ended.subscribe(
             lambda cluster: self._forget_users(lambda user: cluster_of_work(user) == cluster)
         )
 
@@ -73,7 +70,7 @@ class SharedObjects:
         obj = new or old
         if obj is not None:
             for work in self._users.get(_key(obj), ()):
-                self._enqueue(work)
+                self.enqueue(work)
 
     def cached(self, resource: Resource, name: str) -> Object | None:
         """Return the live object if the informer has it; sends no request."""
@@ -105,13 +102,13 @@ class SharedObjects:
                     return Applied(live, was_written=False)
                 case Create(obj):
                     await self._refuse_groups_of_host(resource, obj)
-                    answer = await self._host.create(resource.path(), obj, as_user)
+                    answer = await self.host.create(resource.path(), obj, as_user)
                 case Replace(obj):
                     await self._refuse_under_others(obj, live)
-                    answer = await self._host.replace(resource.path(name=name), obj, as_user)
+                    answer = await self.host.replace(resource.path(name=name), obj, as_user)
                 case Differs(path, wish):
                     if wish is not None:
-                        answer = await self._host.replace(resource.path(name=name), wish)
+                        answer = await self.host.replace(resource.path(name=name), wish)
                         self._observe(resource, answer, work)
                     raise _conflict(path, live)
             self._observe(resource, answer, work)
@@ -124,11 +121,11 @@ class SharedObjects:
     async def _plan(
         self, desired: Object, live: Object | None, cluster: str, check: Check
     ) -> Create | Replace | Keep | Differs:
-        plan = plan_share(desired, live, cluster, self._former_names(cluster))
+        plan = plan_share(desired, live, cluster, self.former_names(cluster))
         if not isinstance(plan, Change):
             return plan
         assert live is not None  # noqa: S101 - only a live object can be changed
-        retained = await self._interpreter.retain(cluster, plan.merged, live)
+        retained = await self.interpreter.retain(cluster, plan.merged, live)
         return Replace(with_owners(check(retained, live), plan.owners))
 
     async def leave(
@@ -147,12 +144,12 @@ class SharedObjects:
                 case Keep():
                     return
                 case Replace(obj):
-                    answer = await self._host.replace(path, obj)
+                    answer = await self.host.replace(path, obj)
                 case Remove(otherwise):
                     if not preserve and not await self._has_objects(live):
-                        await self._host.delete_same(path, live, is_unchanged=True)
+                        await self.host.delete_same(path, live, is_unchanged=True)
                         return
-                    answer = await self._host.replace(path, otherwise)
+                    answer = await self.host.replace(path, otherwise)
             self._observe(resource, answer, work)
 
         live = await self._objects.live(resource, "", name)
@@ -171,7 +168,7 @@ class SharedObjects:
 
         Raises KubeError.
         """
-        labelled = labelled_objects(self._host, served, SHARED_LABEL, wants=selects)
+        labelled = labelled_objects(self.host, served, SHARED_LABEL, wants=selects)
         left = [
             (resource, str(live["metadata"]["name"]))
             async for resource, live in labelled
@@ -185,7 +182,7 @@ class SharedObjects:
         """Store what a Work wrote; enqueue the others now, since the watch will not report it."""
         self._objects.observe(resource, answer)
         for user in self._users.get(_key(answer), set()) - {work}:
-            self._enqueue(user)
+            self.enqueue(user)
 
     def _forget_users(self, is_dropped: Callable[[str], bool]) -> None:
         for key, users in list(self._users.items()):
@@ -199,10 +196,10 @@ class SharedObjects:
             return
         group = str(dig(desired, "spec", "group"))
         try:
-            await self._host.get(f"/apis/{quote(group, safe='')}")
+            await self.host.get(f"/apis/{quote(group, safe='')}")
         except NotServedError:
             return  # a definition that a page lets pass meets the same page when it is created
-        listed = await self._host.get(resource.path(), {"labelSelector": SHARED_LABEL})
+        listed = await self.host.get(resource.path(), {"labelSelector": SHARED_LABEL})
         if not any(dig(each, "spec", "group") == group for each in listed.get("items") or ()):
             detail = f'spec.group is "{group}", whose kinds are for the host to define'
             raise RefusedError(Code.SHARED_OBJECT_CONFLICT, "spec.group", detail, group)
@@ -236,7 +233,7 @@ class SharedObjects:
             if version.get("served"):
                 path = f"/apis/{group}/{version['name']}/{plural}"
                 try:
-                    answer = await self._host.get(path, query)
+                    answer = await self.host.get(path, query)
                 except ForbiddenError:
                     # Added after `join`: the agent may list it in claimed namespaces only.
                     below = f"/apis/{group}/{version['name']}", plural
@@ -246,13 +243,13 @@ class SharedObjects:
 
     async def _has_objects_in_claimed(self, api: str, plural: str, selector: str) -> bool:
         """Return whether there are objects in claimed namespaces that match a selector."""
-        namespaces = await self._host.get(
+        namespaces = await self.host.get(
             "/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL},{selector}"}
         )
         for namespace in namespaces.get("items") or ():
             path = f"{api}/namespaces/{namespace['metadata']['name']}/{plural}"
             with suppress(ForbiddenError):  # no rights, so nothing was created there
-                if (await self._host.get(path, {"limit": "1"})).get("items"):
+                if (await self.host.get(path, {"limit": "1"})).get("items"):
                     return True
         return False
 

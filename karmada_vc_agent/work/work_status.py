@@ -6,6 +6,7 @@ So no repair waits for a hub that does not answer.
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
@@ -51,6 +52,7 @@ class _Report(NamedTuple):
         return (self.uid, self.is_deleted) == (uid_of(work), _is_deleted(work))
 
 
+@dataclass(eq=False)
 class WorkStatuses:
     """Reads Works in full, keeps the newest report of each, and writes it to the hub.
 
@@ -59,25 +61,17 @@ class WorkStatuses:
     None where only its health is.
     """
 
-    def __init__(
-        self,
-        hub: ApiClient,
-        works: Works,
-        bounds: WorkBounds,
-        held_changes: HeldChanges,
-        due: Callable[[WorkKey], None],
-        now: Callable[[], str],
-        scopes: Scopes,
-        kept: KeepStatus = keep_all,
-    ) -> None:
-        self._hub = hub
-        self._works = works
-        self._bounds = bounds
-        self._held_changes = held_changes
-        self._kept = kept
-        self._due = due
-        self._now = now
-        self._reports: dict[WorkKey, _Report] = scopes.keep_by(itemgetter(0))
+    hub: ApiClient
+    works: Works
+    bounds: WorkBounds
+    held_changes: HeldChanges
+    due: Callable[[WorkKey], None]
+    now: Callable[[], str]
+    scopes: Scopes
+    kept: KeepStatus = keep_all
+
+    def __post_init__(self) -> None:
+        self._reports: dict[WorkKey, _Report] = self.scopes.keep_by(itemgetter(0))
 
     # --- report -------------------------------------------------------------------------
 
@@ -94,12 +88,12 @@ class WorkStatuses:
         key = key_of_work(work)
         work = self.with_reported_status(work)  # what is not written yet is written with it
         before = work.get("status")
-        status = compose_work_status(before, conditions, entries, manifests_of(work), self._now())
-        kept = self._kept(key[0], uid_of(work), status)
+        status = compose_work_status(before, conditions, entries, manifests_of(work), self.now())
+        kept = self.kept(key[0], uid_of(work), status)
         status = without_reflected(status) if kept is None else kept
         if status != (before or {}):
             self._reports[key] = _Report(uid_of(work), _is_deleted(work), status)
-            self._due(key)
+            self.due(key)
 
     def with_reported_status(self, work: Object) -> Object:
         """Return a Work with the status that the hub is to have of it."""
@@ -131,15 +125,15 @@ class WorkStatuses:
 
         Raises KubeError, RetryError.
         """
-        report, work = self._reports.get(key), self._works.get(*key)
+        report, work = self._reports.get(key), self.works.get(*key)
         if report is None:
             return
         if work is not None and report.is_of(work):
-            self._held_changes.begin_status(key)
+            self.held_changes.begin_status(key)
             try:
                 await self._write(work, report)
             finally:
-                self._held_changes.end_status(key)
+                self.held_changes.end_status(key)
         if self._reports.get(key) is report:  # there may be a newer one
             del self._reports[key]
 
@@ -156,10 +150,10 @@ class WorkStatuses:
             if status == (live or {}):
                 return
             with suppress(NotFoundError):  # the Work is deleted; the watch will report it
-                answer = await put_status(self._hub, current, status)
+                answer = await put_status(self.hub, current, status)
                 if current is work:
                     # Not after a conflict: the change is still to arrive by the watch.
-                    self._held_changes.saw(key_of_work(answer), answer)
+                    self.held_changes.saw(key_of_work(answer), answer)
                     answer["metadata"].pop("managedFields", None)
                     self._keep(answer, Store.observe)
 
@@ -172,7 +166,7 @@ class WorkStatuses:
 
     async def _reread(self, work: Object) -> Object | None:
         try:
-            return await self._hub.get(
+            return await self.hub.get(
                 work_path(work["metadata"]["namespace"], work["metadata"]["name"])
             )
         except NotFoundError:
@@ -180,16 +174,16 @@ class WorkStatuses:
 
     def _keep(self, work: Object, put: Callable[[Store[Object], Object], object]) -> None:
         """Store the hub's answer about a Work, within the bounds; not if it was deleted."""
-        store = self._works.store_of_namespace(work["metadata"]["namespace"])
+        store = self.works.store_of_namespace(work["metadata"]["namespace"])
         if store is None:
             return
-        self._bounds.observe(work)  # before it is stored: it may be trimmed
+        self.bounds.observe(work)  # before it is stored: it may be trimmed
         put(store, work)
         stored = store.get(work["metadata"]["namespace"], work["metadata"]["name"])
         if stored is None:
-            self._bounds.remove(work)
+            self.bounds.remove(work)
         elif stored is not work:
-            self._bounds.observe(stored)
+            self.bounds.observe(stored)
 
 
 def _is_deleted(work: Object) -> bool:
