@@ -151,17 +151,24 @@ _Version = tuple[str, str]
 
 
 class HeldChanges:
-    """Holds changes for Works being synced; keys are (virtual cluster, name of the Work)."""
+    """Holds changes for Works being synced, or whose status is being written.
+
+    Keys are (virtual cluster, name of the Work).
+    """
 
     def __init__(self, enqueue: Callable[[WorkKey], None]) -> None:
         self._enqueue = enqueue
-        self._held: dict[WorkKey, set[_Version]] = {}
-        self._seen: dict[WorkKey, set[_Version]] = {}
-        self._statuses: dict[WorkKey, tuple[set[_Version], set[_Version]]] = {}
+        self._held: dict[tuple[WorkKey, bool], tuple[set[_Version], set[_Version]]] = {}
 
-    def begin(self, key: WorkKey) -> None:
-        """Start to hold changes that concern a Work; its sync begins."""
-        self._held[key], self._seen[key] = set(), set()
+    def begin(self, key: WorkKey, *, is_status: bool = False) -> None:
+        """Start to hold what changes: a sync of a Work begins, or a write of its status."""
+        self._held[key, is_status] = (set(), set())
+
+    def end(self, key: WorkKey, *, is_status: bool = False) -> None:
+        """Enqueue a Work if anything changed that its sync, or the writer of its status, missed."""
+        held, seen = self._held.pop((key, is_status), (set(), set()))
+        if held - seen:
+            self._enqueue(key)
 
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
         """Enqueue a Work that was added, changed or deleted, unless its sync has seen that."""
@@ -169,45 +176,30 @@ class HeldChanges:
         if work is None or is_echo(old, new):
             return
         key = (cluster, work["metadata"]["name"])
-        if new is not None and key in self._statuses:
+        writing = self._held.get((key, True))
+        if new is not None and writing is not None:
             # A sync meanwhile takes the status for written, though it may be changed again.
-            self._statuses[key][0].add(_version_of(new))
+            writing[0].add(_version_of(new))
             if _is_of_status(old, new):
                 return
         self.changed(key, new)
-
-    def begin_status(self, key: WorkKey) -> None:
-        """Start to hold what changes of the status of a Work; ours is being written."""
-        self._statuses[key] = (set(), set())
-
-    def end_status(self, key: WorkKey) -> None:
-        """Enqueue a Work after its status was written if another writer did, too."""
-        held, seen = self._statuses.pop(key, (set(), set()))
-        if held - seen:
-            self._enqueue(key)
 
     def changed(self, key: WorkKey, obj: Object | None) -> None:
         """Enqueue a Work because it or an object of it changed; if it is being synced, at the end.
 
         obj: its current state; None = deleted.
         """
-        held = self._held.get(key)
-        if held is None or obj is None:
+        syncing = self._held.get((key, False))
+        if syncing is None or obj is None:
             self._enqueue(key)
         else:
-            held.add(_version_of(obj))
+            syncing[0].add(_version_of(obj))
 
     def saw(self, key: WorkKey, obj: Object) -> None:
         """Record that the sync of a Work, or who writes its status, knows this version."""
-        if key in self._seen:
-            self._seen[key].add(_version_of(obj))
-        if key in self._statuses:
-            self._statuses[key][1].add(_version_of(obj))
-
-    def end(self, key: WorkKey) -> None:
-        """Enqueue a Work after its sync if anything changed that the sync did not see."""
-        if self._held.pop(key, set()) - self._seen.pop(key, set()):
-            self._enqueue(key)
+        for is_status in (True, False):
+            if (key, is_status) in self._held:
+                self._held[key, is_status][1].add(_version_of(obj))
 
 
 def _is_of_status(old: Object | None, new: Object) -> bool:

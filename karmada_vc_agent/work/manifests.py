@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 from karmada_vc_agent.cluster.claims import HeldError
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
@@ -108,9 +107,6 @@ FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
 ContextFor = Callable[[VirtualCluster, str], TranslationContext]
 """(virtual cluster, `<execution namespace>/<work>`) -> the facts that a translation depends on."""
 
-R = TypeVar("R")
-_Apply = Callable[[Target, WorkManifest], Awaitable[R]]
-
 _FAILURES = (
     *(ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError),
     *(RefusedError, RecreationError),
@@ -152,38 +148,34 @@ class Manifests:
         self.windows.forget_work(work)
         self.shared_names.forget_work(work)
 
-    async def apply(self, item: WorkManifest) -> tuple[Done, WindowState | None]:
+    async def apply(
+        self, item: WorkManifest, *, is_former: bool = False
+    ) -> tuple[Done, WindowState | None]:
         """Apply one manifest; return how, and the window that it waits for, if any.
 
         While its window is closed, one that is new is not: what it takes the place of is kept as it
-        was applied, if that is recorded. Raises UnreachableError; any other error is returned as a
-        Failure with virtual names.
+        was applied, if that is recorded. is_former: it is that. Raises UnreachableError; any other
+        error is returned as a Failure with virtual names.
         """
-        result = await self._try(item, self._apply_unless_closed)
-        if isinstance(result, WindowState):
-            former = self.windows.former(item)
-            return await self._try(former, self._apply) if former is not None else None, result
-        if isinstance(result, Applied):
-            self.windows.note(item)
-        return result, None
-
-    async def _apply_unless_closed(
-        self, target: Target, item: WorkManifest
-    ) -> Applied | Failure | WindowState | None:
-        closed = await self.windows.closed_for(target, is_known=item.is_known)
-        return await self._apply(target, item) if closed is None else closed
-
-    async def _try(self, item: WorkManifest, apply: _Apply[R]) -> R | Failure | None:
-        """Translate and apply one manifest; see `apply`."""
         try:
             target = await self._translated(item)
             if isinstance(target, Failure):
-                return target
-            if not isinstance(target, Target):
-                return None
-            return await apply(self.windows.marked(target), item)
+                return target, None
+            if isinstance(target, Skipped):
+                return None, None
+            target, window = self.windows.marked(target), None
+            if not is_former:
+                window = await self.windows.closed_for(target, is_known=item.is_known)
+            done = await self._apply(target) if window is None else None
         except _FAILURES as error:
-            return self._failure(item, error)
+            return self._failure(item, error), None
+        if window is not None:
+            former = self.windows.former(item)
+            if former is not None:
+                done, _ = await self.apply(former, is_former=True)
+        elif isinstance(done, Applied) and not is_former:
+            self.windows.note(item)
+        return done, window
 
     async def _translated(self, item: WorkManifest) -> Target | Failure | Skipped:
         """Return the result of translating a manifest, once for each. Raises KubeError."""
@@ -236,30 +228,14 @@ class Manifests:
         resource: Resource,
         result: HostObject | Converted,
     ) -> Target | Failure:
-        strategy = strategy_of(result)
+        fields = strategy_of(result), item.vc, item.manifest, context
         if isinstance(result, HostObject):
-            return Target(
-                strategy,
-                item.vc,
-                item.manifest,
-                context,
-                resource,
-                (result,),
-                depends_on_claims=result.depends_on_claims,
-                notices=result.notices,
-            )
+            objects = (result,)
+            return Target(*fields, resource, objects, result.depends_on_claims, result.notices)
         converted = await self.find_resource(result.gvk)
         if converted is None:
             return not_served(result.gvk)
-        return Target(
-            strategy,
-            item.vc,
-            item.manifest,
-            context,
-            converted,
-            result.objects,
-            depends_on_claims=True,
-        )
+        return Target(*fields, converted, result.objects, depends_on_claims=True)
 
     def _virtual_text(self, item: WorkManifest, text: str) -> str:
         """Return a message of the host with virtual names, including those not claimed yet."""
@@ -282,14 +258,14 @@ class Manifests:
         text = self._virtual_text(item, str(error))
         if isinstance(error, RecreationError):
             return Failure(text, is_recreation=True)
-        namespace = item.manifest["metadata"].get("namespace") or ""
-        gvk = _gvk_on_host(item)
+        namespace, target = item.manifest["metadata"].get("namespace") or "", item.translation
+        gvk = target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)
         if isinstance(error, NotServedError):
             self.host_kinds.doubt(gvk)
         dependency = dependency_of(item.vc.name, gvk, namespace, error)
         return Failure(text, waits_for=(dependency,) if dependency is not None else ())
 
-    async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
+    async def _apply(self, target: Target) -> Done:
         if target.depends_on_claims:
             self._depending_on_claims[target.work] = None
         applied = await self._apply_by_strategy(target)
@@ -318,12 +294,21 @@ class Manifests:
         return (owned_elsewhere(owners),)
 
     async def cached(self, item: WorkManifest) -> Object | None:
-        """Return the live object if an informer has it and it belongs to this Work.
+        """Return the live object if an informer has it and it belongs to this Work; no request.
 
-        Also for a manifest that is now refused. Raises KubeError.
+        Also for a manifest that is now refused. RoleBindings of a ClusterRoleBinding have no status
+        to read: the manifest is in their place. A shared object names no Work. Raises KubeError.
         """
         target = await self._locate(item)
-        return self._cached(target) if target is not None else None
+        if target is None:
+            return None
+        if target.strategy is Strategy.BINDINGS:
+            return target.manifest
+        key = target.object.host_key
+        if target.strategy is Strategy.SHARED:
+            return self.shared_objects.cached(target.resource, key.name)
+        live = self.host_objects.cached(target.resource, key.namespace, key.name)
+        return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
         """Delete what a manifest created, or release it if `preserve`; None once that is done.
@@ -354,7 +339,12 @@ class Manifests:
             failure = item.translation
             is_unserved = isinstance(failure, Failure) and failure.is_unserved
             return self._failure_unless_unserved(gvk_of(item.manifest)) if is_unserved else None
-        there = [each for each in target.objects if await self._may_be_there(each)]
+        there = []
+        for each in target.objects:
+            place = each.host_key.namespace
+            # The agent may not even read in a namespace that is not claimed.
+            if not place or await self.namespaces.may_hold(place):
+                there.append(each)
         if target.objects and not there:
             return None
         gvk = target.resource.gvk
@@ -362,14 +352,6 @@ class Manifests:
         if resource is None:
             return self._failure_unless_unserved(gvk)
         return replace(target, resource=resource, objects=tuple(there))
-
-    async def _may_be_there(self, translated: HostObject) -> bool:
-        """Return whether an object may exist; there is none in a namespace that is not claimed.
-
-        The agent may not even read there.
-        """
-        place = translated.host_key.namespace
-        return not place or await self.namespaces.may_hold(place)
 
     def _failure_unless_unserved(self, gvk: GroupVersionKind) -> Failure | None:
         """Return a Failure if objects of a kind may exist: its API group does not answer."""
@@ -388,9 +370,10 @@ class Manifests:
             case Strategy.BINDINGS:
                 return await self._apply_bindings(target)
             case Strategy.NAMESPACE:
-                check = target.check_of(target.object)
-                name = _namespace(target)
-                return await self.namespaces.apply(target.vc, name, target.object.obj, check)
+                name = VirtualNamespace(target.object.virtual_key.name)
+                return await self.namespaces.apply(
+                    target.vc, name, target.object.obj, target.check_of(target.object)
+                )
             case Strategy.SHARED:
                 await self._meet_preconditions(target)
                 return await self.shared_objects.apply(
@@ -408,20 +391,6 @@ class Manifests:
                 await self._meet_preconditions(target)
                 return await self._apply_object(target)
 
-    def _cached(self, target: Target) -> Object | None:
-        """Return the live object if an informer has it and it belongs to this Work; no request.
-
-        RoleBindings of a ClusterRoleBinding have no status to read: the manifest is in their place.
-        A shared object names no Work.
-        """
-        if target.strategy is Strategy.BINDINGS:
-            return target.manifest
-        key = target.object.host_key
-        if target.strategy is Strategy.SHARED:
-            return self.shared_objects.cached(target.resource, key.name)
-        live = self.host_objects.cached(target.resource, key.namespace, key.name)
-        return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
-
     async def _remove(self, target: Target, *, preserve: bool) -> None:
         """Delete what `apply` created, or release it if `preserve`.
 
@@ -429,11 +398,12 @@ class Manifests:
         """
         match target.strategy:
             case Strategy.NAMESPACE:
-                await self.namespaces.release(target.vc, _namespace(target), preserve=preserve)
+                name = VirtualNamespace(target.object.virtual_key.name)
+                await self.namespaces.release(target.vc, name, preserve=preserve)
             case Strategy.SHARED:
-                name = target.object.host_key.name
+                key = target.object.host_key
                 await self.shared_objects.leave(
-                    target.resource, name, target.vc.name, target.work, preserve=preserve
+                    target.resource, key.name, target.vc.name, target.work, preserve=preserve
                 )
             case _:
                 if any(holds_names(each.host_key.gvk) for each in target.objects):
@@ -534,12 +504,6 @@ class Manifests:
         return await self.host_objects.apply(target.resource, desired, check, as_user)
 
 
-def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:
-    """Return the kind that a manifest is applied as; its own if it was not translated."""
-    target = item.translation
-    return target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)
-
-
 def _bare(manifest: Object) -> Object:
     """Return a manifest with its identity only, enough to find what it created."""
     given = manifest.get("metadata")
@@ -550,7 +514,3 @@ def _bare(manifest: Object) -> Object:
         "kind": manifest.get("kind"),
         "metadata": identity,
     }
-
-
-def _namespace(target: Target) -> VirtualNamespace:
-    return VirtualNamespace(target.object.virtual_key.name)

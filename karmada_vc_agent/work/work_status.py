@@ -129,11 +129,11 @@ class WorkStatuses:
         if report is None:
             return
         if work is not None and report.is_of(work):
-            self.held_changes.begin_status(key)
+            self.held_changes.begin(key, is_status=True)
             try:
                 await self._write(work, report)
             finally:
-                self.held_changes.end_status(key)
+                self.held_changes.end(key, is_status=True)
         if self._reports.get(key) is report:  # there may be a newer one
             del self._reports[key]
 
