@@ -20,13 +20,12 @@ from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import HeldError, Phase, phase_of, unclaim
 from karmada_vc_agent.kube.access_reviews import (
-    SELF_SUBJECT_REVIEWS_PATH,
     is_allowed,
     own_user_name,
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource, is_absent
+from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -34,9 +33,7 @@ from karmada_vc_agent.kube.errors import (
     InvalidError,
     Need,
     NotFoundError,
-    NotServedError,
 )
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
@@ -50,7 +47,7 @@ from karmada_vc_agent.model.kinds import (
     namespace_role,
     service_account_of,
 )
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation.context import TranslationSettings
@@ -81,6 +78,9 @@ _PROOFS = (
 """A right that only the agent's role in a namespace grants."""
 
 
+_Versions = tuple[str | None, ...]
+
+
 class NamespaceRights:
     """Sole writer of the bindings. store_of: the informer store of a resource."""
 
@@ -102,78 +102,50 @@ class NamespaceRights:
             self._roles[of_kinds] = NAMESPACE_ADMIN
         self._clock = clock
         self._account = ""
-        self._held: LRUCache[HostNamespace, tuple[str, bool | None]] = LRUCache(REMEMBERED)
-        """Namespace -> its uid, and whether our bindings give the rights; None = not listed yet."""
+        self._held: LRUCache[HostNamespace, tuple[str, _Versions]] = LRUCache(REMEMBERED)
+        """Namespace -> its uid and the versions of our bindings when it had the rights."""
 
     async def ensure(
         self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
     ) -> None:
-        """Acquire our rights in a claimed namespace. Raises RetryError, KubeError.
+        """Acquire our rights in a claimed namespace; an administrator has them without bindings.
 
-        uid: of the Namespace; a recreated one has none of the old bindings.
+        uid: of the Namespace; a recreated one has none of the old bindings. Raises RetryError,
+        KubeError.
         """
-        recorded_uid, was_bound = self._held.get(host, ("", None))
-        is_current = recorded_uid == uid != "" and (
-            was_bound is not None or self._bindings() is None
-        )
-        if is_current and (not was_bound or self._is_bound(host)):
+        recorded_uid, versions = self._held.get(host, ("", ()))
+        is_recorded = recorded_uid == uid != ""
+        now = self._versions(host)
+        if is_recorded and now in (versions, ()):
             return
-        if not is_current and await self._has_rights(host):
-            self._held[host] = (uid, await self._has_them_by_bindings(host))
+        # The server may not have noticed yet that a binding of ours was changed.
+        if not (is_recorded and any(versions)) and await self._has_rights(host):
+            self._held[host] = (uid, now)
             return
-        account = await self._name_us()
+        self._account = account = self._account or await own_user_name(self._host)
         deadline = self._clock() + HELD_WITHIN_S
-        for name, role in self._roles.items():
+        bindings = [
             await self._bind(_binding(name, role, account, (cluster, virtual), host), deadline)
+            for name, role in self._roles.items()
+        ]
         while not await self._has_rights(host):
             if self._clock() > deadline:
                 raise RetryError(
                     f"the agent lacks its rights in namespace {virtual}: {JOIN_OF_THIS_VERSION}"
                 )
             await asyncio.sleep(ASK_AGAIN_S)
-        self._held[host] = (uid, True)
+        self._held[host] = (uid, tuple(map(_version, bindings)))
 
     def forget(self, host: HostNamespace) -> None:
         """Forget the rights in a namespace that is released."""
         self._held.pop(host, None)
 
-    async def _name_us(self) -> str:
-        """Return the account that the host has for us; requested once. Raises KubeError."""
-        self._account = self._account or await own_user_name(self._host)
-        return self._account
-
-    def _bindings(self) -> Store[Object] | None:
-        """Return the bindings of the host; None while they are not listed."""
+    def _versions(self, host: HostNamespace) -> _Versions:
+        """Return the versions of our bindings; () while they are not listed."""
         store = self._store_of(BINDINGS)
-        return store if store is not None and store.is_synced else None
-
-    async def _has_them_by_bindings(self, host: HostNamespace) -> bool | None:
-        """Return whether our rights come from our bindings; an administrator needs none."""
-        store = self._bindings()
-        if store is None:
-            return None
-        if not all(store.get(host, name) for name in self._roles):
-            return False
-        try:
-            await self._name_us()
-        except NotServedError:
-            if not await is_absent(self._host, SELF_SUBJECT_REVIEWS_PATH):
-                raise
-            # Before Kubernetes 1.28: subjects are not compared.
-        return self._is_bound(host)
-
-    def _is_bound(self, host: HostNamespace) -> bool:
-        store = self._bindings()
-        if store is None:
-            return True
-        for name, role in self._roles.items():
-            live = store.get(host, name)
-            desired: Object = {"roleRef": _role_ref(role)}
-            if self._account:
-                desired["subjects"] = [_subject(self._account)]
-            if live is None or any(live.get(part) != desired[part] for part in desired):
-                return False
-        return True
+        if store is None or not store.is_synced:
+            return ()
+        return tuple(_version(store.get(host, name)) for name in self._roles)
 
     async def _has_rights(self, host: HostNamespace) -> bool:
         for need in _PROOFS:
@@ -182,7 +154,7 @@ class NamespaceRights:
                 return False
         return True
 
-    async def _bind(self, desired: Object, deadline: float) -> None:
+    async def _bind(self, desired: Object, deadline: float) -> Object:
         """Create one binding; retry until the server has seen the claim, as the policy needs."""
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
         while True:
@@ -205,7 +177,12 @@ class NamespaceRights:
             store = self._store_of(BINDINGS)
             if store is not None:
                 store.observe(live)
-            return
+            return live
+
+
+def _version(binding: Object | None) -> str | None:
+    version: str | None = dig(binding, "metadata", "resourceVersion")
+    return version
 
 
 def own_bindings(agent: str) -> tuple[str, str]:
@@ -229,13 +206,9 @@ def _binding(
             "namespace": host,
             "labels": labels | {AGENT_LABEL: name.split(":")[1]},
         },
-        "roleRef": _role_ref(role),
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
         "subjects": [_subject(account)],
     }
-
-
-def _role_ref(role: str) -> Object:
-    return {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
 
 
 def _subject(user: str) -> Object:
