@@ -55,10 +55,7 @@ from karmada_vc_agent.work.bound_roles import Write, write_binding
 from karmada_vc_agent.work.memory_bounds import ObjectIdentity
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import (
-    Create,
-    Foreign,
-    Keep,
-    Replace,
+    ForeignError,
     needs_update,
     version_of,
 )
@@ -219,11 +216,11 @@ class HostObjects(LiveObjects):
 
     async def apply(
         self, resource: Resource, desired: Object, check: Check, as_user: str = ""
-    ) -> Applied | Foreign:
+    ) -> Applied:
         """Align the live object with the manifest.
 
         desired: the rewritten manifest. as_user: whose rights to use; "" = the agent's. Raises
-        KubeError, RetryError, RecreationError, InterpretationError, and whatever `check` raises.
+        KubeError, RetryError, ForeignError, RecreationError, InterpretationError, and as `check`.
         """
         key = key_of(desired)
         live = await self.get(resource, key.namespace, key.name)
@@ -242,7 +239,7 @@ class HostObjects(LiveObjects):
         if live is not None and is_as_left:
             return Applied(live, was_written=False)
 
-        async def write(live: Object | None) -> Applied | Foreign:
+        async def write(live: Object | None) -> Applied:
             is_recreation = live is None and was_there
             try:
                 answer = await self._sync(
@@ -254,8 +251,6 @@ class HostObjects(LiveObjects):
                 if is_recreation:
                     raise RecreationError(str(error)) from error
                 raise
-            if isinstance(answer, Foreign):
-                return answer
             if answer.is_settled:
                 memory[key] = _Memory(content, uid_of(answer.live), version_of(answer.live))
             else:
@@ -275,11 +270,12 @@ class HostObjects(LiveObjects):
 
         Raises InterpretationError, and whatever `check` raises.
         """
-        merged = apply_plan.merge(desired, live, self._former_names(_cluster_of(desired)))
-        if isinstance(merged, Foreign):
+        try:
+            merged = apply_plan.merge(desired, live, self._former_names(_cluster_of(desired)))
+        except ForeignError:
             return False
         checked = check(await self._retain(merged, live), live)
-        return not isinstance(apply_plan.decide(_unmarked(checked), _unmarked(live)), Keep)
+        return apply_plan.decide(_unmarked(checked), _unmarked(live)) is not None
 
     def forget_all(self) -> None:
         """Forget what was written: the host went back in time, so generations start over."""
@@ -303,9 +299,7 @@ class HostObjects(LiveObjects):
         fresh = partial(self.fresh, resource, key.namespace, key.name)
         await retry_on_conflict(live, delete, fresh)
 
-    async def release(
-        self, resource: Resource, desired: Object, as_user: str = ""
-    ) -> Foreign | None:
+    async def release(self, resource: Resource, desired: Object, as_user: str = "") -> None:
         """Remove our and Karmada's labels and annotations from the live object, and keep it.
 
         A missing object is fine, while Karmada would block forever (contract 5.8). Raises
@@ -313,24 +307,23 @@ class HostObjects(LiveObjects):
         """
         key = key_of(desired)
 
-        async def write(live: Object | None) -> Foreign | None:
+        async def write(live: Object | None) -> None:
             if live is None:
-                return None
-            merged = apply_plan.merge_released(desired, live)
-            if isinstance(merged, Foreign):
-                return merged
-            match apply_plan.decide_released(await self._retain(merged, live), live):
-                case Replace(obj):
-                    path = resource.path(key.namespace, key.name)
-                    put = partial(self._host.replace, path, obj, as_user)
-                    await self._write(live, as_user, put)
-                case Keep():
-                    pass
+                return
+            try:
+                merged = apply_plan.merge_released(desired, live)
+            except ForeignError:
+                return
+            obj = apply_plan.decide_released(await self._retain(merged, live), live)
+            if obj is not None:
+                put = partial(
+                    self._host.replace, resource.path(key.namespace, key.name), obj, as_user
+                )
+                await self._write(live, as_user, put)
             self._forget(desired)
-            return None
 
         fresh = partial(self.fresh, resource, key.namespace, key.name)
-        return await retry_on_conflict(await fresh(), write, fresh)
+        await retry_on_conflict(await fresh(), write, fresh)
 
     def _forget(self, desired: Object) -> None:
         if self._adoptions is not None:
@@ -353,31 +346,28 @@ class HostObjects(LiveObjects):
         mark: str,
         *,
         trusts_mark: bool,
-    ) -> Applied | Foreign:
+    ) -> Applied:
         """Write once, if anything needs to be written.
 
         mark: a digest of what is desired. trusts_mark: see apply_plan.decide().
         """
         former = self._former_names(_cluster_of(desired))
         merged = apply_plan.merge(desired, live, former)
-        if isinstance(merged, Foreign):
-            return merged
         retained = merged if live is None else await self._retain(merged, live)
         checked, is_kept = check(retained, live), False
         if live is not None and self._adoptions is not None:
             checked, is_kept = await self._adoptions.settle(resource, checked, live, as_user)
         written_mark = "" if is_kept else mark
-        match apply_plan.decide(checked, live, written_mark, trusts_mark=trusts_mark):
-            case Create(obj):
-                path = resource.path(desired["metadata"].get("namespace") or "")
-                write = partial(self._host.create, path, obj, as_user)
-            case Replace(obj):
-                key = key_of(desired)
-                path = resource.path(key.namespace, key.name)
-                write = partial(self._host.replace, path, obj, as_user)
-            case Keep():
-                assert live is not None  # noqa: S101 - only a live object can be kept
-                return Applied(live, was_written=False, is_settled=not is_kept)
+        obj = apply_plan.decide(checked, live, written_mark, trusts_mark=trusts_mark)
+        if obj is None:
+            assert live is not None  # noqa: S101 - only a live object can be kept
+            return Applied(live, was_written=False, is_settled=not is_kept)
+        key = key_of(desired)
+        if live is None:
+            write = partial(self._host.create, resource.path(key.namespace), obj, as_user)
+        else:
+            path = resource.path(key.namespace, key.name)
+            write = partial(self._host.replace, path, obj, as_user)
         answer = await self._write(checked, as_user, write)
         self.observe(resource, answer)
         return Applied(answer, was_written=True, is_settled=not is_kept)

@@ -59,7 +59,7 @@ from karmada_vc_agent.translation.translate import (
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter
 from karmada_vc_agent.work.rules import server_changes
-from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.rules.apply_plan import ForeignError
 from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.targets import (
@@ -109,7 +109,7 @@ ContextFor = Callable[[VirtualCluster, str], TranslationContext]
 
 _FAILURES = (
     *(ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError),
-    *(RefusedError, RecreationError),
+    *(RefusedError, RecreationError, ForeignError),
 )
 """Errors that concern one manifest; no response at all is an outage and no failure."""
 
@@ -251,6 +251,8 @@ class Manifests:
         """Return the failure of an error, in virtual names."""
         if isinstance(error, RefusedError):
             return refused(item.vc, item.manifest, error.refusal)
+        if isinstance(error, ForeignError):
+            return conflict(item.vc, item.manifest)
         if isinstance(error, HeldError):
             detail = f"an administrator of the host holds its namespace: {error.hold}"
             refusal = Refusal(Code.NAMESPACE_HELD, "metadata.namespace", detail, error.namespace)
@@ -269,8 +271,6 @@ class Manifests:
         if target.depends_on_claims:
             self._depending_on_claims[target.work] = None
         applied = await self._apply_by_strategy(target)
-        if isinstance(applied, Foreign):
-            return conflict(target.vc, target.manifest)
         if applied is None:
             # Not needed yet; it is once its namespace is claimed for something else.
             self._depending_on_claims[target.work] = None
@@ -361,7 +361,7 @@ class Manifests:
 
     # --- by strategy ---------------------------------------------------------------------
 
-    async def _apply_by_strategy(self, target: Target) -> Applied | Foreign | None:
+    async def _apply_by_strategy(self, target: Target) -> Applied | None:
         """Align the host; None if the manifest counts as applied without an object.
 
         Raises RefusedError, RetryError, RecreationError, InterpretationError, KubeError.
@@ -432,7 +432,7 @@ class Manifests:
             detail = f'node "{node}" also belongs to another virtual cluster'
             raise RefusedError(Code.NODE_OVERLAP, "", detail)
 
-    async def _apply_object(self, target: Target) -> Applied | Foreign:
+    async def _apply_object(self, target: Target) -> Applied:
         """Write an object; report names that another virtual cluster uses, too."""
         key, desired = target.object.host_key, target.object.obj
         if not holds_names(key.gvk):
@@ -441,11 +441,9 @@ class Manifests:
         live = await self.host_objects.get(target.resource, key.namespace, key.name)
         with self.shared_names.taking(desired, live, target.work) as taken:
             result = await self._write(target)
-        if isinstance(result, Foreign):
-            return result
         return replace(result, notices=tuple(map(shared_name, taken)))
 
-    async def _write(self, target: Target) -> Applied | Foreign:
+    async def _write(self, target: Target) -> Applied:
         """Write an object; refuse one that cannot follow its group to other nodes."""
         key = target.object.host_key
         try:
@@ -457,7 +455,7 @@ class Manifests:
                 raise
             raise RefusedError(refusal.code, refusal.path, refusal.detail) from error
 
-    async def _apply_service(self, target: Target) -> Applied | Foreign:
+    async def _apply_service(self, target: Target) -> Applied:
         """Write a Service; the host reassigns node ports that are taken (rewriting-rules 4.3).
 
         Reports the node ports that the host chose in place of fixed ones.
@@ -473,33 +471,26 @@ class Manifests:
                 raise
             desired = server_changes.without_ports(desired, taken)
             result = await self._write_one(target, target.object, desired)
-        if isinstance(result, Foreign):
-            return result
         reassigned = server_changes.reassigned_ports(result.live)
         return replace(result, notices=tuple(node_port_reassigned(*ports) for ports in reassigned))
 
-    async def _apply_bindings(self, target: Target) -> Applied | Foreign:
+    async def _apply_bindings(self, target: Target) -> Applied:
         """Write a RoleBinding in each claimed namespace; the reported object is the manifest."""
         results = await for_each(target.objects, partial(self._apply_binding, target))
-        for result in results:
-            if isinstance(result, Foreign):
-                return result
-        applied = [result for result in results if isinstance(result, Applied)]
+        applied = [result for result in results if result is not None]
         return Applied(
             target.manifest,
             was_written=any(result.was_written for result in applied),
             was_recreated=any(result.was_recreated for result in applied),
         )
 
-    async def _apply_binding(self, target: Target, each: HostObject) -> Applied | Foreign | None:
+    async def _apply_binding(self, target: Target, each: HostObject) -> Applied | None:
         """Write one RoleBinding while its namespace is claimed; None where it no longer is."""
         namespace = HostNamespace(each.host_key.namespace)
         async with self.namespaces.equipped(target.vc, namespace) as is_claimed:
             return await self._write_one(target, each, each.obj) if is_claimed else None
 
-    async def _write_one(
-        self, target: Target, translated: HostObject, desired: Object
-    ) -> Applied | Foreign:
+    async def _write_one(self, target: Target, translated: HostObject, desired: Object) -> Applied:
         check, as_user = target.check_of(translated), target.as_user(translated)
         return await self.host_objects.apply(target.resource, desired, check, as_user)
 

@@ -54,7 +54,7 @@ from karmada_vc_agent.work.namespace_content import (
     delete_namespace,
     end_release,
 )
-from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.rules.apply_plan import ForeignError
 
 _log = logging.getLogger(__name__)
 
@@ -272,10 +272,11 @@ class NamespaceWriter:
                 # Claimed before its Work arrived, or adopted: the claim is the permission.
                 mark = {"metadata": {"labels": {karmada.MANAGED_LABEL: "true"}}}
                 await self._patch(live, mark)
-            applied = await self.host_objects.apply(NAMESPACES, desired, check)
-        if isinstance(applied, Foreign):
-            raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, "another virtual cluster claims it", name)
-        return applied
+            try:
+                return await self.host_objects.apply(NAMESPACES, desired, check)
+            except ForeignError:
+                detail = "another virtual cluster claims it"
+                raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, detail, name) from None
 
     async def release(
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool

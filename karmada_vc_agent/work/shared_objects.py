@@ -26,12 +26,6 @@ from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
 from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS, Code, RefusedError
 from karmada_vc_agent.work.host_objects import Applied, Check, LiveObjects, StoreOf
 from karmada_vc_agent.work.rules.apply_plan import (
-    Change,
-    Create,
-    Differs,
-    Keep,
-    Remove,
-    Replace,
     difference,
     is_shared,
     owners_of,
@@ -96,37 +90,30 @@ class SharedObjects:
 
         async def write(live: Object | None) -> Applied:
             _wait_for_deletion(live)
-            match await self._plan(desired, live, cluster, check):
-                case Keep():
-                    assert live is not None  # noqa: S101 - only a live object can be kept
-                    return Applied(live, was_written=False)
-                case Create(obj):
-                    await self._refuse_groups_of_host(resource, obj)
-                    answer = await self.host.create(resource.path(), obj, as_user)
-                case Replace(obj):
-                    await self._refuse_under_others(obj, live)
-                    answer = await self.host.replace(resource.path(name=name), obj, as_user)
-                case Differs(path, wish):
-                    if wish is not None:
-                        answer = await self.host.replace(resource.path(name=name), wish)
-                        self._observe(resource, answer, work)
-                    raise _conflict(path, live)
+            obj, owners, differs_at = plan_share(desired, live, cluster, self.former_names(cluster))
+            if obj is not None and live is not None and owners is not None:
+                retained = await self.interpreter.retain(cluster, obj, live)
+                obj = with_owners(check(retained, live), owners)
+            if differs_at:
+                if obj is not None:
+                    answer = await self.host.replace(resource.path(name=name), obj)
+                    self._observe(resource, answer, work)
+                raise _conflict(differs_at, live)
+            if obj is None:
+                assert live is not None  # noqa: S101 - only a live object can be kept
+                return Applied(live, was_written=False)
+            if live is None:
+                await self._refuse_groups_of_host(resource, obj)
+                answer = await self.host.create(resource.path(), obj, as_user)
+            else:
+                await self._refuse_under_others(obj, live)
+                answer = await self.host.replace(resource.path(name=name), obj, as_user)
             self._observe(resource, answer, work)
             return Applied(answer, was_written=True)
 
         live = await self._objects.live(resource, "", name)
         fresh = partial(self._objects.fresh, resource, "", name)
         return await retry_on_conflict(live, write, fresh)
-
-    async def _plan(
-        self, desired: Object, live: Object | None, cluster: str, check: Check
-    ) -> Create | Replace | Keep | Differs:
-        plan = plan_share(desired, live, cluster, self.former_names(cluster))
-        if not isinstance(plan, Change):
-            return plan
-        assert live is not None  # noqa: S101 - only a live object can be changed
-        retained = await self.interpreter.retain(cluster, plan.merged, live)
-        return Replace(with_owners(check(retained, live), plan.owners))
 
     async def leave(
         self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool
@@ -140,16 +127,13 @@ class SharedObjects:
         async def write(live: Object | None) -> None:
             if live is None:
                 return
-            match plan_leave(live, cluster):
-                case Keep():
-                    return
-                case Replace(obj):
-                    answer = await self.host.replace(path, obj)
-                case Remove(otherwise):
-                    if not preserve and not await self._has_objects(live):
-                        await self.host.delete_same(path, live, is_unchanged=True)
-                        return
-                    answer = await self.host.replace(path, otherwise)
+            left = plan_leave(live, cluster)
+            if left is None:
+                return
+            if not (preserve or owners_of(left) or await self._has_objects(live)):
+                await self.host.delete_same(path, live, is_unchanged=True)
+                return
+            answer = await self.host.replace(path, left)
             self._observe(resource, answer, work)
 
         live = await self._objects.live(resource, "", name)

@@ -29,8 +29,7 @@ generation, or an object that lacks what is desired; either costs a PUT.
 import hashlib
 import json
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from karmada_vc_agent.model import domain, karmada, kinds
 from karmada_vc_agent.model.domain import WRITTEN_ANNOTATION
@@ -151,50 +150,30 @@ _GENERATION_PREFIX = "gen:"
 _RESOURCE_VERSION_PREFIX = "rv:"
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
-    """There is no live object: POST this one."""
-
-    obj: Object
-
-
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """PUT this object, complete with the live resourceVersion."""
-
-    obj: Object
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """The live object is as desired: write nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignError(Exception):
     """The live object is not ours to write."""
 
 
-def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object | Foreign:
+def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object:
     """Return the manifest merged with the live object's metadata (contract 5.5).
 
-    desired: the rewritten manifest, with host names. live: the host object or None. former:
-    earlier names of its virtual cluster.
+    desired: the rewritten manifest, with host names. former: earlier names of its virtual cluster.
+    Raises ForeignError.
     """
     if live is None:
         return desired
     if not ownership.may_replace(desired, live, former):
-        return Foreign()
+        raise ForeignError
     return ownership.merge_metadata(desired, live)
 
 
-def merge_released(desired: Object, live: Object) -> Object | Foreign:
+def merge_released(desired: Object, live: Object) -> Object:
     """Return a manifest without Karmada's labels and annotations, to be kept on the host.
 
-    For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8, first point).
+    For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8). Raises ForeignError.
     """
     if not ownership.may_replace(desired, live):
-        return Foreign()
+        raise ForeignError
     if desired.get("apiVersion") != live.get("apiVersion"):
         # Its version is not served any more, so what it says may mean nothing at this one.
         return ownership.without_claims(live)
@@ -203,18 +182,16 @@ def merge_released(desired: Object, live: Object) -> Object | Foreign:
 
 def decide(
     desired: Object, live: Object | None, digest: str = "", *, trusts_mark: bool = False
-) -> Create | Replace | Keep:
-    """Return the write, if any, that makes the live object equal to `desired`.
+) -> Object | None:
+    """Return what to write so that the live object equals `desired`; None if it does.
 
     desired: merged, retained, and with placement asserted. digest: of the manifest, for the mark
     on what is written; "" = none. trusts_mark: whether the live object's may be believed, since
     nothing else says so.
     """
     if live is not None and _is_right(desired, live, digest if trusts_mark else ""):
-        return Keep()
-    if digest:
-        desired = with_mark(desired, live, digest)
-    return Create(desired) if live is None else Replace(desired)
+        return None
+    return with_mark(desired, live, digest) if digest else desired
 
 
 def _is_right(desired: Object, live: Object, digest: str) -> bool:
@@ -231,13 +208,13 @@ def _is_right(desired: Object, live: Object, digest: str) -> bool:
     return is_marked and has_content(bare, stored)
 
 
-def decide_released(retained: Object, live: Object) -> Replace | Keep:
-    """Return the write, if any, that also removes our labels and annotations.
+def decide_released(retained: Object, live: Object) -> Object | None:
+    """Return what to write to also remove our labels and annotations; None = nothing.
 
     Our own keys are in no managed list, so the merge alone would restore them.
     """
     desired = ownership.without_our_keys(retained)
-    return Keep() if prune(desired) == prune(live) else Replace(desired)
+    return None if prune(desired) == prune(live) else desired
 
 
 def version_of(live: Object) -> str:
@@ -253,7 +230,7 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
 
     desired: the rewritten manifest (trap 31). remembered: `version_of` what was last written or
     seen as desired. All labels count, so a label added on the host triggers it each time; `decide`
-    then returns Keep. Source: contract 5.6.
+    then returns None. Source: contract 5.6.
     """
     version = version_of(live)
     if version != remembered:
@@ -287,38 +264,21 @@ def object_id(manifest: Object) -> ObjectId:
     return key.gvk.group_kind, key.namespace, key.name
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """All owners desire the same: retain what is merged, then PUT it with its owners."""
+class SharePlan(NamedTuple):
+    """What to write of a shared object; None = nothing.
 
-    merged: Object
-    owners: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Differs:
-    """Others own the object and desire something else; path: the first difference.
-
-    obj: what to PUT to record the wish in the owners; None = already recorded.
+    owners: if given, `obj` is to be retained first, and then gets these owners. differs_at: where
+    it differs from what its other owners desire, so that it is refused; `obj` records the wish.
     """
 
-    path: str
-    obj: Object | None
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """The last owner leaves: DELETE the object.
-
-    otherwise: what to PUT if the object must stay, such as a CRD with objects.
-    """
-
-    otherwise: Object
+    obj: Object | None = None
+    owners: Mapping[str, str] | None = None
+    differs_at: str = ""
 
 
 def plan_share(
     desired: Object, live: Object | None, cluster: str, former: Container[str] = ()
-) -> Create | Replace | Keep | Change | Differs:
+) -> SharePlan:
     """Plan the write for the manifest of one virtual cluster.
 
     desired: as translated, labelled as shared. An object of the host itself is never written: it is
@@ -327,31 +287,29 @@ def plan_share(
     """
     own_hash = content_hash(desired)
     if live is None:
-        return Create(with_owners(desired, {cluster: own_hash}))
+        return SharePlan(with_owners(desired, {cluster: own_hash}))
     path = difference(_content(desired), _content(live))
     if not is_shared(live):
-        return Keep() if path is None else Differs(path, None)
+        return SharePlan(differs_at=path or "")
     owners = owners_of(live)
     joined = {name: hash_ for name, hash_ in owners.items() if name not in former}
     joined[cluster] = own_hash
     if path is None and joined == owners:
-        return Keep()
+        return SharePlan()
     if all(hash_ == own_hash for hash_ in joined.values()):
-        return Change(ownership.merge_metadata(desired, live), joined)
+        return SharePlan(ownership.merge_metadata(desired, live), joined)
     if path is None:
-        return Replace(with_owners(live, joined))
+        return SharePlan(with_owners(live, joined))
     is_recorded = cluster not in owners or joined == owners
-    return Differs(path, None if is_recorded else with_owners(live, joined))
+    return SharePlan(None if is_recorded else with_owners(live, joined), differs_at=path)
 
 
-def plan_leave(live: Object, cluster: str) -> Replace | Remove | Keep:
-    """Plan the write for a virtual cluster that no longer desires the object."""
+def plan_leave(live: Object, cluster: str) -> Object | None:
+    """Return an object without a virtual cluster that desires it no more; None if it had none."""
     owners = owners_of(live)
     if not is_shared(live) or cluster not in owners:
-        return Keep()
-    rest = {name: hash_ for name, hash_ in owners.items() if name != cluster}
-    left = with_owners(live, rest)
-    return Replace(left) if rest else Remove(left)
+        return None
+    return with_owners(live, {name: hash_ for name, hash_ in owners.items() if name != cluster})
 
 
 def is_shared(live: Object) -> bool:
