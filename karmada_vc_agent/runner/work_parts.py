@@ -239,10 +239,9 @@ class WorkParts:
         self.shared_names = SharedNames(
             self.informers,
             common.discoveries.host,
-            common.signals.work_affected.emit,
+            common.signals.dependencies.emit,
             self._refuses_shared_hosts,
             former,
-            scopes=common.scopes,
         )
         self.namespace_writer = self._namespace_writer()
         self.manifests = Manifests(
@@ -329,7 +328,6 @@ class WorkParts:
         signals.work.subscribe(self.finalizer.work_changed)
         signals.work.subscribe(common.held_changes.work_changed)
         signals.host_object.subscribe(self._host_object_changed)
-        signals.own_object.subscribe(self.shared_names.follow)
         common.stores.namespaces.add_handler(self._reflect)
 
     def _host_object_changed(self, old: Object | None, new: Object | None) -> None:

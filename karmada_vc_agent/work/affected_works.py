@@ -27,7 +27,9 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     uid_of,
 )
+from karmada_vc_agent.translation.shared_names import shared_names
 from karmada_vc_agent.work.interpreter_rules import Concerns
+from karmada_vc_agent.work.shared_names import dependencies_on
 from karmada_vc_agent.work.targets import Dependency, kind_dependency
 from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
@@ -135,10 +137,18 @@ class DependencyChanges:
         self._emit({*map(kind_dependency, kinds), *(self._virtual_clusters if of_all else ())})
 
     def own_object(self, old: Object | None, new: Object | None) -> None:
-        """Report the kind of a deleted object; its definition may wait for the last one."""
-        if old is not None and new is None:
+        """Report what an object released: its names, and its kind once it is deleted.
+
+        The definition of a kind may wait for the last object of it.
+        """
+        if old is None:
+            return
+        changed = dependencies_on(shared_names(old).keys() - shared_names(new or {}).keys())
+        if new is None:
             gvk = gvk_of(old)
-            self._emit({(f"{gvk.group}/{gvk.kind}",)})
+            changed.add((f"{gvk.group}/{gvk.kind}",))
+        if changed:
+            self._emit(changed)
 
 
 def _marks(obj: Object) -> tuple[Object, Object]:

@@ -146,7 +146,6 @@ class Manifests:
         """Forget a deleted Work, as `<execution namespace>/<name>`."""
         self._depending_on_claims.pop(work, None)
         self.windows.forget_work(work)
-        self.shared_names.forget_work(work)
 
     async def apply(
         self, item: WorkManifest, *, is_former: bool = False
@@ -406,8 +405,6 @@ class Manifests:
                     target.resource, key.name, target.vc.name, target.work, preserve=preserve
                 )
             case _:
-                if any(holds_names(each.host_key.gvk) for each in target.objects):
-                    self.shared_names.forget_work(target.work)
                 remove = self.host_objects.release if preserve else self.host_objects.remove
 
                 async def remove_one(each: HostObject) -> None:
@@ -439,7 +436,7 @@ class Manifests:
             return await self._write(target)
         await self.shared_names.wait_listed(desired)
         live = await self.host_objects.get(target.resource, key.namespace, key.name)
-        with self.shared_names.taking(desired, live, target.work) as taken:
+        with self.shared_names.taking(desired, live) as taken:
             result = await self._write(target)
         return replace(result, notices=tuple(map(shared_name, taken)))
 

@@ -7,18 +7,16 @@ that use one name at once the first gets it. The other one is never named
 """
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
-from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 from karmada_vc_agent.translation.shared_names import (
@@ -28,6 +26,7 @@ from karmada_vc_agent.translation.shared_names import (
     index_key,
     shared_names,
 )
+from karmada_vc_agent.work.targets import Dependency
 
 NAME_INDEX = "shared name"
 """Index of the informers of host objects: index_keys()."""
@@ -39,41 +38,19 @@ LOOKS, LOOK_EVERY_S = 200, 0.05
 class SharedNames:
     """Reports hosts that another virtual cluster uses, and refuses them if so configured.
 
-    informers: of host objects, with NAME_INDEX. refuses: whether they are refused to a virtual
-    cluster (settings `refuseSharedHosts` and `tenancy`). enqueue: called with the Works
-    (`<execution namespace>/<work>`) to sync again when a name becomes free. former_names: earlier
-    names of a virtual cluster, whose objects are its own.
+    informers: of host objects, with NAME_INDEX. freed: called with the names that became free.
+    refuses: whether they are refused to a virtual cluster (settings `refuseSharedHosts` and
+    `tenancy`). former_names: earlier names of a virtual cluster, whose objects are its own.
     """
 
     informers: InformerSet
     discovery: Discovery
-    enqueue: Callable[[str], None]
+    freed: Callable[[set[Dependency]], None]
     refuses: Callable[[str], bool] = lambda _cluster: False
     former_names: Callable[[str], Iterable[str]] = lambda _cluster: ()
-    _: KW_ONLY
-    scopes: Scopes
 
     def __post_init__(self) -> None:
         self._in_flight: Counter[tuple[SharedName, str]] = Counter()
-        self._waiting: defaultdict[SharedName, set[str]] = defaultdict(set)
-        self.scopes.ended.subscribe(
-            lambda cluster: self._forget(lambda work: cluster_of_work(work) == cluster)
-        )
-
-    def follow(self, old: Object | None, new: Object | None) -> None:
-        """Enqueue the Works that wait for a name that an object released."""
-        if old is not None:
-            self._free(shared_names(old).keys() - shared_names(new or {}).keys())
-
-    def forget_work(self, work: str) -> None:
-        """Forget a Work that is deleted: it waits for no name any more."""
-        self._forget(lambda each: each == work)
-
-    def _forget(self, is_dropped: Callable[[str], bool]) -> None:
-        for name, works in list(self._waiting.items()):
-            works -= {work for work in works if is_dropped(work)}
-            if not works:
-                del self._waiting[name]
 
     async def wait_listed(self, obj: Object) -> None:
         """Wait until all users of the names for which an object may be refused are listed.
@@ -103,9 +80,7 @@ class SharedNames:
         return [store for store in stores if store is not None]
 
     @contextmanager
-    def taking(
-        self, obj: Object, live: Object | None, work: str
-    ) -> Iterator[tuple[SharedName, ...]]:
+    def taking(self, obj: Object, live: Object | None) -> Iterator[tuple[SharedName, ...]]:
         """Reserve the names of an object while it is written; yields those that others use.
 
         obj: as translated. live: the informer's object. Raises RefusedError (SharedHostConflict).
@@ -115,7 +90,7 @@ class SharedNames:
         taken = tuple(name for name in names if self._is_taken(name, cluster))
         # Names already in use stay, even if the setting is newer.
         if self.refuses(cluster):
-            self._refuse_hosts([name for name in taken if name not in had], names, work)
+            self._refuse_hosts([name for name in taken if name not in had], names)
         flights = [(name, cluster) for name in names]
         self._in_flight.update(flights)
         freed = names.keys() - had
@@ -125,7 +100,7 @@ class SharedNames:
         finally:
             self._in_flight.subtract(flights)
             self._in_flight += Counter()  # drops entries at zero
-            self._free(freed)
+            self.freed(dependencies_on(freed))
 
     def _is_taken(self, name: SharedName, cluster: str) -> bool:
         if any(each == name and owner != cluster for each, owner in self._in_flight):
@@ -137,22 +112,17 @@ class SharedNames:
             for holder in store.by_index(NAME_INDEX, index_key(name))
         )
 
-    def _refuse_hosts(
-        self, taken: Iterable[SharedName], paths: dict[SharedName, str], work: str
-    ) -> None:
-        hosts = [name for name in taken if name.space in GUARD_OF_SPACE]
-        if not hosts:
+    def _refuse_hosts(self, taken: Iterable[SharedName], paths: dict[SharedName, str]) -> None:
+        host = next((name for name in taken if name.space in GUARD_OF_SPACE), None)
+        if host is None:
             return
-        for name in hosts:
-            self._waiting[name].add(work)
-        path = paths[hosts[0]]
         detail = (
-            f'{path} "{hosts[0].name}" is used by another virtual cluster; an administrator can '
-            f'allow it with "allow: [{GUARD_OF_SPACE[hosts[0].space]}]"'
+            f'{paths[host]} "{host.name}" is used by another virtual cluster; an administrator can '
+            f'allow it with "allow: [{GUARD_OF_SPACE[host.space]}]"'
         )
-        raise RefusedError(Code.SHARED_HOST_CONFLICT, path, detail)
+        raise RefusedError(Code.SHARED_HOST_CONFLICT, paths[host], detail, index_key(host))
 
-    def _free(self, names: Collection[SharedName]) -> None:
-        for name in names:
-            for work in self._waiting.pop(name, ()):
-                self.enqueue(work)
+
+def dependencies_on(names: Iterable[SharedName]) -> set[Dependency]:
+    """Return what Works wait for to which names are refused."""
+    return {(index_key(name),) for name in names}

@@ -32,10 +32,10 @@ from karmada_vc_agent.work.host_objects import Applied, Check
 from karmada_vc_agent.work.rules.ownership import conflict_text
 
 Dependency = str | tuple[Hashable, ...]
-"""What may change: a virtual cluster, by its name; `(name,)` of a host namespace, NodeGroup or kind
-(group/version/Kind, or group/Kind for its objects). No change reports the other two: `(virtual
-cluster, hook)`, a script or webhook that does not answer; `(kind, virtual namespace)`, in which it
-may not be written.
+"""What may change: a virtual cluster, by its name; `(name,)` of a host namespace, NodeGroup, shared
+host or kind (group/version/Kind, or group/Kind for its objects). No change reports these two:
+`(virtual cluster, hook)`, a script or webhook that does not answer; `(kind, virtual namespace)`, in
+which it may not be written.
 """
 
 
@@ -91,7 +91,7 @@ def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
     if code is Code.SHARED_OBJECT_CONFLICT:
         # Not all objects of a kind are watched; malformed ones have no certain identity.
         return Failure(text, code, waits_for=named, is_final=not named)
-    waits_for = () if code in CONTENT_REFUSALS else (vc.name, *named)
+    waits_for = named if code in CONTENT_REFUSALS else (vc.name, *named)
     return Failure(text, code, waits_for=waits_for, is_final=True)
 
 

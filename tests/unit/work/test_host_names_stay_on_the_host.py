@@ -224,7 +224,7 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             kinds,
             lambda *_: context,
             lambda _: None,
-            SharedNames(_NoInformers(), kinds, lambda _: None, scopes=Scopes()),
+            SharedNames(_NoInformers(), kinds, lambda _: None),
             Windows(WindowStates({}, lambda: datetime.now(UTC)), _Refusing(text), _holds, Scopes()),
             ReportedObjects(Scopes()),
             Scopes(),
