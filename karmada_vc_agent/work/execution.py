@@ -35,13 +35,18 @@ from karmada_vc_agent.work.host_objects import Applied, reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.memory_bounds import WorkBounds, held_bytes
 from karmada_vc_agent.work.reporting import WorkEvents, WorkOutcome
-from karmada_vc_agent.work.rules import apply_plan, work_conditions
+from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.work_conditions import (
     Reflection,
+    aggregate,
+    applied,
     applied_condition,
     applied_of,
+    dispatched,
+    dispatching,
     is_dispatched,
     ordinals,
+    waiting,
 )
 from karmada_vc_agent.work.targets import (
     Done,
@@ -263,7 +268,7 @@ class ExecutionController:
         if outcome.is_refused:
             return Rest(dependencies=outcome.waits_for) if outcome.waits_for else None
         if outcome.errors:
-            raise outcome.retry(work_conditions.aggregate(outcome.errors))
+            raise outcome.retry(aggregate(outcome.errors))
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
         return None
@@ -275,7 +280,7 @@ class ExecutionController:
             self.events.sync_failed(work, vc.name, text)
             if not self.finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
                 whole = await self.statuses.whole(work)
-                condition = work_conditions.applied(len(manifests_of(whole or work)), [text])
+                condition = applied(len(manifests_of(whole or work)), [text])
                 if whole is not None:
                     self.statuses.report(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first bug is the one to report
@@ -286,7 +291,7 @@ class ExecutionController:
     async def _refuse(self, vc: VirtualCluster, work: Object, refusal: Refusal) -> None:
         """Report that a Work over a bound is not applied; what it created stays."""
         text = refusal.text(vc.name, "Work", "", work["metadata"]["name"])
-        condition = work_conditions.applied(1, [text])
+        condition = applied(1, [text])
         before = applied_of(work.get("status"))
         if before is None or before["message"] != condition["message"]:
             whole = await self.statuses.whole(work)
@@ -294,7 +299,7 @@ class ExecutionController:
                 return
             if self.bounds.refusal(whole) is None:
                 raise ConflictError(409, "Conflict", "the Work became smaller meanwhile")
-            conditions = [work_conditions.dispatching(suspended=False), condition]
+            conditions = [dispatching(suspended=False), condition]
             reporting.report_dispatching(self.events, whole, conditions[0])
             self.events.refused(whole, refusal.code, text)
             self.statuses.report(whole, conditions, [])
@@ -308,7 +313,7 @@ class ExecutionController:
         outcome = WorkOutcome()
         for item in _items(vc, work):
             outcome.reflected(await self._reflect(work, item, await self._cached(item)))
-        condition = work_conditions.dispatching(suspended=True)
+        condition = dispatching(suspended=True)
         reporting.report_dispatching(self.events, work, condition)
         self.statuses.report(work, [condition], outcome.entries)
         if outcome.unreadable:
@@ -337,13 +342,11 @@ def _conditions(
     """
     generation, total = work["metadata"].get("generation") or 0, len(manifests_of(work))
     if outcome.waiting:
-        waiting = work_conditions.waiting(generation, outcome.waiting.text)
+        waits = waiting(generation, outcome.waiting.text)
         errors = outcome.errors
-        return [waiting, work_conditions.applied(total, errors)] if errors else [waiting]
+        return [waits, applied(total, errors)] if errors else [waits]
     return [
-        work_conditions.dispatched(generation)
-        if vc.window
-        else work_conditions.dispatching(suspended=False),
+        dispatched(generation) if vc.window else dispatching(suspended=False),
         applied_condition(
             applied_of(work.get("status")),
             total,

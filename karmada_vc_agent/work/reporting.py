@@ -40,10 +40,10 @@ from karmada_vc_agent.translation.translate import MAX_LEVELS
 from karmada_vc_agent.work import targets
 from karmada_vc_agent.work.bound_roles import is_stand_in
 from karmada_vc_agent.work.host_objects import Applied
-from karmada_vc_agent.work.rules import work_conditions
 from karmada_vc_agent.work.rules.work_conditions import (
     ManifestStatus,
     Reflection,
+    aggregate,
     applied_of,
     dispatching_of,
     manifest_status,
@@ -423,7 +423,7 @@ def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, wo
     if outcome.waiting and not outcome.errors:
         return
     if outcome.errors:
-        error = work_conditions.aggregate(outcome.errors)
+        error = aggregate(outcome.errors)
         events.sync_failed(work, cluster, error)
     else:
         events.synced(work, cluster)
