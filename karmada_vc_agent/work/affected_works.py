@@ -36,11 +36,7 @@ from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
 @dataclass(eq=False)
 class AffectedWorks:
-    """Finds Works of the virtual clusters that are served.
-
-    depending_on_claims: the Works, as `<execution namespace>/<name>`, whose translation depends on
-    the claims of a virtual cluster.
-    """
+    """Finds Works of served virtual clusters. depending_on_claims: ids of those of one."""
 
     virtual_clusters: Container[str]
     works: Works

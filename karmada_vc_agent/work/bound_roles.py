@@ -1,10 +1,8 @@
 """The roles that RoleBindings name: none too strong, and none needed before the binding.
 
-Works come in no order, and an API server refuses a RoleBinding to a role that is not there to
-a caller without the right to `bind` it. The agent has none, so that the server goes on judging each
-role that is there: no binding gives more than the agent may do. Instead an empty role is
-there while the binding is written. Where it cannot be removed again, the count of orphans does it
-(work/work_finalizer.py). Why: docs/adr/0024.
+Works come in no order, and an API server refuses a binding to a role that is not there to who may
+not `bind`. So an empty role is there while the binding is written, and the server judges each
+role. One that could not be removed again is removed by the count of orphans (ADR 24).
 """
 
 import logging
@@ -45,8 +43,7 @@ _RESERVED = ("vc:", "vc-")
 class _Bound(NamedTuple):
     """How roles of one kind are read and created.
 
-    path: of their collection, with the namespace of the binding. of_the_host: names of roles that
-    are not checked. marks: labels that a placeholder copies.
+    of_the_host: names of roles that are not checked. marks: labels that a placeholder copies.
     """
 
     path: str
@@ -81,10 +78,8 @@ async def write_binding(
 ) -> Object:
     """Write an object of any kind, with an empty role if it binds one that is missing.
 
-    as_user: whose rights to use; "" = the agent's. ClusterRoles are always written by the agent.
-    allow: in profile Strict, that of the virtual cluster. Returns the answer. Raises KubeError,
-    AlreadyExistsError if the role is created meanwhile, RetryError if it grants more than virtual
-    clusters may.
+    as_user: "" = the agent's rights. allow: in profile Strict. Returns the answer. Raises KubeError,
+    AlreadyExistsError if the role is created meanwhile, RetryError if it grants too much.
     """
     bound = _bound(obj)
     if bound is None:
@@ -162,11 +157,7 @@ def _stand_in(binding: Object, bound: _Bound) -> Object:
 
 
 def is_stand_in(obj: Object) -> bool:
-    """Return whether an object is an unmodified placeholder role.
-
-    It is created and deleted with each attempt to write its binding: retrying because of it would
-    never end.
-    """
+    """Return whether an object is an unmodified empty role, which comes with each attempt."""
     bound = BOUND.get(gvk_of(obj).group_kind)
     if bound is None or obj.get("rules") or domain.STAND_IN_ANNOTATION not in annotations_of(obj):
         return False

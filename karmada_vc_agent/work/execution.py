@@ -34,10 +34,9 @@ from karmada_vc_agent.work.affected_works import HeldChanges
 from karmada_vc_agent.work.host_objects import Applied, reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.memory_bounds import WorkBounds, held_bytes
-from karmada_vc_agent.work.reporting import WorkEvents, WorkOutcome
+from karmada_vc_agent.work.reporting import Reflection, WorkEvents, WorkOutcome
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.work_conditions import (
-    Reflection,
     aggregate,
     applied,
     applied_condition,
@@ -87,10 +86,8 @@ _log = logging.getLogger(__name__)
 class ExecutionController:
     """Syncs Works; the only writer of the objects it creates. It waits for no status.
 
-    interpreter: reads the status of objects; None if controller workStatus is disabled, so that no
-    manifestStatuses are written. scopes: ended once a Cluster is deleted. measure: called after
-    each sync of a Work with success or error, and its duration in seconds. large_slots:
-    LARGE_AT_ONCE of them.
+    interpreter: None if controller workStatus is disabled, so that no manifestStatuses are written.
+    measure: called after each sync with success or error, and its seconds.
     """
 
     virtual_clusters: Mapping[str, VirtualCluster]
@@ -255,7 +252,7 @@ class ExecutionController:
         )
         if isinstance(reflection, Failure):
             self.events.reflected(work, item.manifest, reflection.text)
-            return Reflection(None, reflection.text)
+            return None, reflection.text, None
         return reflection
 
     def _was_reported(self, work: Object, outcome: WorkOutcome) -> bool:

@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cachetools import LRUCache
 
@@ -77,12 +77,12 @@ def reading_at_most(most_bytes: int) -> Iterator[None]:
         _most_bytes.reset(token)
 
 
+@dataclass(eq=False)
 class LiveObjects:
     """Reads host objects, and stores our own writes in the informers."""
 
-    def __init__(self, host: ApiClient, store_of: StoreOf) -> None:
-        self._host = host
-        self._store_of = store_of
+    host: ApiClient
+    store_of: StoreOf
 
     def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object if the informer has it whole; sends no request."""
@@ -91,7 +91,7 @@ class LiveObjects:
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object; what a synced informer lacks does not exist, or is not ours."""
-        stored, store = self._stored(resource, namespace, name), self._store_of(resource)
+        stored, store = self._stored(resource, namespace, name), self.store_of(resource)
         if stored is None and store is not None and store.is_synced:
             return None
         return await self.live(resource, namespace, name)
@@ -102,21 +102,21 @@ class LiveObjects:
         if cached is not None:
             return cached
         live = await self.fresh(resource, namespace, name)
-        store = self._store_of(resource)
+        store = self.store_of(resource)
         # A later version is left to the watch: handlers would take it for an echo then.
         if live is not None and store is not None and is_echo(store.get(namespace, name), live):
             store.complete(store.codec.trim(live))
         return live
 
     def _stored(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        store = self._store_of(resource)
+        store = self.store_of(resource)
         return store.get(namespace, name) if store is not None else None
 
     async def fresh(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object from the server. Raises KubeError, see `reading_at_most`."""
         most = _most_bytes.get()
         try:
-            live = await self._host.get(resource.path(namespace, name), most_bytes=most)
+            live = await self.host.get(resource.path(namespace, name), most_bytes=most)
         except NotFoundError:
             return None
         live["metadata"].pop("managedFields", None)
@@ -127,7 +127,7 @@ class LiveObjects:
     def observe(self, resource: Resource, answer: Object) -> None:
         """Store the server's answer to a write."""
         answer["metadata"].pop("managedFields", None)
-        store = self._store_of(resource)
+        store = self.store_of(resource)
         if store is not None:
             store.observe(answer)
 
@@ -144,8 +144,7 @@ Check = Callable[[Object, Object | None], Object]
 class Applied:
     """The current host object; was_written: it was created or changed just now.
 
-    notices: what a user should know. is_settled: it was written as its manifest says; else it is
-    compared in full whenever it changes.
+    is_settled: it was written as its manifest says; else it is compared in full when it changes.
     """
 
     live: Object
@@ -155,8 +154,7 @@ class Applied:
     is_settled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Memory:
+class _Memory(NamedTuple):
     """What was written last; it says nothing of another object under the same name.
 
     The generation of that one starts at 1 again, so the version alone would look unchanged.
@@ -186,31 +184,23 @@ class PlacementKeeper(Protocol):
         """Take note of an object that is removed or released."""
 
 
+@dataclass(eq=False)
 class HostObjects(LiveObjects):
     """Reads and writes host objects.
 
-    store_of: the informer store of a resource, or None if it has none. allow_of: in
-    profile Strict, `allow` of a virtual cluster. former_names: its earlier names, whose objects are
-    its own. adoptions: which workloads keep their placement; None = none.
+    allow_of: in profile Strict, `allow` of a virtual cluster. former_names: its earlier names, whose
+    objects are its own. adoptions: which workloads keep their placement; None = none.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        store_of: StoreOf,
-        interpreter: Interpreter = BUILT_IN,
-        *,
-        allow_of: Callable[[str], Allow] = lambda _: None,
-        former_names: Callable[[str], Container[str]] = lambda _: (),
-        adoptions: PlacementKeeper | None = None,
-        scopes: Scopes,
-    ) -> None:
-        super().__init__(host, store_of)
-        self._former_names = former_names
-        self._adoptions = adoptions
-        self._allow_of = allow_of
-        self._interpreter = interpreter
-        self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = scopes.keep_each(
+    interpreter: Interpreter = BUILT_IN
+    _: KW_ONLY
+    allow_of: Callable[[str], Allow] = lambda _: None
+    former_names: Callable[[str], Container[str]] = lambda _: ()
+    adoptions: PlacementKeeper | None = None
+    scopes: Scopes
+
+    def __post_init__(self) -> None:
+        self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = self.scopes.keep_each(
             lambda: LRUCache(REMEMBERED)
         )
 
@@ -271,7 +261,7 @@ class HostObjects(LiveObjects):
         Raises InterpretationError, and whatever `check` raises.
         """
         try:
-            merged = apply_plan.merge(desired, live, self._former_names(_cluster_of(desired)))
+            merged = apply_plan.merge(desired, live, self.former_names(_cluster_of(desired)))
         except ForeignError:
             return False
         checked = check(await self._retain(merged, live), live)
@@ -282,17 +272,16 @@ class HostObjects(LiveObjects):
         self._memory.clear()
 
     async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
-        """Delete the live object in the background, if it is ours.
+        """Delete the live object in the background, if its marks say that it is ours.
 
-        Its marks say so and not its uid: what was recreated since it was read is ours as well.
-        Raises KubeError, of which NotServedError says nothing of the object.
+        What was recreated since it was read is ours as well, whatever its uid. Raises KubeError.
         """
         key = key_of(desired)
         path = resource.path(key.namespace, key.name)
 
         async def delete(live: Object | None) -> None:
             if live is not None and may_delete(desired, live):
-                await self._host.delete_same(path, live, as_user)
+                await self.host.delete_same(path, live, as_user)
 
         live = _metadata_of(await self.live(resource, key.namespace, key.name))
         self._forget(desired)
@@ -300,10 +289,9 @@ class HostObjects(LiveObjects):
         await retry_on_conflict(live, delete, fresh)
 
     async def release(self, resource: Resource, desired: Object, as_user: str = "") -> None:
-        """Remove our and Karmada's labels and annotations from the live object, and keep it.
+        """Remove our and Karmada's labels and annotations from the live object, if it is ours.
 
-        A missing object is fine, while Karmada would block forever (contract 5.8). Raises
-        KubeError, InterpretationError.
+        A missing one is fine (contract 5.8). Raises KubeError, InterpretationError.
         """
         key = key_of(desired)
 
@@ -317,7 +305,7 @@ class HostObjects(LiveObjects):
             obj = apply_plan.decide_released(await self._retain(merged, live), live)
             if obj is not None:
                 put = partial(
-                    self._host.replace, resource.path(key.namespace, key.name), obj, as_user
+                    self.host.replace, resource.path(key.namespace, key.name), obj, as_user
                 )
                 await self._write(live, as_user, put)
             self._forget(desired)
@@ -326,8 +314,8 @@ class HostObjects(LiveObjects):
         await retry_on_conflict(await fresh(), write, fresh)
 
     def _forget(self, desired: Object) -> None:
-        if self._adoptions is not None:
-            self._adoptions.gone(desired)
+        if self.adoptions is not None:
+            self.adoptions.gone(desired)
         cluster = _cluster_of(desired)
         memory = self._memory.get(cluster)
         if memory is None:
@@ -351,12 +339,12 @@ class HostObjects(LiveObjects):
 
         mark: a digest of what is desired. trusts_mark: see apply_plan.decide().
         """
-        former = self._former_names(_cluster_of(desired))
+        former = self.former_names(_cluster_of(desired))
         merged = apply_plan.merge(desired, live, former)
         retained = merged if live is None else await self._retain(merged, live)
         checked, is_kept = check(retained, live), False
-        if live is not None and self._adoptions is not None:
-            checked, is_kept = await self._adoptions.settle(resource, checked, live, as_user)
+        if live is not None and self.adoptions is not None:
+            checked, is_kept = await self.adoptions.settle(resource, checked, live, as_user)
         written_mark = "" if is_kept else mark
         obj = apply_plan.decide(checked, live, written_mark, trusts_mark=trusts_mark)
         if obj is None:
@@ -364,20 +352,20 @@ class HostObjects(LiveObjects):
             return Applied(live, was_written=False, is_settled=not is_kept)
         key = key_of(desired)
         if live is None:
-            write = partial(self._host.create, resource.path(key.namespace), obj, as_user)
+            write = partial(self.host.create, resource.path(key.namespace), obj, as_user)
         else:
             path = resource.path(key.namespace, key.name)
-            write = partial(self._host.replace, path, obj, as_user)
+            write = partial(self.host.replace, path, obj, as_user)
         answer = await self._write(checked, as_user, write)
         self.observe(resource, answer)
         return Applied(answer, was_written=True, is_settled=not is_kept)
 
     async def _write(self, obj: Object, as_user: str, write: Write) -> Object:
-        allow = self._allow_of(_cluster_of(obj))
-        return await write_binding(self._host, obj, as_user, write, allow)
+        allow = self.allow_of(_cluster_of(obj))
+        return await write_binding(self.host, obj, as_user, write, allow)
 
     async def _retain(self, merged: Object, live: Object) -> Object:
-        return await self._interpreter.retain(_cluster_of(merged), merged, live)
+        return await self.interpreter.retain(_cluster_of(merged), merged, live)
 
 
 def _cluster_of(desired: Object) -> str:

@@ -118,9 +118,8 @@ _FAILURES = (
 class Manifests:
     """Applies and removes single manifests.
 
-    find_resource: returns where a kind is served, by the host or else by the hub. lost_node:
-    returns the name of a node that the virtual cluster selects but an older one owns. windows:
-    decides what waits. owned: records adopted objects that something else owns.
+    find_resource: where a kind is served, by the host or else by the hub. lost_node: a node that a
+    virtual cluster selects but an older one owns. owned: adopted objects that something else owns.
     """
 
     host_objects: HostObjects
@@ -152,9 +151,8 @@ class Manifests:
     ) -> tuple[Done, WindowState | None]:
         """Apply one manifest; return how, and the window that it waits for, if any.
 
-        While its window is closed, one that is new is not: what it takes the place of is kept as it
-        was applied, if that is recorded. is_former: it is that. Raises UnreachableError; any other
-        error is returned as a Failure with virtual names.
+        What waits is kept as it was applied before, if that is recorded; is_former: it is that.
+        Raises UnreachableError; any other error is returned as a Failure with virtual names.
         """
         try:
             target = await self._translated(item)
@@ -295,8 +293,7 @@ class Manifests:
     async def cached(self, item: WorkManifest) -> Object | None:
         """Return the live object if an informer has it and it belongs to this Work; no request.
 
-        Also for a manifest that is now refused. RoleBindings of a ClusterRoleBinding have no status
-        to read: the manifest is in their place. A shared object names no Work. Raises KubeError.
+        Also for a manifest that is now refused. Of bindings, which have no status, the manifest.
         """
         target = await self._locate(item)
         if target is None:
@@ -312,8 +309,7 @@ class Manifests:
     async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
         """Delete what a manifest created, or release it if `preserve`; None once that is done.
 
-        A refused manifest created nothing. Raises UnreachableError; any other error is returned as
-        a Failure with virtual names.
+        Raises UnreachableError; any other error is returned as a Failure with virtual names.
         """
         self._depending_on_claims.pop(item.work, None)
         self.windows.forget(item)
@@ -391,10 +387,7 @@ class Manifests:
                 return await self._apply_object(target)
 
     async def _remove(self, target: Target, *, preserve: bool) -> None:
-        """Delete what `apply` created, or release it if `preserve`.
-
-        The last owner deletes a shared object. Raises RetryError, InterpretationError, KubeError.
-        """
+        """Delete what `apply` created, or release it; the last owner deletes a shared object."""
         match target.strategy:
             case Strategy.NAMESPACE:
                 name = VirtualNamespace(target.object.virtual_key.name)

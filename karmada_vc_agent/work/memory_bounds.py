@@ -48,11 +48,11 @@ from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS, POD_S
 from karmada_vc_agent.translation.shared_names import HOLDERS
 from karmada_vc_agent.work.rules.bounded_works import (
     BoundedWorks,
-    Measure,
     kind_of,
     measure,
     shared_name,
 )
+from karmada_vc_agent.work.rules.work_conditions import Measure
 from karmada_vc_agent.work.works import (
     WorkKey,
     is_trimmed,
@@ -94,10 +94,8 @@ _HELP_OF_OTHERS = "delete what is not needed, or have"
 class WorkBounds:
     """Which Works, and which manifests in them, are out.
 
-    kept: what is kept of a status. is_shared: whether objects of a kind are shared between virtual
-    clusters. on_change: called with
-    a Work that was admitted or evicted because of another one. on_met: called with a virtual
-    cluster and what it has too much of, once each time that begins.
+    on_change: called with a Work that was admitted or evicted because of another one. on_met:
+    called with a virtual cluster and what it has too much of, once each time that begins.
     """
 
     virtual_clusters: Mapping[str, VirtualCluster]
@@ -173,8 +171,7 @@ class WorkBounds:
     def listed(self, works: Iterable[Object], clusters: Iterable[str]) -> None:
         """Take all Works that some virtual clusters have, as they are stored.
 
-        Other Works in a line are deleted: a list that started over, since it grew too old
-        between two pages, had Works whose deletion is never reported.
+        Others are deleted: a list that started over between two pages never reports their deletion.
         """
         read = frozenset(clusters)
         stored = {
@@ -242,10 +239,7 @@ class WorkBounds:
 
 
 class WorkCodec(RawCodec):
-    """Works, measured as they are decoded.
-
-    read: the virtual clusters whose Works are, None = all; those of others are not read.
-    """
+    """Measures Works as they are decoded; read: the virtual clusters whose Works are."""
 
     def __init__(
         self, bounds: WorkBounds, read: Callable[[], Container[str]] | None = None
@@ -387,9 +381,8 @@ class ObjectIdentity(dict[str, Any]):
 class KeptObjects(RawCodec):
     """Decides what is kept of host objects as they are decoded, and of what Works report of them.
 
-    cluster_on: returns the virtual cluster that has a host namespace, "" if none: what is there
-    counts for it, whatever its label says. over: a virtual cluster that has more than is kept, and
-    the bound in words, once each time that begins.
+    cluster_on: the virtual cluster that has a host namespace: what is there counts for it, whatever
+    its label says. over: one that has more than is kept, and the bound in words, once.
     """
 
     def __init__(

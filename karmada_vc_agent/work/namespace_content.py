@@ -108,10 +108,9 @@ class NamespaceRights:
     async def ensure(
         self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
     ) -> None:
-        """Acquire our rights in a claimed namespace; an administrator has them without bindings.
+        """Acquire our rights in a claimed namespace; an administrator needs no bindings.
 
-        uid: of the Namespace; a recreated one has none of the old bindings. Raises RetryError,
-        KubeError.
+        uid: of the Namespace; a recreated one has no bindings. Raises RetryError, KubeError.
         """
         recorded_uid, versions = self._held.get(host, ("", ()))
         is_recorded = recorded_uid == uid != ""
@@ -243,9 +242,7 @@ class NamespaceShares:
 class DefaultObjects:
     """Keeps the default objects of single namespaces; their only writer.
 
-    Except for the content of a quota, which depends on the other namespaces of the virtual cluster:
-    it is created with zeros, and the quotas controller fills it, which `divisions` waits for.
-    store_of: the informer store of a resource, with the objects that carry our label.
+    A quota is created with zeros, and filled by the quotas controller, for which `divisions` waits.
     """
 
     host: ApiClient
@@ -357,8 +354,7 @@ async def begin_release(host: ApiClient, live: Object, agent: str, as_user: str 
 async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
     """Remove what an agent made in a namespace, then its claim; return the namespace.
 
-    live: the Namespace; left alone unless RELEASING. as_user: who may change claimed namespaces;
-    "" = the caller. What is there is read from the server: an informer may lag. Raises KubeError.
+    live: left alone unless RELEASING. as_user: "" = the caller. Reads the server. Raises KubeError.
     """
     if phase_of(live, agent) is not Phase.RELEASING:
         return live
@@ -382,8 +378,7 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
 async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: str = "") -> None:
     """Delete a claimed namespace with all that is in it.
 
-    Raises KubeError; ConflictError if another one has its name, and a claim of the agent. One that
-    is being deleted answers with a conflict, too.
+    Raises KubeError; ConflictError if another one has its name, and a claim of the agent.
     """
     with suppress(NotFoundError):
         try:
@@ -396,8 +391,7 @@ async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: s
 async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_user: str) -> Object:
     """Patch a claimed namespace; return it as it is if another process has released it.
 
-    Policies deny the agent what it does not claim. Another one under its name is not patched.
-    Raises KubeError.
+    Policies deny the agent what it does not claim. Raises KubeError.
     """
     try:
         return await host.patch_same(_path(live), live, patch, as_user)

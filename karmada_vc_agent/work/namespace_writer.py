@@ -103,8 +103,7 @@ class NamespaceWriter:
     ) -> HostNamespace:
         """Return the claimed host namespace of a virtual one, created or adopted if needed.
 
-        desired: what to create, if a Work contains the namespace. Raises RefusedError, RetryError
-        while it terminates, KubeError.
+        desired: what to create, if a Work contains it. Raises RefusedError, RetryError, KubeError.
         """
         if self.claims.is_claimed_twice(vc.name, namespace):
             raise _refused(
@@ -146,8 +145,7 @@ class NamespaceWriter:
     async def equipped(self, vc: VirtualCluster, name: HostNamespace) -> AsyncIterator[bool]:
         """Set a claimed host namespace up, and keep it so while rights in it are granted.
 
-        Yields False for one that is not claimed any more, is released, or is being deleted: it is
-        left alone. Raises RetryError, KubeError.
+        Yields False for one that is not claimed any more, which is left alone. Raises as `correct`.
         """
         async with self._lock(name):
             held = self.claims.holder_of(name)
@@ -238,8 +236,7 @@ class NamespaceWriter:
     async def correct(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
         """Correct a claimed namespace: our rights, node selector, Pod Security, default objects.
 
-        Ends a release that was begun. One that is not claimed, or is being deleted, is left alone.
-        Raises RetryError, KubeError.
+        Ends a release that was begun. Raises RetryError, KubeError.
         """
         name = self.claims.of(vc.name).get(namespace)
         if name is None:
@@ -328,8 +325,7 @@ class NamespaceWriter:
     async def may_hold(self, namespace: str) -> bool:
         """Return whether a host namespace may hold something of ours that is to be removed.
 
-        False says that nothing needs to be, by the host's own word: it is not claimed, so nothing
-        was written there; or the host is removing all that is in it. Raises KubeError.
+        Not if it is not claimed, or being deleted with all that is in it. Raises KubeError.
         """
         phase = self.claims.phase(namespace)
         if phase is Phase.UNCLAIMED:

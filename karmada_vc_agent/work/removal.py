@@ -64,8 +64,7 @@ class Removal:
     ) -> str:
         """Do what can be done now; return what it waits for, "" once nothing is left of it.
 
-        source: loses it after that. keeps: whether what its Works made stays. Raises
-        KubeError.
+        source: loses it after that. keeps: whether what its Works made stays. Raises KubeError.
         """
         name = vc.name
         if doubt := doubt_of(self.hub.history, self.host.history):
@@ -146,8 +145,7 @@ FRESH_S = 60.0
 class DeparturesController:
     """Withdraws the votes of departed virtual clusters, then forgets those not in the settings.
 
-    virtual_clusters: those in the settings. is_served: whether one is among them and does not stay
-    unregistered.
+    is_served: whether one is in the settings and does not stay unregistered.
     """
 
     hub: ApiClient

@@ -42,13 +42,12 @@ from karmada_vc_agent.work.bound_roles import is_stand_in
 from karmada_vc_agent.work.host_objects import Applied
 from karmada_vc_agent.work.rules.work_conditions import (
     ManifestStatus,
-    Reflection,
     aggregate,
     applied_of,
     dispatching_of,
     manifest_status,
 )
-from karmada_vc_agent.work.targets import Done, Failure, WorkManifest
+from karmada_vc_agent.work.targets import Dependency, Done, Failure, WorkManifest
 from karmada_vc_agent.work.works import WorkKey, is_listed
 
 EXECUTION = "execution-controller"
@@ -148,21 +147,18 @@ class WorkEvents:
         """Report on a Cluster which admission policy is missing, changed or not in effect."""
         self._recorder.record(POLICIES, cluster, WARNING, reason, text)
 
-    def applied(self, manifest: Object, cluster: str) -> None:
+    def applied(self, manifest: Object, cluster: str, source: str = EXECUTION) -> None:
         """Report on the template that its object is on the host."""
-        self._applied(manifest, cluster, _slashed(manifest), EXECUTION)
+        text = f"Successfully applied resource({_slashed(manifest)}) to cluster {cluster}"
+        self._on_template(manifest, cluster, NORMAL, "SyncSucceed", text, source)
 
-    def not_applied(self, manifest: Object, cluster: str, error: str) -> None:
+    def not_applied(
+        self, manifest: Object, cluster: str, error: str, source: str = EXECUTION
+    ) -> None:
         """Report on the template that its object could not be written."""
-        self._not_applied(manifest, cluster, _name(manifest), error, EXECUTION)
-
-    def recreated(self, manifest: Object, cluster: str, error: str | None) -> None:
-        """Report on the template whether its object, deleted on the host, could be recreated."""
-        name = _slashed(manifest)
-        if error is None:
-            self._applied(manifest, cluster, name, WORK_STATUS)
-        else:
-            self._not_applied(manifest, cluster, name, error, WORK_STATUS)
+        name = _name(manifest) if source == EXECUTION else _slashed(manifest)
+        text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
+        self._on_template(manifest, cluster, WARNING, "SyncFailed", text, source)
 
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Report the result of reflecting the status of an object."""
@@ -181,16 +177,6 @@ class WorkEvents:
         else:
             text = f"{text} failed, err: {error}."
             self._status(work, WARNING, "InterpretHealthFailed", text)
-
-    def _applied(self, manifest: Object, cluster: str, name: str, source: str) -> None:
-        text = f"Successfully applied resource({name}) to cluster {cluster}"
-        self._on_template(manifest, cluster, NORMAL, "SyncSucceed", text, source)
-
-    def _not_applied(
-        self, manifest: Object, cluster: str, name: str, error: str, source: str
-    ) -> None:
-        text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
-        self._on_template(manifest, cluster, WARNING, "SyncFailed", text, source)
 
     def _status(self, work: Object, kind: str, reason: str, text: str) -> None:
         self._recorder.record(WORK_STATUS, work, kind, reason, text)
@@ -258,6 +244,11 @@ def works_of_change(old: Object | None, new: Object | None) -> set[WorkKey]:
     return {owner for obj in changed if (owner := owning_work(obj)) is not None}
 
 
+Reflection = tuple[ManifestStatus | None, str, Dependency | None]
+"""The entry for one manifest, None if its status could not be read; the problem to retry, or "";
+what others that have this problem depend on as well."""
+
+
 async def reflect(
     interpreter: Interpreter,
     events: WorkEvents,
@@ -266,11 +257,7 @@ async def reflect(
     live: Object,
     context: TranslationContext,
 ) -> Reflection:
-    """Return the entry for one manifest.
-
-    live: the host object. If its health cannot be interpreted, the entry has `Unknown` and the
-    problem to retry.
-    """
+    """Read the status of the object of one manifest; live: the host object."""
     cluster = context.vc.name
     virtual, names = restore(live, context), names_of(live, context)
     manifest, ordinal = item.manifest, item.ordinal
@@ -280,7 +267,7 @@ async def reflect(
     except InterpretationError as error:
         problem = restore_text(str(error), names)
         events.reflected(work, manifest, problem)
-        return Reflection(None, problem, targets.hook_dependency(cluster, error))
+        return None, problem, targets.hook_dependency(cluster, error)
     problem, dependency = "", None
     try:
         health: str = await interpreter.interpret_health(cluster, virtual)
@@ -294,7 +281,7 @@ async def reflect(
         events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
         if interpreter.interprets_health(gvk_of(virtual)):
             events.interpreted(work, manifest, health, problem or None)
-    return Reflection(entry, problem, dependency)
+    return entry, problem, dependency
 
 
 def _entry(work: Object, ordinal: int) -> Object | None:
@@ -319,13 +306,12 @@ class WorkOutcome:
 
     def reflected(self, reflection: Reflection | None) -> None:
         """Add the reflection of one manifest, None if it has none."""
-        if reflection is None:
-            return
-        if reflection.problem:
-            self.unreadable = reflection.problem
-            self.unreadable_for.add(reflection.dependency)
-        if reflection.entry is not None:
-            self.entries.append(reflection.entry)
+        entry, problem, dependency = reflection or (None, "", None)
+        if problem:
+            self.unreadable = problem
+            self.unreadable_for.add(dependency)
+        if entry is not None:
+            self.entries.append(entry)
 
     @property
     def failures(self) -> list[Failure]:
@@ -376,14 +362,10 @@ class WorkOutcome:
     @property
     def was_recreated(self) -> bool:
         """Return whether a deleted object was recreated, or an attempt failed."""
-        return any(_is_recreation(done) for _, done, _ in self.results)
-
-
-def _is_recreation(done: Done) -> bool:
-    """Return whether an object existed before and was deleted on the host."""
-    if isinstance(done, Failure):
-        return done.is_recreation
-    return done is not None and done.was_recreated
+        return any(
+            done.is_recreation if isinstance(done, Failure) else done and done.was_recreated
+            for _, done, _ in self.results
+        )
 
 
 def report_dispatching(events: WorkEvents, work: Object, condition: Condition) -> None:
@@ -432,5 +414,7 @@ def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, wo
 def _report_recreation(events: WorkEvents, cluster: str, outcome: WorkOutcome) -> None:
     """Write events on the templates only, as Karmada does: the Work did not change."""
     for manifest, done, _ in outcome.results:
-        if _is_recreation(done):
-            events.recreated(manifest, cluster, done.text if isinstance(done, Failure) else None)
+        if isinstance(done, Failure) and done.is_recreation:
+            events.not_applied(manifest, cluster, done.text, WORK_STATUS)
+        elif isinstance(done, Applied) and done.was_recreated:
+            events.applied(manifest, cluster, WORK_STATUS)

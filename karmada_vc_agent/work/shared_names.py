@@ -39,8 +39,7 @@ class SharedNames:
     """Reports hosts that another virtual cluster uses, and refuses them if so configured.
 
     informers: of host objects, with NAME_INDEX. freed: called with the names that became free.
-    refuses: whether they are refused to a virtual cluster (settings `refuseSharedHosts` and
-    `tenancy`). former_names: earlier names of a virtual cluster, whose objects are its own.
+    refuses: whether they are refused to a virtual cluster. former_names: its earlier names.
     """
 
     informers: InformerSet

@@ -39,9 +39,8 @@ from karmada_vc_agent.work.rules.apply_plan import (
 class SharedObjects:
     """Joins and leaves shared objects for virtual clusters.
 
-    store_of: the informer store of shared objects of a resource, or None if it has none. enqueue:
-    called with the Works (`<execution namespace>/<work>`) to sync again. former_names: earlier
-    names of a virtual cluster.
+    enqueue: called with the Works (`<execution namespace>/<work>`) to sync again. former_names:
+    earlier names of a virtual cluster.
     """
 
     host: ApiClient
@@ -81,9 +80,8 @@ class SharedObjects:
     ) -> Applied:
         """Join an object, or change it if all its owners agree.
 
-        check: asserts the rules on the retained object. as_user: whose rights to use; "" = the
-        agent's. Raises RefusedError (SharedObjectConflict), RetryError while it is being deleted,
-        KubeError, InterpretationError.
+        check: asserts the rules on the retained object. as_user: "" = the agent itself. Raises
+        RefusedError, RetryError while it is being deleted, KubeError, InterpretationError.
         """
         self._users[_key(desired)].add(work)
         name = desired["metadata"]["name"]

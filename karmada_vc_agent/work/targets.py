@@ -70,9 +70,8 @@ def dependency_of(
 class Failure:
     """A manifest that could not be applied; code: of a refusal, else None.
 
-    is_recreation: its object existed and was deleted by another writer. waits_for: what ends it;
-    empty = only something of this manifest. is_final: it is not retried after a delay. is_unserved:
-    its kind is not served.
+    is_recreation: its object was deleted by another writer. waits_for: what ends it; empty = only
+    something of this manifest. is_final: not retried after a delay.
     """
 
     text: str
@@ -143,8 +142,7 @@ def strategy_of(translated: HostObject | Converted) -> Strategy:
 class Target:
     """The result of translating a manifest, and everything that is needed to apply it.
 
-    objects: the host objects; one, but any number for a converted manifest. resource: of their
-    kind. depends_on_claims, notices: see HostObject.
+    objects: one, but any number for a converted manifest. resource: of their kind.
     """
 
     strategy: Strategy
@@ -189,12 +187,10 @@ class Target:
 
 @dataclass(slots=True)
 class WorkManifest:
-    """One manifest of a Work in one reconcile.
+    """One manifest of a Work in one reconcile; work: `<execution namespace>/<work>`.
 
-    work: `<execution namespace>/<work>`. ordinal: of the first manifest in it for the same object.
-    is_known: whether the hub has that all of this generation of the Work was applied.
-    translation: its result or the reason why there is none, None before the only translation
-    (work/manifests.py).
+    ordinal: of the first manifest in it for the same object. is_known: whether the hub has that all
+    of this generation was applied. translation: None before the only translation.
     """
 
     vc: VirtualCluster
@@ -222,8 +218,7 @@ class WindowGate:
     async def closed_for(self, target: Target, *, is_known: bool) -> WindowState | None:  # noqa: ARG002
         """Return the window that a manifest waits for; None if it may be applied now.
 
-        is_known: the hub has that all of this generation was applied. Raises KubeError, and what
-        the rules raise.
+        is_known: see WorkManifest. Raises KubeError, and what the rules raise.
         """
         return None
 

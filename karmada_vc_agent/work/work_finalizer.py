@@ -78,9 +78,8 @@ _TOO_LATE = (
 class WorkFinalizer:
     """Finalises Works; remembers which are clean, and whose finalizers the hub keeps from us.
 
-    on_rights_lost: called with such a Cluster. enqueue: called with the Works
-    (`<execution namespace>/<work>`) that an object is left to. on_failure: called with a Work, its
-    virtual cluster and why what it created is not removed, in virtual names.
+    on_rights_lost: called with such a Cluster. enqueue: called with the Works that an object is
+    left to. on_failure: called with a Work, its virtual cluster and why it is not removed.
     """
 
     hub: ApiClient
@@ -133,10 +132,9 @@ class WorkFinalizer:
         return _CLEAN if is_clean else ""
 
     def _is_too_late(self, cluster: str) -> bool:
-        """Return whether the right to list the Works ended before they were listed.
+        """Return whether the hub deleted the right to list the Works before they were listed.
 
-        So it is where the agent starts after the hub deleted the rights in the execution namespace,
-        to which no one can add any.
+        No one can add any in an execution namespace that is being deleted.
         """
         store = self.works.store(cluster)
         need = need_of("GET", work_path(execution_namespace(cluster)))

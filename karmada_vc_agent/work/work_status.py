@@ -56,9 +56,8 @@ class _Report(NamedTuple):
 class WorkStatuses:
     """Reads Works in full, keeps the newest report of each, and writes it to the hub.
 
-    The store has each answer at once. due: called with the Works to write. now: the time as
-    Kubernetes writes it. kept: returns a status of a Work (virtual cluster, uid) as it is kept,
-    None where only its health is.
+    due: called with the Works to write. kept: returns a status of a Work (virtual cluster, uid) as
+    it is kept, None where only its health is.
     """
 
     hub: ApiClient
@@ -80,8 +79,7 @@ class WorkStatuses:
     ) -> None:
         """Have conditions and entries written if anything differs.
 
-        Nothing of a Work of the checkpoint: the hub's list has every Work synced again, and what
-        holds then is written, once.
+        Nothing of a Work of the checkpoint: the hub's list has every Work synced again.
         """
         if not is_listed(work):
             return

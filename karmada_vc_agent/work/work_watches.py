@@ -38,9 +38,8 @@ OnChange = Callable[[str, Object | None, Object | None], None]
 class WorkWatches:
     """Starts and stops reflectors of Works; `works` reads what they list.
 
-    clusters: the virtual clusters that are served, which may change. cluster_wide: one watch over
-    all execution namespaces; needs the right to read them all. supervisor: keeps their reflectors
-    running. bounds: observes every Work.
+    clusters: those that are served, which may change. cluster_wide: one watch over all execution
+    namespaces; needs the right to read them all.
     """
 
     def __init__(
@@ -167,9 +166,7 @@ class WorkWatches:
 class RegisteredClusters:
     """Watches the Works of registered virtual clusters, and reports what else depends on it.
 
-    The scope of a virtual cluster ends when its Cluster is deleted or no longer ours, or when it is
-    served no more. became: one whose Ready on the
-    hub changed. disputed: a node that several select, and whose owner may be another one now.
+    became: one whose Ready on the hub changed. disputed: a node whose owner may be another one now.
     """
 
     virtual_clusters: VirtualClusters

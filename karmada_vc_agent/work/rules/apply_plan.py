@@ -2,28 +2,14 @@
 
     live -> merge -> retain -> assert placement -> decide -> write
 
-`merge` and `decide` are here; the caller runs the interpreter and the placement rules in between.
+Karmada compares the whole merged object with the live one (contract 5.5), so defaults of the server
+make them differ; the PUT that follows changes nothing. Within a process `needs_update` with the
+remembered version avoids that. To the next one a mark on the object says what was written last
+(ADR 49): a digest of what was desired, and the generation that this makes: none for a PUT of
+nothing but what is there, else the next. Where that is wrong, a PUT is the cost.
 
-Karmada compares the whole merged object with the live one (contract 5.5 step 5), so a default that
-the server filled in and the manifest does not name makes them differ. The PUT that follows changes
-nothing: the server answers with the same resourceVersion. `needs_update` with the remembered
-version is what keeps that from happening at each event; the mark on the object, and the documented
-defaults of kinds that can have none, keep it from happening at each start (ADR 49).
-
-Order: Karmada applies them in the order of the list (contract 5.4), and authors of Works rely on
-it: a ServiceAccount before its token, a role before its binding, a LimitRange before the pods. So
-the order is kept, except that what all others may need is first.
-
-Objects that virtual clusters share (rewriting-rules 5.1): One host object; an annotation lists its
-owners: virtual cluster -> hash of what it desires. It is changed only when all owners desire the
-same, so a rollout that arrives cluster by cluster succeeds, and none changes the object of another.
-
-The mark on a host object says to the next process what was written last (ADR 49). It is a digest of
-what was desired and the generation that this made: the server counts each change of such an object,
-so one with that generation is as the agent left it, whatever the server filled in. Which generation
-a write makes is open before it. So the mark never promises more than is sure: a PUT of nothing but
-what is there makes none, and any other one the next. Where that is wrong, the mark fits no
-generation, or an object that lacks what is desired; either costs a PUT.
+Shared objects (rewriting-rules 5.1): an annotation lists their owners: virtual cluster -> hash of
+what it desires. One is changed only when all owners desire the same.
 """
 
 import hashlib
@@ -50,34 +36,15 @@ from karmada_vc_agent.work.rules.server_changes import completed, prune
 
 _NOT_CONTENT = ("metadata", "status")
 
-WITHOUT_GENERATION = frozenset(
-    GroupKind(group, kind)
-    for group, kind in (
-        ("", "ConfigMap"),
-        ("", "Endpoints"),
-        ("", "LimitRange"),
-        ("", "Namespace"),
-        ("", "PersistentVolume"),
-        ("", "PersistentVolumeClaim"),
-        ("", "ResourceQuota"),
-        ("", "Secret"),
-        ("", "Service"),
-        ("", "ServiceAccount"),
-        ("autoscaling", "HorizontalPodAutoscaler"),
-        ("coordination.k8s.io", "Lease"),
-        ("rbac.authorization.k8s.io", "ClusterRole"),
-        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-        ("rbac.authorization.k8s.io", "Role"),
-        ("rbac.authorization.k8s.io", "RoleBinding"),
-    )
-)
-"""Kinds whose changes the server does not count: a mark would say nothing of them."""
+_UNCOUNTED = frozenset(("", "autoscaling", "coordination.k8s.io", kinds.RBAC_GROUP))
+"""Groups of kinds whose changes the server does not count: a mark would say nothing of them."""
 
 
 def with_mark(desired: Object, live: Object | None, digest: str) -> Object:
     """Return what to write with its mark; without one where the server counts no changes."""
     desired = without_mark(desired)
-    if gvk_of(desired).group_kind in WITHOUT_GENERATION:
+    kind = gvk_of(desired).group_kind
+    if kind.group in _UNCOUNTED and kind != kinds.POD:
         return desired
     generation = 1 if live is None else _next_generation(desired, live)
     if generation is None:
@@ -157,8 +124,7 @@ class ForeignError(Exception):
 def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object:
     """Return the manifest merged with the live object's metadata (contract 5.5).
 
-    desired: the rewritten manifest, with host names. former: earlier names of its virtual cluster.
-    Raises ForeignError.
+    former: earlier names of its virtual cluster. Raises ForeignError.
     """
     if live is None:
         return desired
@@ -185,9 +151,8 @@ def decide(
 ) -> Object | None:
     """Return what to write so that the live object equals `desired`; None if it does.
 
-    desired: merged, retained, and with placement asserted. digest: of the manifest, for the mark
-    on what is written; "" = none. trusts_mark: whether the live object's may be believed, since
-    nothing else says so.
+    desired: merged, retained, and with placement asserted. digest: for the mark on what is written;
+    "" = none. trusts_mark: whether the live object's may be believed.
     """
     if live is not None and _is_right(desired, live, digest if trusts_mark else ""):
         return None
@@ -228,9 +193,8 @@ def version_of(live: Object) -> str:
 def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
     """Return whether the live object may have drifted and must be compared in full.
 
-    desired: the rewritten manifest (trap 31). remembered: `version_of` what was last written or
-    seen as desired. All labels count, so a label added on the host triggers it each time; `decide`
-    then returns None. Source: contract 5.6.
+    remembered: `version_of` what was last written or seen as desired. A label added on the host
+    triggers it each time; `decide` then returns None. Source: contract 5.6, trap 31.
     """
     version = version_of(live)
     if version != remembered:
@@ -281,9 +245,8 @@ def plan_share(
 ) -> SharePlan:
     """Plan the write for the manifest of one virtual cluster.
 
-    desired: as translated, labelled as shared. An object of the host itself is never written: it is
-    as desired, or differs. former: earlier names of the virtual cluster, which own nothing any
-    more.
+    An object of the host itself is never written: it is as desired, or differs. former: names that
+    the virtual cluster had earlier, which own nothing any more.
     """
     own_hash = content_hash(desired)
     if live is None:

@@ -8,7 +8,6 @@ another one is deleted. Kinds and shared objects count for the oldest admitted W
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from karmada_vc_agent.model.objects import GroupVersionKind, bytes_of, dig, parse_api_version
@@ -20,24 +19,13 @@ from karmada_vc_agent.model.virtual_cluster import (
     WORKS_BOUND,
     Bounds,
 )
+from karmada_vc_agent.work.rules.work_conditions import Measure, SharedName
 
 T = TypeVar("T")
 Rank = tuple[str, str]
 """Creation time and name of a Work."""
 _END: Rank = ("\U0010ffff", "")
 """After all Works."""
-SharedName = tuple[str, str, str]
-"""Group, kind and name of an object that virtual clusters share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """The size of a Work; byte_count: what its manifests hold in memory."""
-
-    byte_count: int
-    manifest_count: int
-    kinds: tuple[GroupVersionKind, ...]
-    shared: tuple[SharedName, ...]
 
 
 def measure(manifests: object, is_shared: Callable[[GroupVersionKind], bool]) -> Measure:

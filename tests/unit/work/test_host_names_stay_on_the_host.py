@@ -193,7 +193,7 @@ def test_a_status_and_its_events_have_no_host_names(
         recorder = _Recorder()
         item = WorkManifest(context.vc, manifest, context.work)
         reflecting = reflect(BUILT_IN, WorkEvents(recorder), WORK, item, live, context)
-        entry = asyncio.run(reflecting).entry
+        entry, *_ = asyncio.run(reflecting)
         if entry is not None:
             _assert_none_of(host_names, json.dumps(entry, ensure_ascii=False).replace("\\n", " "))
         assert recorder.texts

@@ -19,9 +19,9 @@ from karmada_vc_agent.model.virtual_cluster import (
 )
 from karmada_vc_agent.work.rules.bounded_works import (
     BoundedWorks,
-    Measure,
     measure,
 )
+from karmada_vc_agent.work.rules.work_conditions import Measure
 
 NONE = Bounds(0, Size(0), 0, 0, 0)
 
