@@ -193,7 +193,9 @@ class WorkParts:
         )
         self.events = WorkEvents(self.recorder)
         common.signals.bound_met.subscribe(self.on_cluster(self.events.bound_met))
-        common.stores.kept.over.subscribe(self.on_cluster(self.events.kept_less))
+        common.stores.kept.over.subscribe(
+            self.on_cluster(partial(self.events.bound_met, of_works=False))
+        )
         common.held.changed.subscribe(self.on_cluster(self.events.namespace_held))
 
     def on_cluster(

@@ -90,19 +90,19 @@ class AffectedWorks:
             yield from self.by_id(work)
 
 
+@dataclass(eq=False)
 class DependencyChanges:
     """Handlers of changes; emit: receives the dependencies that changed."""
 
-    def __init__(
-        self, virtual_clusters: Iterable[str], emit: Callable[[set[Dependency]], None]
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._emit = emit
+    virtual_clusters: Iterable[str]
+    emit: Callable[[set[Dependency]], None]
+
+    def __post_init__(self) -> None:
         self._scopes: Mapping[GroupVersionKind, bool] = {}
 
     def cluster(self, cluster: str) -> None:
         """Report a virtual cluster: its readiness, nodes or window changed."""
-        self._emit({cluster})
+        self.emit({cluster})
 
     def namespace(self, old: Object | None, new: Object | None) -> None:
         """Report a host namespace, and the virtual clusters whose claim on it changed."""
@@ -113,13 +113,13 @@ class DependencyChanges:
         namespace = new or old
         if namespace is not None and (old is None or new is None or _marks(old) != _marks(new)):
             changed.add((namespace["metadata"]["name"],))
-        self._emit(changed)
+        self.emit(changed)
 
     def node_group(self, old: Object | None, new: Object | None) -> None:
         """Report a NodeGroup whose spec changed."""
         group = new or old
         if group is not None and dig(old, "spec") != dig(new, "spec"):
-            self._emit({(group["metadata"]["name"],)})
+            self.emit({(group["metadata"]["name"],)})
 
     def served(self, served: ServedApis) -> None:
         """Report kinds that are newly served or rescoped.
@@ -130,7 +130,7 @@ class DependencyChanges:
         self._scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
         kinds = [gvk for gvk, scope in self._scopes.items() if before.get(gvk) != scope]
         of_all = not before or NODE_GROUP in kinds
-        self._emit({*map(kind_dependency, kinds), *(self._virtual_clusters if of_all else ())})
+        self.emit({*map(kind_dependency, kinds), *(self.virtual_clusters if of_all else ())})
 
     def own_object(self, old: Object | None, new: Object | None) -> None:
         """Report what an object released: its names, and its kind once it is deleted.
@@ -144,7 +144,7 @@ class DependencyChanges:
             gvk = gvk_of(old)
             changed.add((f"{gvk.group}/{gvk.kind}",))
         if changed:
-            self._emit(changed)
+            self.emit(changed)
 
 
 def _marks(obj: Object) -> tuple[Object, Object]:

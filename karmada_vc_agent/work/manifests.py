@@ -312,7 +312,6 @@ class Manifests:
         Raises UnreachableError; any other error is returned as a Failure with virtual names.
         """
         self._depending_on_claims.pop(item.work, None)
-        self.windows.forget(item)
         try:
             target = await self._target_on_host(item)
             if target is None or isinstance(target, Failure):

@@ -79,15 +79,13 @@ def keep_all(_cluster: str, _uid: str, status: Object) -> Object:
     return status
 
 
-_AMOUNTS: Mapping[str, Callable[[Bounds], str]] = {
-    WORKS_BOUND: lambda bounds: f"{bounds.works} Works",
-    BYTES_BOUND: lambda bounds: f"{bounds.bytes} bytes of memory for the manifests of its Works",
-    MANIFESTS_BOUND: lambda bounds: f"{bounds.manifests_per_work} manifests in one Work",
-    KINDS_BOUND: lambda bounds: f"{bounds.kinds} kinds",
-    SHARED_OBJECTS_BOUND: lambda bounds: f"{bounds.shared_objects} shared objects",
+_AMOUNTS = {
+    WORKS_BOUND: "{0.works} Works",
+    BYTES_BOUND: "{0.bytes} bytes of memory for the manifests of its Works",
+    MANIFESTS_BOUND: "{0.manifests_per_work} manifests in one Work",
+    KINDS_BOUND: "{0.kinds} kinds",
+    SHARED_OBJECTS_BOUND: "{0.shared_objects} shared objects",
 }
-_HELP = {MANIFESTS_BOUND: "divide it, or have"}
-_HELP_OF_OTHERS = "delete what is not needed, or have"
 
 
 @dataclass(eq=False)
@@ -261,13 +259,14 @@ class WorkCodec(RawCodec):
 
 
 def _text(bounds: Bounds, bound: str) -> str:
-    return f"the virtual cluster may have {_AMOUNTS[bound](bounds)} (bounds.{bound})"
+    return f"the virtual cluster may have {_AMOUNTS[bound].format(bounds)} (bounds.{bound})"
 
 
 def _refusal(bounds: Bounds, bound: str) -> Refusal:
-    which = "it has more" if bound == MANIFESTS_BOUND else "older Works have them"
-    help_text = _HELP.get(bound, _HELP_OF_OTHERS)
-    detail = f"{_text(bounds, bound)}, and {which}; {help_text} bounds.{bound} raised"
+    which, help_text = "older Works have them", "delete what is not needed"
+    if bound == MANIFESTS_BOUND:
+        which, help_text = "it has more", "divide it"
+    detail = f"{_text(bounds, bound)}, and {which}; {help_text}, or have bounds.{bound} raised"
     return Refusal(Code.BOUND_EXCEEDED, "", detail)
 
 
@@ -409,43 +408,41 @@ class KeptObjects(RawCodec):
         if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
             return ObjectIdentity(obj)
         cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
-        bounds, account = self._account_of(cluster)
         size, key = bytes_of(obj), _key(obj)
-        is_within = size <= OBJECT_BYTES and _fits_account(bounds, account, key, size)
-        if is_within or (size <= SMALL_OBJECT and kind in _OWN_KINDS):
-            whole = self._whole[key] = _Whole(obj, account, key, size)
-            return whole
-        if not account.over:
-            self.over.emit(cluster, host_bytes_text(bounds))
-        return ObjectIdentity(obj, account)
+        is_small = size <= SMALL_OBJECT and kind in _OWN_KINDS
+        account, is_kept = self._account_for(cluster, key, size, is_small=is_small)
+        if not is_kept:
+            return ObjectIdentity(obj, account)
+        whole = self._whole[key] = _Whole(obj, account, key, size)
+        return whole
 
     def take_status(self, cluster: str, uid: str, status: Object) -> Object | None:
         """Return the status of a Work as it is kept; None = what it reflects is over the bound."""
         size = 0 if isinstance(status, _Whole) else bytes_of(status)
         if size <= SMALL_STATUS:
             return status
-        bounds, account = self._account_of(cluster)
         key = (_STATUS, uid)
-        if _fits_account(bounds, account, key, size):
-            return _Whole(status, account, key, size)
-        if not account.over:
-            self.over.emit(cluster, host_bytes_text(bounds))
-        return None
+        account, is_kept = self._account_for(cluster, key, size)
+        return _Whole(status, account, key, size) if is_kept else None
 
-    def _account_of(self, cluster: str) -> tuple[Bounds, _Account]:
+    def _account_for(
+        self, cluster: str, key: _Key, size: int, *, is_small: bool = False
+    ) -> tuple[_Account, bool]:
+        """Return what counts for a virtual cluster, and whether this is kept whole as well."""
         vc = self._virtual_clusters.get(cluster)
         account = self._accounts.setdefault(cluster if vc is not None else "", _Account())
-        return vc.bounds if vc is not None else Bounds(), account
+        bounds = vc.bounds if vc is not None else Bounds()
+        fits = not bounds.bytes or account.used_with(key, size) <= bounds.bytes
+        is_kept = is_small or (fits and size <= OBJECT_BYTES)
+        if not is_kept and not account.over:
+            self.over.emit(cluster, host_bytes_text(bounds))
+        return account, is_kept
 
     def met(self) -> Iterable[tuple[str, str]]:
         """Return (virtual cluster, bound) of those that have more than is kept."""
         for cluster, account in self._accounts.items():
             if cluster in self._virtual_clusters and account.over:
                 yield cluster, HOST_BYTES_BOUND
-
-
-def _fits_account(bounds: Bounds, account: _Account, key: _Key, size: int) -> bool:
-    return not bounds.bytes or account.used_with(key, size) <= bounds.bytes
 
 
 def held_bytes(obj: Object) -> int:

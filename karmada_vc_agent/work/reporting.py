@@ -87,13 +87,9 @@ class WorkEvents:
         """Report that a manifest is refused by a rule (rewriting-rules 7)."""
         self._recorder.record(EXECUTION, work, WARNING, code, text)
 
-    def bound_met(self, cluster: Object, text: str) -> None:
-        """Report on a Cluster that it exceeds a bound; its Works say which of them do."""
-        text = f"{text}; the agent does not apply what exceeds the bound"
-        self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
-
-    def kept_less(self, cluster: Object, text: str) -> None:
-        """Report on a Cluster that its objects on the host exceed a bound."""
+    def bound_met(self, cluster: Object, text: str, *, of_works: bool = True) -> None:
+        """Report on a Cluster that it, or its objects on the host, exceeds a bound."""
+        text = f"{text}; the agent does not apply what exceeds the bound" if of_works else text
         self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
 
     def noticed(self, work: Object, notice: Notice) -> None:

@@ -229,9 +229,6 @@ class WindowGate:
         """Return the manifest that was applied for the same object, None if it is not recorded."""
         return None
 
-    def forget(self, item: WorkManifest) -> None:
-        """Drop a manifest whose object is removed."""
-
     def forget_work(self, work: str) -> None:
         """Drop a deleted Work, as `<execution namespace>/<name>`."""
 
