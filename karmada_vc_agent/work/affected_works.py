@@ -1,11 +1,7 @@
 """Which Works a change concerns: those to be synced again.
 
-Keys are (virtual cluster, name of the Work). Nothing here writes, remembers or enqueues. Those that
-failed wait in the queue, by what they depend on.
-
-Our own writes are distinguished from changes by others: Watches are often faster than the responses
-to writes. A change is held until the sync ends: then either the sync has seen it, or its Work is
-enqueued again.
+Keys are (virtual cluster, name of the Work). Those that failed wait in the queue, by what they
+depend on.
 """
 
 import logging

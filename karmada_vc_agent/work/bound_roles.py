@@ -1,9 +1,4 @@
-"""The roles that RoleBindings name: none too strong, and none needed before the binding.
-
-Works come in no order, and an API server refuses a binding to a role that is not there to who may
-not `bind`. So an empty role is there while the binding is written, and the server judges each
-role. One that could not be removed again is removed by the count of orphans (ADR 24).
-"""
+"""The roles that RoleBindings name: none too strong, and none needed before the binding."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -78,7 +73,9 @@ async def write_binding(
 ) -> Object:
     """Write an object of any kind, with an empty role if it binds one that is missing.
 
-    as_user: "" = the agent's rights. allow: in profile Strict. Returns the answer. Raises KubeError,
+    Works come in no order, and an API server refuses a binding to a role that is not there to who
+    may not `bind`. So an empty role is there meanwhile, and the server judges each role (ADR 24).
+    as_user: "" = the agent itself. allow: in profile Strict. Returns the answer. Raises KubeError,
     AlreadyExistsError if the role is created meanwhile, RetryError if it grants too much.
     """
     bound = _bound(obj)

@@ -2,10 +2,9 @@
 
     live -> merge -> retain -> assert placement -> decide -> write
 
-One order, whatever is decided; only retaining and writing wait. Reads come from an informer of our
-own labelled objects where it is synced, otherwise from the server. What was written, and in which
-version the server answered, is remembered, so that an event about an object that is as we left it
-costs no write; a mark on the object says so to the next process (ADR 49).
+Only retaining and writing wait. Reads come from a synced informer of our labelled objects, else
+from the server. What was written, and in which version the server answered, is remembered, so that
+an object that is as we left it costs no write; a mark on it tells the next process (ADR 49).
 """
 
 from collections import defaultdict
@@ -188,8 +187,8 @@ class PlacementKeeper(Protocol):
 class HostObjects(LiveObjects):
     """Reads and writes host objects.
 
-    allow_of: in profile Strict, `allow` of a virtual cluster. former_names: its earlier names, whose
-    objects are its own. adoptions: which workloads keep their placement; None = none.
+    allow_of: in profile Strict, `allow` of a virtual cluster. former_names: its earlier names,
+    whose objects are its own. adoptions: which workloads keep their placement; None = none.
     """
 
     interpreter: Interpreter = BUILT_IN

@@ -1,7 +1,8 @@
-"""Reports of a sync: outcome, manifestStatuses, events in Karmada's words.
+"""How manifests were applied, and what is reported of it, in Karmada's words.
 
-Events: A Work of the checkpoint has none: what the hub has is open, and its list has every Work
-synced again.
+What fails for anything but its own content is retried when its virtual cluster changes, or a kind,
+host namespace or NodeGroup that it names. Of a bug the tenant gets a message that names nothing of
+the host. A Work of the checkpoint has no events: the hub's list has every Work synced again.
 """
 
 from collections.abc import Hashable

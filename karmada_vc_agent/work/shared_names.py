@@ -1,10 +1,4 @@
-"""Names on the host that virtual clusters share: hosts, REST paths.
-
-Those that two virtual clusters use are detected in the informers: an index over our own labelled
-objects has the users of a name, so lookups send no request. Writes in progress count too: of two
-that use one name at once the first gets it. The other one is never named
-(rewriting-rules 4.3, 7; ADR 16).
-"""
+"""Names on the host that virtual clusters share: hosts, REST paths."""
 
 import asyncio
 from collections import Counter

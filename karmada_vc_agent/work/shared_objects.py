@@ -1,4 +1,4 @@
-"""Cluster-scoped host objects that virtual clusters share, with a list of owners.
+"""Cluster-scoped host objects, and names, that virtual clusters share.
 
 A shared object names no Work, so the Works that use it are kept here, and enqueued when the object
 changes: they may wait for an owner to leave or to agree.

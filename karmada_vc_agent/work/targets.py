@@ -1,11 +1,4 @@
-"""A manifest, translated: its strategy, or its failure and what ends that.
-
-What fails for anything but its own content is retried when its virtual cluster changes, or a kind,
-host namespace or NodeGroup that it names.
-
-Of a bug the tenant gets a message that names nothing of the host; the traceback is logged once, and
-the caller continues with the other manifests.
-"""
+"""A manifest, translated: its strategy, or its failure and what ends that."""
 
 import logging
 import re

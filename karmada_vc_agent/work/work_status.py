@@ -1,8 +1,4 @@
-"""The newest status of each Work, and its only writer (contract 5.4, ADR 49).
-
-Execution reports the status and does not wait; a queue of its own writes it.
-So no repair waits for a hub that does not answer.
-"""
+"""The newest status of each Work, and its only writer (contract 5.4, ADR 49)."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -56,8 +52,9 @@ class _Report(NamedTuple):
 class WorkStatuses:
     """Reads Works in full, keeps the newest report of each, and writes it to the hub.
 
-    due: called with the Works to write. kept: returns a status of a Work (virtual cluster, uid) as
-    it is kept, None where only its health is.
+    Execution does not wait for that, so no repair waits for a hub that does not answer. due: called
+    with the Works to write. kept: returns a status of a Work (virtual cluster, uid) as it is kept,
+    None where only its health is.
     """
 
     hub: ApiClient

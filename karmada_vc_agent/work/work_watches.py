@@ -1,7 +1,7 @@
-"""Watches the Works of registered virtual clusters: a watch each, or one for all.
+"""Which Works are watched, and which a change concerns.
 
-Of Works of virtual clusters that are not served the one watch keeps next to nothing
-(memory_bounds.py). So one that is added while it runs has a watch of its own.
+There is a watch for each registered virtual cluster, or one for all. Of Works of those that are not
+served the one watch keeps next to nothing, so one that is added later has a watch of its own.
 """
 
 import asyncio

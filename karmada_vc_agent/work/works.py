@@ -1,4 +1,4 @@
-"""Works: their keys, manifests and statuses, and what is remembered of each.
+"""Works: their keys, manifests, conditions and statuses, and what is remembered of each.
 
 A Work may be recreated under its name before the deletion of the first was seen. So the memory is
 bound to the uid, and another Work of that name starts without any.

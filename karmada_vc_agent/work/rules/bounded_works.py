@@ -1,9 +1,4 @@
-"""Which Works of one virtual cluster are within its bounds: the oldest that fit.
-
-Ordered by creation time, then name, so that a restart or another replica gets the same result. A
-Work that does not fit also blocks the younger ones, and none that is admitted is evicted when
-another one is deleted. Kinds and shared objects count for the oldest admitted Work that has them.
-"""
+"""Which Works of one virtual cluster are within its bounds: the oldest that fit."""
 
 from bisect import bisect_left, insort
 from collections import Counter
