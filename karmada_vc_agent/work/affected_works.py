@@ -25,8 +25,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.translation.shared_names import shared_names
 from karmada_vc_agent.work.interpreter_rules import Concerns
-from karmada_vc_agent.work.shared_names import dependencies_on
-from karmada_vc_agent.work.targets import Dependency, kind_dependency
+from karmada_vc_agent.work.targets import Dependency, dependencies_on, kind_dependency
 from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
 
@@ -155,7 +154,8 @@ _Version = tuple[str, str]
 class HeldChanges:
     """Holds changes for Works being synced, or whose status is being written.
 
-    Keys are (virtual cluster, name of the Work).
+    Watches are often faster than the responses to writes. So a change is held until the sync ends,
+    and then enqueues its Work again unless the sync has seen it.
     """
 
     def __init__(self, enqueue: Callable[[WorkKey], None]) -> None:

@@ -20,7 +20,7 @@ from karmada_vc_agent.translation.shared_names import (
     index_key,
     shared_names,
 )
-from karmada_vc_agent.work.targets import Dependency
+from karmada_vc_agent.work.targets import Dependency, dependencies_on
 
 NAME_INDEX = "shared name"
 """Index of the informers of host objects: index_keys()."""
@@ -32,8 +32,9 @@ LOOKS, LOOK_EVERY_S = 200, 0.05
 class SharedNames:
     """Reports hosts that another virtual cluster uses, and refuses them if so configured.
 
-    informers: of host objects, with NAME_INDEX. freed: called with the names that became free.
-    refuses: whether they are refused to a virtual cluster. former_names: its earlier names.
+    An index over our own labelled objects has the users of a name; writes in progress count too.
+    The other user is never named (rewriting-rules 4.3, 7; ADR 16). informers: with NAME_INDEX.
+    freed: called with the names that became free. refuses: whether a virtual cluster is refused.
     """
 
     informers: InformerSet
@@ -114,8 +115,3 @@ class SharedNames:
             f'allow it with "allow: [{GUARD_OF_SPACE[host.space]}]"'
         )
         raise RefusedError(Code.SHARED_HOST_CONFLICT, paths[host], detail, index_key(host))
-
-
-def dependencies_on(names: Iterable[SharedName]) -> set[Dependency]:
-    """Return what Works wait for to which names are refused."""
-    return {(index_key(name),) for name in names}

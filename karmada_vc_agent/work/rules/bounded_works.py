@@ -74,7 +74,12 @@ class _Verdict(NamedTuple):
 
 
 class BoundedWorks:
-    """The Works of one virtual cluster, in order."""
+    """The Works of one virtual cluster: those in are the oldest that fit.
+
+    By creation time, then name, so that a restart or another replica gets the same result. A Work
+    that does not fit also blocks the younger ones. Kinds and shared objects count for the oldest
+    admitted Work that has them.
+    """
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
