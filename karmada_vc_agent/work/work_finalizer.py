@@ -268,7 +268,7 @@ class WorkFinalizer:
             other
             for other in others
             if uid_of(other) != uid_of(work)
-            and not self.is_due(cluster, other)
+            and not (is_report(other) or self.is_due(cluster, other))
             and any(object_id(each) == desired for each in manifests_of(other))
         ]
         for heir in heirs:
