@@ -89,10 +89,7 @@ def _every_kind() -> str:
             "None; `namespaceReferences` adds paths",
             f"In pod specs {'; '.join(in_pod_specs)}",
         ),
-        Aspect.WRITTEN: (
-            "By itself, in the order of its Work",
-            "Row 1 comes first, and neighbours in one row are applied concurrently (ADR 26)",
-        ),
+        Aspect.WRITTEN: ("By itself, in the order of its Work",),
         Aspect.RETAINED: ("Labels and annotations of others, finalizers, owners (contract 5.5)",),
         Aspect.REFLECTED: (summary_of(native_rules.reflect_whole_status).removeprefix("Show "),),
         Aspect.HEALTH: ("Healthy",),

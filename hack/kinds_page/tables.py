@@ -33,7 +33,7 @@ from karmada_vc_agent.translation.kind_paths import PodTemplates, Reference, Tre
 from karmada_vc_agent.translation.kind_policy import Policy
 from karmada_vc_agent.translation.restore import Kept
 from karmada_vc_agent.translation.shared_names import SharedName, Space
-from karmada_vc_agent.work import bound_roles, strategies
+from karmada_vc_agent.work import bound_roles, targets
 from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes, work_conditions
 
 
@@ -284,10 +284,6 @@ def _stand_in(_kind: GroupKind, _bound: object) -> Iterable[str]:
     yield "Created empty while a binding to it is written before it exists (ADR 24)"
 
 
-def _order(_kind: GroupKind, row: int) -> Iterable[str]:
-    yield f"In row {row + 1} of its Work"
-
-
 _REPORTERS = {reporter.kind: reporter for reporter in endpoint_slices.REPORTERS}
 
 TABLES: tuple[Table, ...] = (
@@ -337,8 +333,12 @@ TABLES: tuple[Table, ...] = (
         ownership.IN_EVERY_NAMESPACE,
         _says("`{row}` belongs to the host in each namespace"),
     ),
-    Table(Aspect.WRITTEN, apply_plan.ROWS, _order),
-    Table(Aspect.WRITTEN, strategies.OF_KIND, _says("{row.value}")),
+    Table(
+        Aspect.WRITTEN,
+        apply_plan.APPLIED_FIRST,
+        _says("Applied before the other manifests of its Work"),
+    ),
+    Table(Aspect.WRITTEN, targets.OF_KIND, _says("{row.value}")),
     Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
     Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
     Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),

@@ -32,7 +32,7 @@ from karmada_vc_agent.kube.tasks import for_each, retry_on_conflict
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, dig, labels_of, namespaced_name
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
-from karmada_vc_agent.work.bound_roles import BoundRoles
+from karmada_vc_agent.work.bound_roles import write_binding
 from karmada_vc_agent.work.host_objects import LiveObjects
 from karmada_vc_agent.work.namespace_content import begin_release, delete_namespace, end_release
 from karmada_vc_agent.work.rules.ownership import (
@@ -63,7 +63,6 @@ class HostCleaner:
     ) -> None:
         self._host = host
         self._objects = LiveObjects(host, lambda _: None)
-        self._bound_roles = BoundRoles(host)
         self._agent = leaving.agent
         self.cluster = leaving.cluster
         self._say = say
@@ -137,7 +136,7 @@ class HostCleaner:
 
         async def bare(path: str, live: Object) -> None:
             write = partial(self._host.replace, path, without_claims(live))
-            await self._bound_roles.writing(live, "", write)
+            await write_binding(self._host, live, "", write)
 
         await self._change(resource, listed, await self._fresh(resource, listed), bare)
 

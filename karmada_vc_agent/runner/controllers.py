@@ -52,7 +52,6 @@ from karmada_vc_agent.work.work_finalizer import (
     OrphansController,
     orphan_keys,
 )
-from karmada_vc_agent.work.work_status import write_report
 from karmada_vc_agent.work.works import WorkKey
 
 
@@ -219,11 +218,10 @@ def execution(parts: Parts) -> ControllerSpec[WorkKey]:
         common.virtual_clusters,
         clusters=common.stores.clusters,
         works=works.watches.works,
-        hub_works=works.hub_works,
-        reports=works.reports,
+        statuses=works.statuses,
         manifests=works.manifests,
         finalizer=works.finalizer,
-        work_status=works.work_status,
+        interpreter=works.interpreter if works.reflects else None,
         events=works.events,
         held_changes=common.held_changes,
         scopes=common.scopes,
@@ -269,17 +267,10 @@ def _of_other_works(parts: Parts) -> tuple[Source[WorkKey], ...]:
 def work_status(parts: Parts) -> ControllerSpec[WorkKey]:
     """Declare the controller; execution fills its queue."""
     works = parts.works
-    reconcile = partial(
-        write_report,
-        works.reports,
-        works.watches.works,
-        works.hub_works,
-        parts.common.held_changes,
-    )
     return ControllerSpec(
         "work-status",
         works.status_queue,
-        reconcile,
+        works.statuses.write,
         parts.common.config.concurrent_work_syncs,
         switch=EXECUTION,
     )

@@ -32,12 +32,12 @@ from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
 from karmada_vc_agent.work.memory_bounds import WorkBounds
 from karmada_vc_agent.work.namespace_content import DefaultObjects, NamespaceRights
 from karmada_vc_agent.work.namespace_writer import NAMESPACES, NamespaceWriter
-from karmada_vc_agent.work.reporting import WorkEvents, WorkStatus, owning_work
+from karmada_vc_agent.work.reporting import WorkEvents, owning_work, works_of_change
 from karmada_vc_agent.work.served_kinds import ServedKinds
+from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies import NAME_INDEX, SharedNames
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
-from karmada_vc_agent.work.work_status import HubWorks, WorkReports
+from karmada_vc_agent.work.work_status import WorkStatuses
 from karmada_vc_agent.work.work_watches import RegisteredClusters, WorkWatches
 from karmada_vc_agent.work.works import WorkKey, WorkMemory, binding_namespace, is_of_cluster
 
@@ -48,7 +48,7 @@ class WorkParts:
     """The path of a Work: readers, interpreter, writers, and which signals they follow.
 
     queue: the Works that wait to be synced; events are held back while it is long. status_queue:
-    those whose status waits to be written, by reports.
+    those whose status waits to be written.
     """
 
     def __init__(self, common: Common) -> None:
@@ -71,8 +71,15 @@ class WorkParts:
         self._interpret()
         self._report()
         self._write()
-        self.reports = WorkReports(
-            self.status_queue.add, common.clock.now, common.scopes, common.stores.kept.take_status
+        self.statuses = WorkStatuses(
+            common.clients.hub,
+            self.watches.works,
+            self.bounds,
+            common.held_changes,
+            self.status_queue.add,
+            common.clock.now,
+            common.scopes,
+            common.stores.kept.take_status,
         )
         self.registered = RegisteredClusters(
             common.virtual_clusters,
@@ -181,7 +188,9 @@ class WorkParts:
         )
         self.events = WorkEvents(self.recorder)
         common.signals.bound_met.subscribe(self.on_cluster(self.events.bound_met))
-        common.stores.kept.over.subscribe(self.on_cluster(self.events.kept_less))
+        common.stores.kept.over.subscribe(
+            self.on_cluster(partial(self.events.bound_met, of_works=False))
+        )
         common.held.changed.subscribe(self.on_cluster(self.events.namespace_held))
 
     def on_cluster(
@@ -227,10 +236,9 @@ class WorkParts:
         self.shared_names = SharedNames(
             self.informers,
             common.discoveries.host,
-            common.signals.work_affected.emit,
+            common.signals.dependencies.emit,
             self._refuses_shared_hosts,
             former,
-            scopes=common.scopes,
         )
         self.namespace_writer = self._namespace_writer()
         self.manifests = Manifests(
@@ -248,12 +256,7 @@ class WorkParts:
         )
         self.large_slots = FairSlots(LARGE_AT_ONCE, common.virtual_clusters.are_several)
         self.finalizer = self._finalizer()
-        self.hub_works = HubWorks(clients.hub, self.watches.works, self.bounds, common.held_changes)
-        self.work_status = (
-            WorkStatus(self._object_changed, self.events, self.interpreter)
-            if WORK_STATUS in common.switches
-            else None
-        )
+        self.reflects = WORK_STATUS in common.switches
 
     def _namespace_writer(self) -> NamespaceWriter:
         common, host = self._common, self._common.clients.host
@@ -299,10 +302,6 @@ class WorkParts:
         vc = self._common.virtual_clusters.get(cluster)
         return None if self._common.config.tenancy == SHARED else vc.allow if vc else ()
 
-    def _object_changed(self, key: WorkKey, obj: Object | None) -> None:
-        if key[0] in self._common.virtual_clusters:
-            self._common.held_changes.changed(key, obj)
-
     def host_reset(self) -> None:
         """Forget what was written to the host; none of it may be there."""
         self.host_objects.forget_all()
@@ -326,7 +325,6 @@ class WorkParts:
         signals.work.subscribe(self.finalizer.work_changed)
         signals.work.subscribe(common.held_changes.work_changed)
         signals.host_object.subscribe(self._host_object_changed)
-        signals.own_object.subscribe(self.shared_names.follow)
         common.stores.namespaces.add_handler(self._reflect)
 
     def _host_object_changed(self, old: Object | None, new: Object | None) -> None:
@@ -336,9 +334,11 @@ class WorkParts:
 
     def _reflect(self, old: Object | None, new: Object | None) -> None:
         """Have the Work of a host object that changed synced: to reflect it, and repair drift."""
-        if self.work_status is not None:
+        if self.reflects:
             old, new = (self._at_home(each, _cluster_of_work) for each in (old, new))
-            self.work_status.follow(old, new)
+            for key in works_of_change(old, new):
+                if key[0] in self._common.virtual_clusters:
+                    self._common.held_changes.changed(key, new)
 
     def _at_home(self, obj: Object | None, named: Callable[[Object], str]) -> Object | None:
         """Return an object that is where the virtual cluster that it names may have it."""

@@ -58,7 +58,7 @@ CONTENT_REFUSALS = frozenset(
         *(Code.ADDRESS_FORBIDDEN, Code.HOST_FORBIDDEN, Code.NAME_RESERVED),
         Code.REFERENCE_FORBIDDEN,
         Code.SHARED_OBJECT_CONFLICT,  # SharedObjects enqueue; some name a kind: work/targets.py
-        Code.SHARED_HOST_CONFLICT,  # SharedNames enqueue
+        Code.SHARED_HOST_CONFLICT,  # names the host: work/targets.py
         Code.IMMUTABLE,  # a change of the object itself enqueues its Work
         Code.BOUND_EXCEEDED,  # WorkBounds enqueue
     }

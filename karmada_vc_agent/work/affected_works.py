@@ -1,15 +1,12 @@
 """Which Works a change concerns: those to be synced again.
 
-Keys are (virtual cluster, name of the Work). Nothing here writes, remembers or enqueues. Those that
-failed wait in the queue, by what they depend on.
-
-Our own writes are distinguished from changes by others: Watches are often faster than the responses
-to writes. A change is held until the sync ends: then either the sync has seen it, or its Work is
-enqueued again.
+Keys are (virtual cluster, name of the Work). Those that failed wait in the queue, by what they
+depend on.
 """
 
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.claims import Claim, claim_of, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
@@ -26,39 +23,30 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     uid_of,
 )
+from karmada_vc_agent.translation.shared_names import shared_names
 from karmada_vc_agent.work.interpreter_rules import Concerns
-from karmada_vc_agent.work.targets import Dependency, Named, kind_dependency
+from karmada_vc_agent.work.targets import Dependency, dependencies_on, kind_dependency
 from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
 
+@dataclass(eq=False)
 class AffectedWorks:
-    """Finds Works of the virtual clusters that are served.
+    """Finds Works of served virtual clusters. depending_on_claims: ids of those of one."""
 
-    depending_on_claims: the Works, as `<execution namespace>/<name>`, whose translation depends on
-    the claims of a virtual cluster.
-    """
-
-    def __init__(
-        self,
-        virtual_clusters: Container[str],
-        works: Works,
-        clusters: HubClusters,
-        depending_on_claims: Callable[[str], Iterable[str]],
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._works = works
-        self._clusters = clusters
-        self._depending_on_claims = depending_on_claims
+    virtual_clusters: Container[str]
+    works: Works
+    clusters: HubClusters
+    depending_on_claims: Callable[[str], Iterable[str]]
 
     def by_id(self, work: str) -> list[WorkKey]:
         """Return the key of `<execution namespace>/<name>`, None if its cluster is not served."""
         namespace, _, name = work.partition("/")
         cluster = cluster_of_execution_namespace(namespace) or ""
-        return [(cluster, name)] if cluster in self._virtual_clusters else []
+        return [(cluster, name)] if cluster in self.virtual_clusters else []
 
     def of_clusters(self, clusters: Iterable[str]) -> Iterator[WorkKey]:
         """Yield all Works of some virtual clusters."""
-        return ((cluster, name) for cluster in clusters for name in self._works.names(cluster))
+        return ((cluster, name) for cluster in clusters for name in self.works.names(cluster))
 
     # --- the hub ------------------------------------------------------------------------
 
@@ -71,13 +59,13 @@ class AffectedWorks:
     def by_cluster(self, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
         """Yield the Works of a Cluster that is being deleted."""
         name = (new or old or {"metadata": {"name": ""}})["metadata"]["name"]
-        if name in self._virtual_clusters and self._clusters.is_deleting(name):
+        if name in self.virtual_clusters and self.clusters.is_deleting(name):
             yield from self.of_clusters((name,))
 
     def by_meaning(self, clusters: Iterable[str], concerns: Concerns) -> Iterator[WorkKey]:
         """Yield the Works with objects whose interpretation changed."""
         for cluster in clusters:
-            for work in self._works.with_kind(cluster, concerns):
+            for work in self.works.with_kind(cluster, concerns):
                 yield cluster, work
 
     # --- the host -----------------------------------------------------------------------
@@ -87,29 +75,29 @@ class AffectedWorks:
         before, after = (claim_of(obj) if obj else None for obj in (old, new))
         if before != after:
             for claim in claims_in(old, new):
-                if claim.cluster in self._virtual_clusters:
+                if claim.cluster in self.virtual_clusters:
                     yield from self._by_claim(claim)
 
     def _by_claim(self, claim: Claim) -> Iterator[WorkKey]:
         # Its Work, if there is one, takes over a namespace that was claimed on demand.
         yield claim.cluster, work_name("Namespace", claim.namespace, "")
-        for work in self._depending_on_claims(claim.cluster):
+        for work in self.depending_on_claims(claim.cluster):
             yield from self.by_id(work)
 
 
+@dataclass(eq=False)
 class DependencyChanges:
     """Handlers of changes; emit: receives the dependencies that changed."""
 
-    def __init__(
-        self, virtual_clusters: Iterable[str], emit: Callable[[set[Dependency]], None]
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._emit = emit
+    virtual_clusters: Iterable[str]
+    emit: Callable[[set[Dependency]], None]
+
+    def __post_init__(self) -> None:
         self._scopes: Mapping[GroupVersionKind, bool] = {}
 
     def cluster(self, cluster: str) -> None:
         """Report a virtual cluster: its readiness, nodes or window changed."""
-        self._emit({cluster})
+        self.emit({cluster})
 
     def namespace(self, old: Object | None, new: Object | None) -> None:
         """Report a host namespace, and the virtual clusters whose claim on it changed."""
@@ -119,14 +107,14 @@ class DependencyChanges:
             changed.update(claim.cluster for claim in claims_in(old, new))
         namespace = new or old
         if namespace is not None and (old is None or new is None or _marks(old) != _marks(new)):
-            changed.add(Named(namespace["metadata"]["name"]))
-        self._emit(changed)
+            changed.add((namespace["metadata"]["name"],))
+        self.emit(changed)
 
     def node_group(self, old: Object | None, new: Object | None) -> None:
         """Report a NodeGroup whose spec changed."""
         group = new or old
         if group is not None and dig(old, "spec") != dig(new, "spec"):
-            self._emit({Named(group["metadata"]["name"])})
+            self.emit({(group["metadata"]["name"],)})
 
     def served(self, served: ServedApis) -> None:
         """Report kinds that are newly served or rescoped.
@@ -137,13 +125,21 @@ class DependencyChanges:
         self._scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
         kinds = [gvk for gvk, scope in self._scopes.items() if before.get(gvk) != scope]
         of_all = not before or NODE_GROUP in kinds
-        self._emit({*map(kind_dependency, kinds), *(self._virtual_clusters if of_all else ())})
+        self.emit({*map(kind_dependency, kinds), *(self.virtual_clusters if of_all else ())})
 
     def own_object(self, old: Object | None, new: Object | None) -> None:
-        """Report the kind of a deleted object; its definition may wait for the last one."""
-        if old is not None and new is None:
+        """Report what an object released: its names, and its kind once it is deleted.
+
+        The definition of a kind may wait for the last object of it.
+        """
+        if old is None:
+            return
+        changed = dependencies_on(shared_names(old).keys() - shared_names(new or {}).keys())
+        if new is None:
             gvk = gvk_of(old)
-            self._emit({Named(f"{gvk.group}/{gvk.kind}")})
+            changed.add((f"{gvk.group}/{gvk.kind}",))
+        if changed:
+            self.emit(changed)
 
 
 def _marks(obj: Object) -> tuple[Object, Object]:
@@ -156,17 +152,25 @@ _Version = tuple[str, str]
 
 
 class HeldChanges:
-    """Holds changes for Works being synced; keys are (virtual cluster, name of the Work)."""
+    """Holds changes for Works being synced, or whose status is being written.
+
+    Watches are often faster than the responses to writes. So a change is held until the sync ends,
+    and then enqueues its Work again unless the sync has seen it.
+    """
 
     def __init__(self, enqueue: Callable[[WorkKey], None]) -> None:
         self._enqueue = enqueue
-        self._held: dict[WorkKey, set[_Version]] = {}
-        self._seen: dict[WorkKey, set[_Version]] = {}
-        self._statuses: dict[WorkKey, tuple[set[_Version], set[_Version]]] = {}
+        self._held: dict[tuple[WorkKey, bool], tuple[set[_Version], set[_Version]]] = {}
 
-    def begin(self, key: WorkKey) -> None:
-        """Start to hold changes that concern a Work; its sync begins."""
-        self._held[key], self._seen[key] = set(), set()
+    def begin(self, key: WorkKey, *, is_status: bool = False) -> None:
+        """Start to hold what changes: a sync of a Work begins, or a write of its status."""
+        self._held[key, is_status] = (set(), set())
+
+    def end(self, key: WorkKey, *, is_status: bool = False) -> None:
+        """Enqueue a Work if anything changed that its sync, or the writer of its status, missed."""
+        held, seen = self._held.pop((key, is_status), (set(), set()))
+        if held - seen:
+            self._enqueue(key)
 
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
         """Enqueue a Work that was added, changed or deleted, unless its sync has seen that."""
@@ -174,45 +178,30 @@ class HeldChanges:
         if work is None or is_echo(old, new):
             return
         key = (cluster, work["metadata"]["name"])
-        if new is not None and key in self._statuses:
+        writing = self._held.get((key, True))
+        if new is not None and writing is not None:
             # A sync meanwhile takes the status for written, though it may be changed again.
-            self._statuses[key][0].add(_version_of(new))
+            writing[0].add(_version_of(new))
             if _is_of_status(old, new):
                 return
         self.changed(key, new)
-
-    def begin_status(self, key: WorkKey) -> None:
-        """Start to hold what changes of the status of a Work; ours is being written."""
-        self._statuses[key] = (set(), set())
-
-    def end_status(self, key: WorkKey) -> None:
-        """Enqueue a Work after its status was written if another writer did, too."""
-        held, seen = self._statuses.pop(key, (set(), set()))
-        if held - seen:
-            self._enqueue(key)
 
     def changed(self, key: WorkKey, obj: Object | None) -> None:
         """Enqueue a Work because it or an object of it changed; if it is being synced, at the end.
 
         obj: its current state; None = deleted.
         """
-        held = self._held.get(key)
-        if held is None or obj is None:
+        syncing = self._held.get((key, False))
+        if syncing is None or obj is None:
             self._enqueue(key)
         else:
-            held.add(_version_of(obj))
+            syncing[0].add(_version_of(obj))
 
     def saw(self, key: WorkKey, obj: Object) -> None:
         """Record that the sync of a Work, or who writes its status, knows this version."""
-        if key in self._seen:
-            self._seen[key].add(_version_of(obj))
-        if key in self._statuses:
-            self._statuses[key][1].add(_version_of(obj))
-
-    def end(self, key: WorkKey) -> None:
-        """Enqueue a Work after its sync if anything changed that the sync did not see."""
-        if self._held.pop(key, set()) - self._seen.pop(key, set()):
-            self._enqueue(key)
+        for is_status in (True, False):
+            if (key, is_status) in self._held:
+                self._held[key, is_status][1].add(_version_of(obj))
 
 
 def _is_of_status(old: Object | None, new: Object) -> bool:

@@ -1,14 +1,6 @@
-"""The roles that RoleBindings name: none too strong, and none needed before the binding.
-
-Works come in no order, and an API server refuses a RoleBinding to a role that is not there to
-a caller without the right to `bind` it. The agent has none, so that the server goes on judging each
-role that is there: no binding gives more than the agent may do. Instead an empty role is
-there while the binding is written. Where it cannot be removed again, that is tried with the next
-binding and by the count of orphans (work/work_finalizer.py). Why: docs/adr/0024.
-"""
+"""The roles that RoleBindings name: none too strong, and none needed before the binding."""
 
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 from urllib.parse import quote
@@ -16,7 +8,6 @@ from urllib.parse import quote
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import (
-    AlreadyExistsError,
     ConflictError,
     ForbiddenError,
     InvalidError,
@@ -40,27 +31,14 @@ from karmada_vc_agent.translation.rbac_rules import Allow
 
 _log = logging.getLogger(__name__)
 
-ATTEMPTS = 5
-"""Roles are created and deleted meanwhile, also by other writes of bindings to the same one."""
-LEFT = 1000
-"""Stand-ins whose removal failed, that are remembered; the count of orphans finds all."""
 _RESERVED = ("vc:", "vc-")
 """No Work may contain a role with such a name, so none is prepared for one either."""
-
-
-class _Left(NamedTuple):
-    """A stand-in that is to be removed. user: with whose rights it was made."""
-
-    path: str
-    live: Object
-    user: str
 
 
 class _Bound(NamedTuple):
     """How roles of one kind are read and created.
 
-    path: of their collection, with the namespace of the binding. of_the_host: names of roles that
-    are not checked. marks: labels that a placeholder copies.
+    of_the_host: names of roles that are not checked. marks: labels that a placeholder copies.
     """
 
     path: str
@@ -90,85 +68,59 @@ BINDINGS = frozenset({kinds.ROLE_BINDING})
 Write = Callable[[], Awaitable[Object]]
 
 
-class BoundRoles:
-    """Writes RoleBindings, and empty roles for the duration of such a write.
+async def write_binding(
+    host: ApiClient, obj: Object, as_user: str, write: Write, allow: Allow = None
+) -> Object:
+    """Write an object of any kind, with an empty role if it binds one that is missing.
 
-    allow_of: in profile Strict, `allow` of a virtual cluster.
+    Works come in no order, and an API server refuses a binding to a role that is not there to who
+    may not `bind`. So an empty role is there meanwhile, and the server judges each role (ADR 24).
+    as_user: "" = the agent itself. allow: in profile Strict. Returns the answer. Raises KubeError,
+    AlreadyExistsError if the role is created meanwhile, RetryError if it grants too much.
     """
-
-    def __init__(self, host: ApiClient, allow_of: Callable[[str], Allow] = lambda _: None) -> None:
-        self._host = host
-        self._allow_of = allow_of
-        self._left: deque[_Left] = deque(maxlen=LEFT)
-
-    async def writing(self, obj: Object, as_user: str, write: Write) -> Object:
-        """Write an object of any kind; return the server's answer.
-
-        as_user: whose rights to use; "" = the agent's. ClusterRoles are always written by the
-        agent. Raises KubeError, RetryError if a role grants more than virtual clusters may.
-        """
-        bound = _bound(obj)
-        if bound is None:
-            return await write()
-        role = _stand_in(obj, bound)
-        collection = bound.path.format(namespace=obj["metadata"]["namespace"])
-        # The server accepts "?" and "#" in the name of a role, and a tenant chooses it.
-        path = f"{collection}/{quote(role['metadata']['name'], safe='')}"
-        user = as_user if bound.is_namespaced else ""
-        cluster = labels_of(obj).get(domain.CLUSTER_LABEL, "")
+    bound = _bound(obj)
+    if bound is None:
+        return await write()
+    role = _stand_in(obj, bound)
+    collection = bound.path.format(namespace=obj["metadata"]["namespace"])
+    # The server accepts "?" and "#" in the name of a role, and a tenant chooses it.
+    path = f"{collection}/{quote(role['metadata']['name'], safe='')}"
+    user = as_user if bound.is_namespaced else ""
+    await _judge(host, path, allow)
+    try:
+        return await write()
+    except NotFoundError as error:
         is_reserved = role["metadata"]["name"].startswith(_RESERVED)
-        await self._remove_left()
-        made: list[Object] = []
-        try:
-            for _ in range(ATTEMPTS):
-                is_there = await self._judge(path, self._allow_of(cluster))
-                try:
-                    return await write()
-                except NotFoundError as error:
-                    if made or is_reserved or not _may_be_about(role, error):
-                        raise
-                    missing = error
-                if is_there:
-                    continue  # deleted meanwhile: check once more
-                try:
-                    made.append(await self._host.create(collection, role, user))
-                except AlreadyExistsError:
-                    continue  # created meanwhile: check it
-                except (ForbiddenError, InvalidError, NotFoundError):
-                    break
-            raise missing
-        finally:
-            for live in made:
-                await self._remove(_Left(path, live, user))
+        if is_reserved or not _may_be_about(role, error):
+            raise
+        missing = error
+    try:
+        made = await host.create(collection, role, user)
+    except (ForbiddenError, InvalidError, NotFoundError):
+        raise missing from None
+    try:
+        await _judge(host, path, allow)
+        return await write()
+    finally:
+        await remove_stand_in(host, path, made, user)
 
-    async def _remove_left(self) -> None:
-        """Try once more to remove one that could not be removed: one more request, not many."""
-        if self._left:
-            await self._remove(self._left.popleft())
 
-    async def _remove(self, left: "_Left") -> None:
-        """Remove a stand-in, or keep it for later; the caller raises in any case."""
-        if not await remove_stand_in(self._host, left.path, left.live, left.user):
-            self._left.append(left)
+async def _judge(host: ApiClient, path: str, allow: Allow) -> None:
+    """Deny a role that no Work could have created like this.
 
-    async def _judge(self, path: str, allow: Allow) -> bool:
-        """Deny a role that no Work could have created like this; return whether the role exists.
-
-        The server itself denies only what the agent may not do.
-        """
-        try:
-            role = await self._host.get(path)
-        except NotFoundError:
-            return False
-        for rule in maps_at(role, "rules"):
-            for excess in rbac_rules.excess(rule, allow):
-                name = role["metadata"]["name"]
-                text = (
-                    f'{gvk_of(role).kind} "{name}" of the host is not bound: it allows {excess}, '
-                    "which no virtual cluster may"
-                )
-                raise RetryError(text)
-        return True
+    The server itself denies only what the agent may not do.
+    """
+    try:
+        role = await host.get(path)
+    except NotFoundError:
+        return
+    for rule in maps_at(role, "rules"):
+        for excess in rbac_rules.excess(rule, allow):
+            text = (
+                f'{gvk_of(role).kind} "{role["metadata"]["name"]}" of the host is not bound: it '
+                f"allows {excess}, which no virtual cluster may"
+            )
+            raise RetryError(text)
 
 
 def _bound(obj: Object) -> _Bound | None:
@@ -202,11 +154,7 @@ def _stand_in(binding: Object, bound: _Bound) -> Object:
 
 
 def is_stand_in(obj: Object) -> bool:
-    """Return whether an object is an unmodified placeholder role.
-
-    It is created and deleted with each attempt to write its binding: retrying because of it would
-    never end.
-    """
+    """Return whether an object is an unmodified empty role, which comes with each attempt."""
     bound = BOUND.get(gvk_of(obj).group_kind)
     if bound is None or obj.get("rules") or domain.STAND_IN_ANNOTATION not in annotations_of(obj):
         return False
@@ -215,19 +163,14 @@ def is_stand_in(obj: Object) -> bool:
     return is_bare and annotations_of(obj).keys() <= _ANNOTATIONS
 
 
-async def remove_stand_in(host: ApiClient, path: str, live: Object, as_user: str = "") -> bool:
-    """Delete a stand-in unless another writer changed it; return whether nothing is left to remove.
-
-    The Work of the role may have taken it over by now.
-    """
+async def remove_stand_in(host: ApiClient, path: str, live: Object, as_user: str = "") -> None:
+    """Delete a stand-in unless another writer changed it: the Work of the role may have it now."""
     try:
         await host.delete_same(path, live, as_user, is_unchanged=True)
     except (ConflictError, NotFoundError):
-        return True
+        pass
     except KubeError as error:
         _log.warning("Leaving an empty role for now", extra={"path": path, "reason": str(error)})
-        return False
-    return True
 
 
 def _may_be_about(role: Object, error: NotFoundError) -> bool:

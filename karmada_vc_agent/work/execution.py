@@ -11,42 +11,52 @@ Nothing but the result is kept of a manifest that was applied: not what it was t
 not its object.
 """
 
-import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, TooLargeError
-from karmada_vc_agent.kube.flows import FairSlots, measured
+from karmada_vc_agent.kube.flows import FairSlots
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import OBJECT_BYTES, SMALL_BYTES, Object, bytes_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.windows import WindowState
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
 from karmada_vc_agent.work import reporting
 from karmada_vc_agent.work.affected_works import HeldChanges
 from karmada_vc_agent.work.host_objects import Applied, reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.memory_bounds import WorkBounds, held_bytes
-from karmada_vc_agent.work.reporting import WorkEvents, WorkOutcome, WorkStatus
-from karmada_vc_agent.work.rules import apply_plan, work_conditions
+from karmada_vc_agent.work.reporting import Reflection, WorkEvents, WorkOutcome
+from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.work_conditions import (
-    Reflection,
+    aggregate,
+    applied,
     applied_condition,
     applied_of,
+    dispatched,
+    dispatching,
     is_dispatched,
     ordinals,
+    waiting,
 )
-from karmada_vc_agent.work.targets import Bugs, Failure, Waiting, WorkManifest, refused
+from karmada_vc_agent.work.targets import (
+    Done,
+    Failure,
+    WorkManifest,
+    note_bug,
+    refused,
+    unless_bug,
+)
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
-from karmada_vc_agent.work.work_status import HubWorks, WorkReports
+from karmada_vc_agent.work.work_status import WorkStatuses
 from karmada_vc_agent.work.works import (
     WorkKey,
     WorkMemory,
@@ -59,45 +69,6 @@ from karmada_vc_agent.work.works import (
     manifests_of,
 )
 
-T = TypeVar("T")
-
-CONCURRENT_MANIFESTS = 5
-"""Manifests of a Work that are applied concurrently.
-
-It bounds tasks, not requests: those are divided among virtual clusters by kube/flows.py.
-"""
-
-
-async def run_concurrently(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Return the results of calls in their order.
-
-    If one fails, those not started are dropped, and those in progress are awaited: their writes
-    must not be in doubt. Then the first error, in order, is raised.
-    """
-    if len(calls) == 1:  # the common case, without any task
-        return [await calls[0]()]
-    waiting = iter(enumerate(calls))
-    results: dict[int, T] = {}
-    errors: dict[int, Exception] = {}
-
-    async def work() -> None:
-        for place, call in waiting:
-            try:
-                results[place] = await call()
-            except Exception as error:  # noqa: BLE001 - raised below
-                errors[place] = error
-            if errors:
-                return
-
-    async with asyncio.TaskGroup() as group:
-        for _ in calls[1:CONCURRENT_MANIFESTS]:
-            group.create_task(measured(work()))
-        await work()
-    if errors:
-        raise errors[min(errors)]
-    return [results[place] for place in range(len(calls))]
-
-
 LARGE_AT_ONCE = 2
 """Large manifests that are applied concurrently, of all virtual clusters.
 
@@ -105,48 +76,119 @@ They bound what is in memory: small ones are bounded by the number of workers. A
 object on the host turns out to be large is applied again among the large ones.
 """
 
-_Result = Applied | Failure | Waiting | None
+_Result = tuple[Done, WindowState | None]
 
 
-class _WorkApplier:
-    """Applies Works and reads the status of their objects.
+_log = logging.getLogger(__name__)
 
-    work_status: None if controller workStatus is disabled: no manifestStatuses are written.
-    large_slots: LARGE_AT_ONCE of them. A bug at one manifest is a failure of that one alone.
+
+@dataclass(eq=False)
+class ExecutionController:
+    """Syncs Works; the only writer of the objects it creates. It waits for no status.
+
+    interpreter: None if controller workStatus is disabled, so that no manifestStatuses are written.
+    measure: called after each sync with success or error, and its seconds.
     """
 
-    def __init__(
-        self,
-        manifests: Manifests,
-        work_status: WorkStatus | None,
-        events: WorkEvents,
-        bounds: WorkBounds,
-        held_changes: HeldChanges,
-        bugs: Bugs,
-        large_slots: FairSlots,
-    ) -> None:
-        self._manifests = manifests
-        self._work_status = work_status
-        self._events = events
-        self._bounds = bounds
-        self._held_changes = held_changes
-        self._bugs = bugs
-        self._large_slots = large_slots
+    virtual_clusters: Mapping[str, VirtualCluster]
+    clusters: HubClusters
+    works: Works
+    statuses: WorkStatuses
+    manifests: Manifests
+    finalizer: WorkFinalizer
+    interpreter: Interpreter | None
+    events: WorkEvents
+    held_changes: HeldChanges
+    scopes: Scopes
+    memory: WorkMemory
+    bounds: WorkBounds
+    large_slots: FairSlots
+    measure: Callable[[str, float], None]
 
-    async def apply(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
+    async def reconcile(self, key: WorkKey) -> Requeue | None:
+        """Align host and status with one Work; return what it waits for if it is refused."""
+        cluster, name = key
+        vc = self.virtual_clusters.get(cluster)
+        work = self.works.get(cluster, name) or self.finalizer.taken(key)
+        if vc is None or work is None or not self._is_served(cluster):
+            self._forget(key)
+            return None
+        self.held_changes.begin(key)
+        try:
+            return await self._reconcile(key, vc, work)
+        except (KubeError, RetryError):
+            raise
+        except Exception as error:
+            await self._report_bug(vc, work, error)
+            raise
+        finally:
+            self.held_changes.end(key)
+            if not self._is_served(cluster):
+                self.scopes.end(cluster)  # it was deleted meanwhile
+
+    def _is_served(self, cluster: str) -> bool:
+        return cluster in self.virtual_clusters and self.clusters.ours(cluster) is not None
+
+    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, cached: Object) -> Requeue | None:
+        cluster, cached = vc.name, self.statuses.with_reported_status(cached)
+        refusal = self.bounds.refusal(cached)
+        if (
+            refusal is not None
+            and not _is_suspended(vc, cached)
+            and not self.finalizer.is_due(cluster, cached)
+        ):
+            await self._refuse(vc, cached, refusal)
+            return None
+        work = await self.statuses.whole(cached)
+        if work is None:
+            return None
+        work = self.statuses.with_reported_status(work)
+        if self.finalizer.is_due(cluster, work):
+            self.statuses.forget(key)
+            await self.finalizer.finalise(vc, work)
+            self.memory.forget(key)
+        elif _is_suspended(vc, work):
+            await self._suspend(vc, work)
+        elif self.clusters.is_ready(cluster):
+            return await self._sync(vc, work)
+        else:
+            raise NotReadyError(f"cluster({cluster}) not ready", [cluster])
+        return None
+
+    def _forget(self, key: WorkKey) -> None:
+        cluster, name = key
+        self.memory.forget(key)
+        self.statuses.forget(key)
+        self.finalizer.forget(key)
+        self.manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
+
+    # --- apply --------------------------------------------------------------------------
+
+    async def _sync(self, vc: VirtualCluster, work: Object) -> Requeue | None:
+        started = time.monotonic()
+        outcome = await self._apply_all(vc, work)
+        self.measure("error" if outcome.errors else "success", time.monotonic() - started)
+        is_new = self.memory.is_new(work) and not self._was_reported(work, outcome)
+        conditions = _conditions(vc, work, outcome, is_new=is_new)
+        reporting.report_dispatching(self.events, work, conditions[0])
+        reporting.report_sync(self.events, vc.name, work, outcome, is_new=is_new)
+        self.statuses.report(work, conditions, outcome.entries)
+        # What was written for a Work of the checkpoint is reported once the hub lists it.
+        is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
+        self.memory.note(work, outcome.codes, is_done=is_done)
+        return self._rest(outcome) or (Requeue() if outcome.waiting else None)
+
+    async def _apply_all(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
-        items, are_small = _items(vc, work), self._bounds.byte_count(work) <= SMALL_BYTES
+        items, are_small = _items(vc, work), self.bounds.byte_count(work) <= SMALL_BYTES
         settled: dict[int, tuple[_Result, Reflection | None]] = {}
-        for batch in apply_plan.batches([item.manifest for item in items]):
-            calls = [
-                partial(self._settle, work, items[place], is_small=are_small) for place in batch
-            ]
-            settled.update(zip(batch, await run_concurrently(calls), strict=True))
+        for place in apply_plan.in_order([item.manifest for item in items]):
+            settled[place] = await self._settle(work, items[place], is_small=are_small)
         outcome = WorkOutcome()
         for place, item in enumerate(items):
-            result, reflection = settled[place]
-            if result is not None:
-                outcome.results.append((item.manifest, result))
+            (done, window), reflection = settled[place]
+            if done is not None or window is not None:
+                outcome.results.append((item.manifest, done, window))
             outcome.reflected(reflection)
         return outcome
 
@@ -157,209 +199,65 @@ class _WorkApplier:
         size = 0 if is_small else bytes_of(item.manifest)
         if size > OBJECT_BYTES:
             return _too_large(item, "it holds"), None
-        first: _Result = None
+        first: _Result | None = None
         if size <= SMALL_BYTES:
             with suppress(TooLargeError), reading_at_most(SMALL_BYTES):
                 first, live = await self._apply(work, item)
                 if live is None or held_bytes(live) <= SMALL_BYTES:
                     return first, await self._reflect(work, item, live)
             live = None
-        async with self._large_slots.hold():
+        async with self.large_slots.hold():
             try:
                 with reading_at_most(OBJECT_BYTES):
-                    again, live = await self._apply(work, item)
-                    # The first attempt may have written what the second one reads.
-                    both = isinstance(first, Applied) and isinstance(again, Applied)
-                    result = first if both else again
+                    result, live = await self._apply(work, item)
+                    if first and isinstance(first[0], Applied) and isinstance(result[0], Applied):
+                        result = first  # it may have written what the second attempt reads
                     return result, await self._reflect(work, item, live)
             except TooLargeError:
                 return _too_large(item, "its object on the host holds"), None
 
-    async def observe(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
-        """Write nothing to the host, only read the status. Raises KubeError."""
-        outcome = WorkOutcome()
-        for item in _items(vc, work):
-            outcome.reflected(await self._reflect(work, item, await self._cached(item)))
-        return outcome
-
     async def _apply(self, work: Object, item: WorkManifest) -> tuple[_Result, Object | None]:
         """Apply one manifest; return the result, and the object that is to be reflected."""
-        result = await self._try(item)
-        done = result.kept if isinstance(result, Waiting) else result
-        if result is None:
-            return None, None
-        if not isinstance(done, Applied):
-            # What could not be changed keeps running (contract 6.2); it may be newer than the
-            # object that was decided on, so it is reflected and not marked as seen.
-            return result, await self._cached(item)
-        live, slim = done.live, replace(done, live={})
-        self._held_changes.saw(key_of_work(work), live)
-        return replace(result, kept=slim) if isinstance(result, Waiting) else slim, live
+        result = await unless_bug(item, self._try(item))
+        done, window = (result, None) if isinstance(result, Failure) else result
+        if isinstance(done, Applied):
+            self.held_changes.saw(key_of_work(work), done.live)
+            return (replace(done, live={}), window), done.live
+        if done is None and window is None:
+            return (None, None), None
+        # What could not be changed keeps running (contract 6.2); it may be newer than the
+        # object that was decided on, so it is reflected and not marked as seen.
+        return (done, window), await self._cached(item)
 
     async def _try(self, item: WorkManifest) -> _Result:
-        with self._bugs.guard(item.work, item.manifest) as guard:
-            refusal = self._bounds.refusal_of(item.vc.name, item.manifest)
-            if refusal is not None:
-                return refused(item.vc, item.manifest, refusal)
-            return await self._manifests.apply(item)
-        return Failure(guard.problem)
+        refusal = self.bounds.refusal_of(item.vc.name, item.manifest)
+        if refusal is not None:
+            return refused(item.vc, item.manifest, refusal), None
+        return await self.manifests.apply(item)
 
     async def _cached(self, item: WorkManifest) -> Object | None:
         """Return the cached object of a manifest; None if a bug prevents that."""
-        with self._bugs.guard(item.work, item.manifest):
-            return await self._manifests.cached(item)
-        return None
+        live = await unless_bug(item, self.manifests.cached(item))
+        return None if isinstance(live, Failure) else live
 
     async def _reflect(
         self, work: Object, item: WorkManifest, live: Object | None
     ) -> Reflection | None:
         item.translation = None
-        if self._work_status is None or live is None:
+        if self.interpreter is None or live is None:
             return None
-        manifest, ordinal = item.manifest, item.ordinal
-        context = self._manifests.context_for(item.vc, item.work)
-        with self._bugs.guard(item.work, manifest) as guard:
-            return await self._work_status.reflect(work, ordinal, manifest, live, context)
-        self._events.reflected(work, manifest, guard.problem)
-        return Reflection(None, guard.problem)
-
-
-def _too_large(item: WorkManifest, what: str) -> Failure:
-    detail = f"{what} more than {OBJECT_BYTES} bytes of memory; divide it"
-    return refused(item.vc, item.manifest, Refusal(Code.BOUND_EXCEEDED, "", detail))
-
-
-def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
-    manifests, is_known = manifests_of(work), is_dispatched(work)
-    return [
-        WorkManifest(vc, manifest, id_of_work(work), ordinal, is_known)
-        for manifest, ordinal in zip(manifests, ordinals(manifests), strict=True)
-    ]
-
-
-_log = logging.getLogger(__name__)
-
-
-class ExecutionController:
-    """Syncs Works; the only writer of the objects it creates. It waits for no status.
-
-    work_status: None if controller workStatus is disabled: no manifestStatuses are written. scopes:
-    ended once a Cluster is deleted. measure: called after each sync of a Work with success or
-    error, and its duration in seconds. large_slots: see _WorkApplier.
-    """
-
-    def __init__(
-        self,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        clusters: HubClusters,
-        works: Works,
-        hub_works: HubWorks,
-        reports: WorkReports,
-        manifests: Manifests,
-        finalizer: WorkFinalizer,
-        work_status: WorkStatus | None,
-        events: WorkEvents,
-        held_changes: HeldChanges,
-        scopes: Scopes,
-        memory: WorkMemory,
-        bounds: WorkBounds,
-        large_slots: FairSlots,
-        measure: Callable[[str, float], None],
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._clusters = clusters
-        self._works = works
-        self._hub_works = hub_works
-        self._reports = reports
-        self._manifests = manifests
-        self._finalizer = finalizer
-        self._events = events
-        self._held_changes = held_changes
-        self._scopes = scopes
-        self._memory = memory
-        self._bounds = bounds
-        self._measure = measure
-        self._bugs = Bugs()
-        self._applier = _WorkApplier(
-            manifests, work_status, events, bounds, held_changes, self._bugs, large_slots
+        context = self.manifests.context_for(item.vc, item.work)
+        reflection = await unless_bug(
+            item, reporting.reflect(self.interpreter, self.events, work, item, live, context)
         )
-
-    async def reconcile(self, key: WorkKey) -> Requeue | None:
-        """Align host and status with one Work; return what it waits for if it is refused."""
-        cluster, name = key
-        vc = self._virtual_clusters.get(cluster)
-        work = self._works.get(cluster, name) or self._finalizer.taken(key)
-        if vc is None or work is None or not self._is_served(cluster):
-            self._forget(key)
-            return None
-        self._held_changes.begin(key)
-        try:
-            return await self._reconcile(key, vc, work)
-        except (KubeError, RetryError):
-            raise
-        except Exception as error:
-            await self._report_bug(vc, work, error)
-            raise
-        finally:
-            self._held_changes.end(key)
-            if not self._is_served(cluster):
-                self._scopes.end(cluster)  # it was deleted meanwhile
-
-    def _is_served(self, cluster: str) -> bool:
-        return cluster in self._virtual_clusters and self._clusters.ours(cluster) is not None
-
-    async def _reconcile(self, key: WorkKey, vc: VirtualCluster, cached: Object) -> Requeue | None:
-        cluster, cached = vc.name, self._reports.with_reported_status(cached)
-        refusal = self._bounds.refusal(cached)
-        if (
-            refusal is not None
-            and not _is_suspended(vc, cached)
-            and not self._finalizer.is_due(cluster, cached)
-        ):
-            await self._refuse(vc, cached, refusal)
-            return None
-        work = await self._hub_works.whole(cached)
-        if work is None:
-            return None
-        work = self._reports.with_reported_status(work)
-        if self._finalizer.is_due(cluster, work):
-            self._reports.forget(key)
-            await self._finalizer.finalise(vc, work)
-            self._memory.forget(key)
-        elif _is_suspended(vc, work):
-            await self._suspend(vc, work)
-        elif self._clusters.is_ready(cluster):
-            return await self._sync(vc, work)
-        else:
-            raise NotReadyError(f"cluster({cluster}) not ready", [cluster])
-        return None
-
-    def _forget(self, key: WorkKey) -> None:
-        cluster, name = key
-        self._memory.forget(key)
-        self._reports.forget(key)
-        self._finalizer.forget(key)
-        self._manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
-
-    # --- apply --------------------------------------------------------------------------
-
-    async def _sync(self, vc: VirtualCluster, work: Object) -> Requeue | None:
-        started = time.monotonic()
-        outcome = await self._applier.apply(vc, work)
-        self._measure("error" if outcome.errors else "success", time.monotonic() - started)
-        is_new = self._memory.is_new(work) and not self._was_reported(work, outcome)
-        conditions = _conditions(vc, work, outcome, is_new=is_new)
-        reporting.report_dispatching(self._events, work, conditions[0])
-        reporting.report_sync(self._events, vc.name, work, outcome, is_new=is_new)
-        self._reports.report(work, conditions, outcome.entries)
-        # What was written for a Work of the checkpoint is reported once the hub lists it.
-        is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
-        self._memory.note(work, outcome.codes, is_done=is_done)
-        return self._rest(outcome) or (Requeue() if outcome.waiting else None)
+        if isinstance(reflection, Failure):
+            self.events.reflected(work, item.manifest, reflection.text)
+            return None, reflection.text, None
+        return reflection
 
     def _was_reported(self, work: Object, outcome: WorkOutcome) -> bool:
         """Another process applied a Work and reported it, and this one wrote nothing."""
-        was_synced = self._memory.knows(key_of_work(work))
+        was_synced = self.memory.knows(key_of_work(work))
         return is_applied(work) and outcome.is_as_it_was and not was_synced
 
     def _rest(self, outcome: WorkOutcome) -> Requeue | None:
@@ -367,21 +265,21 @@ class ExecutionController:
         if outcome.is_refused:
             return Requeue(dependencies=outcome.waits_for) if outcome.waits_for else None
         if outcome.errors:
-            raise outcome.retry(work_conditions.aggregate(outcome.errors))
+            raise outcome.retry(aggregate(outcome.errors))
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
         return None
 
     async def _report_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
         """Report that a Work is not applied: its old status must not stay on the hub."""
-        text = self._bugs.note(id_of_work(work), error)
+        text = note_bug(id_of_work(work), error)
         try:
-            self._events.sync_failed(work, vc.name, text)
-            if not self._finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
-                whole = await self._hub_works.whole(work)
-                condition = work_conditions.applied(len(manifests_of(whole or work)), [text])
+            self.events.sync_failed(work, vc.name, text)
+            if not self.finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
+                whole = await self.statuses.whole(work)
+                condition = applied(len(manifests_of(whole or work)), [text])
                 if whole is not None:
-                    self._reports.report(whole, [condition], [])
+                    self.statuses.report(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first bug is the one to report
             _log.debug("Failing to report a bug", exc_info=True, extra={"work": id_of_work(work)})
 
@@ -390,31 +288,46 @@ class ExecutionController:
     async def _refuse(self, vc: VirtualCluster, work: Object, refusal: Refusal) -> None:
         """Report that a Work over a bound is not applied; what it created stays."""
         text = refusal.text(vc.name, "Work", "", work["metadata"]["name"])
-        condition = work_conditions.applied(1, [text])
+        condition = applied(1, [text])
         before = applied_of(work.get("status"))
         if before is None or before["message"] != condition["message"]:
-            whole = await self._hub_works.whole(work)
+            whole = await self.statuses.whole(work)
             if whole is None:
                 return
-            if self._bounds.refusal(whole) is None:
+            if self.bounds.refusal(whole) is None:
                 raise ConflictError(409, "Conflict", "the Work became smaller meanwhile")
-            conditions = [work_conditions.dispatching(suspended=False), condition]
-            reporting.report_dispatching(self._events, whole, conditions[0])
-            self._events.refused(whole, refusal.code, text)
-            self._reports.report(whole, conditions, [])
-        self._memory.note(work, (str(refusal.code),))
+            conditions = [dispatching(suspended=False), condition]
+            reporting.report_dispatching(self.events, whole, conditions[0])
+            self.events.refused(whole, refusal.code, text)
+            self.statuses.report(whole, conditions, [])
+        self.memory.note(work, (str(refusal.code),))
 
     # --- suspend ------------------------------------------------------------------------
 
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but keep reporting its state (contract 5.3, 6.2)."""
-        self._memory.forget_predecessor(work)
-        outcome = await self._applier.observe(vc, work)
-        condition = work_conditions.dispatching(suspended=True)
-        reporting.report_dispatching(self._events, work, condition)
-        self._reports.report(work, [condition], outcome.entries)
+        self.memory.forget_predecessor(work)
+        outcome = WorkOutcome()
+        for item in _items(vc, work):
+            outcome.reflected(await self._reflect(work, item, await self._cached(item)))
+        condition = dispatching(suspended=True)
+        reporting.report_dispatching(self.events, work, condition)
+        self.statuses.report(work, [condition], outcome.entries)
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
+
+
+def _too_large(item: WorkManifest, what: str) -> _Result:
+    detail = f"{what} more than {OBJECT_BYTES} bytes of memory; divide it"
+    return refused(item.vc, item.manifest, Refusal(Code.BOUND_EXCEEDED, "", detail)), None
+
+
+def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
+    manifests, is_known = manifests_of(work), is_dispatched(work)
+    return [
+        WorkManifest(vc, manifest, id_of_work(work), ordinal, is_known)
+        for manifest, ordinal in zip(manifests, ordinals(manifests), strict=True)
+    ]
 
 
 def _conditions(
@@ -426,13 +339,11 @@ def _conditions(
     """
     generation, total = work["metadata"].get("generation") or 0, len(manifests_of(work))
     if outcome.waiting:
-        waiting = work_conditions.waiting(generation, outcome.waiting[0].window.text)
+        waits = waiting(generation, outcome.waiting.text)
         errors = outcome.errors
-        return [waiting, work_conditions.applied(total, errors)] if errors else [waiting]
+        return [waits, applied(total, errors)] if errors else [waits]
     return [
-        work_conditions.dispatched(generation)
-        if vc.window
-        else work_conditions.dispatching(suspended=False),
+        dispatched(generation) if vc.window else dispatching(suspended=False),
         applied_condition(
             applied_of(work.get("status")),
             total,

@@ -2,19 +2,18 @@
 
     live -> merge -> retain -> assert placement -> decide -> write
 
-One order, whatever is decided; only retaining and writing wait. Reads come from an informer of our
-own labelled objects where it is synced, otherwise from the server. What was written, and in which
-version the server answered, is remembered, so that an event about an object that is as we left it
-costs no write; a mark on the object says so to the next process (ADR 49).
+Only retaining and writing wait. Reads come from a synced informer of our labelled objects, else
+from the server. What was written, and in which version the server answered, is remembered, so that
+an object that is as we left it costs no write; a mark on it tells the next process (ADR 49).
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cachetools import LRUCache
 
@@ -37,7 +36,6 @@ from karmada_vc_agent.kube.transport import ANSWER_BYTES
 from karmada_vc_agent.model.domain import (
     APPLIED_ANNOTATION,
     CLUSTER_LABEL,
-    WORK_ANNOTATION,
     is_ours,
 )
 from karmada_vc_agent.model.objects import (
@@ -52,14 +50,11 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.translation.draft import Notice
 from karmada_vc_agent.translation.rbac_rules import Allow
-from karmada_vc_agent.work.bound_roles import BoundRoles
+from karmada_vc_agent.work.bound_roles import Write, write_binding
 from karmada_vc_agent.work.memory_bounds import ObjectIdentity
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import (
-    Create,
-    Foreign,
-    Keep,
-    Replace,
+    ForeignError,
     needs_update,
     version_of,
 )
@@ -81,12 +76,12 @@ def reading_at_most(most_bytes: int) -> Iterator[None]:
         _most_bytes.reset(token)
 
 
+@dataclass(eq=False)
 class LiveObjects:
     """Reads host objects, and stores our own writes in the informers."""
 
-    def __init__(self, host: ApiClient, store_of: StoreOf) -> None:
-        self._host = host
-        self._store_of = store_of
+    host: ApiClient
+    store_of: StoreOf
 
     def cached(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object if the informer has it whole; sends no request."""
@@ -95,7 +90,7 @@ class LiveObjects:
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object; what a synced informer lacks does not exist, or is not ours."""
-        stored, store = self._stored(resource, namespace, name), self._store_of(resource)
+        stored, store = self._stored(resource, namespace, name), self.store_of(resource)
         if stored is None and store is not None and store.is_synced:
             return None
         return await self.live(resource, namespace, name)
@@ -106,21 +101,21 @@ class LiveObjects:
         if cached is not None:
             return cached
         live = await self.fresh(resource, namespace, name)
-        store = self._store_of(resource)
+        store = self.store_of(resource)
         # A later version is left to the watch: handlers would take it for an echo then.
         if live is not None and store is not None and is_echo(store.get(namespace, name), live):
             store.complete(store.codec.trim(live))
         return live
 
     def _stored(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        store = self._store_of(resource)
+        store = self.store_of(resource)
         return store.get(namespace, name) if store is not None else None
 
     async def fresh(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object from the server. Raises KubeError, see `reading_at_most`."""
         most = _most_bytes.get()
         try:
-            live = await self._host.get(resource.path(namespace, name), most_bytes=most)
+            live = await self.host.get(resource.path(namespace, name), most_bytes=most)
         except NotFoundError:
             return None
         live["metadata"].pop("managedFields", None)
@@ -131,7 +126,7 @@ class LiveObjects:
     def observe(self, resource: Resource, answer: Object) -> None:
         """Store the server's answer to a write."""
         answer["metadata"].pop("managedFields", None)
-        store = self._store_of(resource)
+        store = self.store_of(resource)
         if store is not None:
             store.observe(answer)
 
@@ -148,9 +143,7 @@ Check = Callable[[Object, Object | None], Object]
 class Applied:
     """The current host object; was_written: it was created or changed just now.
 
-    notices: what a user should know. is_settled: it was written as its manifest says; else it is
-    looked at again whenever it changes. taken_from: the other Work of the same virtual cluster that
-    wrote it before, "" if none.
+    is_settled: it was written as its manifest says; else it is compared in full when it changes.
     """
 
     live: Object
@@ -158,11 +151,9 @@ class Applied:
     was_recreated: bool = False
     notices: tuple[Notice, ...] = ()
     is_settled: bool = True
-    taken_from: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Memory:
+class _Memory(NamedTuple):
     """What was written last; it says nothing of another object under the same name.
 
     The generation of that one starts at 1 again, so the version alone would look unchanged.
@@ -192,41 +183,33 @@ class PlacementKeeper(Protocol):
         """Take note of an object that is removed or released."""
 
 
+@dataclass(eq=False)
 class HostObjects(LiveObjects):
     """Reads and writes host objects.
 
-    store_of: the informer store of a resource, or None if it has none. allow_of: in
-    profile Strict, `allow` of a virtual cluster. former_names: its earlier names, whose objects are
-    its own. adoptions: which workloads keep their placement; None = none.
+    allow_of: in profile Strict, `allow` of a virtual cluster. former_names: its earlier names,
+    whose objects are its own. adoptions: which workloads keep their placement; None = none.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        store_of: StoreOf,
-        interpreter: Interpreter = BUILT_IN,
-        *,
-        allow_of: Callable[[str], Allow] = lambda _: None,
-        former_names: Callable[[str], Container[str]] = lambda _: (),
-        adoptions: PlacementKeeper | None = None,
-        scopes: Scopes,
-    ) -> None:
-        super().__init__(host, store_of)
-        self._former_names = former_names
-        self._adoptions = adoptions
-        self._bound_roles = BoundRoles(host, allow_of)
-        self._interpreter = interpreter
-        self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = scopes.keep_each(
+    interpreter: Interpreter = BUILT_IN
+    _: KW_ONLY
+    allow_of: Callable[[str], Allow] = lambda _: None
+    former_names: Callable[[str], Container[str]] = lambda _: ()
+    adoptions: PlacementKeeper | None = None
+    scopes: Scopes
+
+    def __post_init__(self) -> None:
+        self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = self.scopes.keep_each(
             lambda: LRUCache(REMEMBERED)
         )
 
     async def apply(
         self, resource: Resource, desired: Object, check: Check, as_user: str = ""
-    ) -> Applied | Foreign:
+    ) -> Applied:
         """Align the live object with the manifest.
 
         desired: the rewritten manifest. as_user: whose rights to use; "" = the agent's. Raises
-        KubeError, RetryError, RecreationError, InterpretationError, and whatever `check` raises.
+        KubeError, RetryError, ForeignError, RecreationError, InterpretationError, and as `check`.
         """
         key = key_of(desired)
         live = await self.get(resource, key.namespace, key.name)
@@ -245,7 +228,7 @@ class HostObjects(LiveObjects):
         if live is not None and is_as_left:
             return Applied(live, was_written=False)
 
-        async def write(live: Object | None) -> Applied | Foreign:
+        async def write(live: Object | None) -> Applied:
             is_recreation = live is None and was_there
             try:
                 answer = await self._sync(
@@ -257,8 +240,6 @@ class HostObjects(LiveObjects):
                 if is_recreation:
                     raise RecreationError(str(error)) from error
                 raise
-            if isinstance(answer, Foreign):
-                return answer
             if answer.is_settled:
                 memory[key] = _Memory(content, uid_of(answer.live), version_of(answer.live))
             else:
@@ -278,74 +259,62 @@ class HostObjects(LiveObjects):
 
         Raises InterpretationError, and whatever `check` raises.
         """
-        merged = apply_plan.merge(desired, live, self._former_names(_cluster_of(desired)))
-        if isinstance(merged, Foreign):
+        try:
+            merged = apply_plan.merge(desired, live, self.former_names(_cluster_of(desired)))
+        except ForeignError:
             return False
         checked = check(await self._retain(merged, live), live)
-        return not isinstance(apply_plan.decide(_unmarked(checked), _unmarked(live)), Keep)
+        return apply_plan.decide(_unmarked(checked), _unmarked(live)) is not None
 
     def forget_all(self) -> None:
         """Forget what was written: the host went back in time, so generations start over."""
         self._memory.clear()
 
     async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
-        """Delete the live object in the background, if it is ours.
+        """Delete the live object in the background, if its marks say that it is ours.
 
-        Its marks say so and not its uid: what was recreated since it was read is ours as well.
-        Raises KubeError, of which NotServedError says nothing of the object.
+        What was recreated since it was read is ours as well, whatever its uid. Raises KubeError.
         """
         key = key_of(desired)
         path = resource.path(key.namespace, key.name)
 
         async def delete(live: Object | None) -> None:
             if live is not None and may_delete(desired, live):
-                await self._host.delete_same(path, live, as_user)
+                await self.host.delete_same(path, live, as_user)
 
         live = _metadata_of(await self.live(resource, key.namespace, key.name))
         self._forget(desired)
         fresh = partial(self.fresh, resource, key.namespace, key.name)
         await retry_on_conflict(live, delete, fresh)
 
-    async def other_work(self, resource: Resource, desired: Object) -> str:
-        """Return the Work that the live object names, if another of its virtual cluster, or "".
+    async def release(self, resource: Resource, desired: Object, as_user: str = "") -> None:
+        """Remove our and Karmada's labels and annotations from the live object, if it is ours.
 
-        Raises KubeError.
-        """
-        key = key_of(desired)
-        return _other_work(desired, await self.get(resource, key.namespace, key.name))
-
-    async def release(
-        self, resource: Resource, desired: Object, as_user: str = ""
-    ) -> Foreign | None:
-        """Remove our and Karmada's labels and annotations from the live object, and keep it.
-
-        A missing object is fine, while Karmada would block forever (contract 5.8). Raises
-        KubeError, InterpretationError.
+        A missing one is fine (contract 5.8). Raises KubeError, InterpretationError.
         """
         key = key_of(desired)
 
-        async def write(live: Object | None) -> Foreign | None:
+        async def write(live: Object | None) -> None:
             if live is None:
-                return None
-            merged = apply_plan.merge_released(desired, live)
-            if isinstance(merged, Foreign):
-                return merged
-            match apply_plan.decide_released(await self._retain(merged, live), live):
-                case Replace(obj):
-                    path = resource.path(key.namespace, key.name)
-                    put = partial(self._host.replace, path, obj, as_user)
-                    await self._bound_roles.writing(live, as_user, put)
-                case Keep():
-                    pass
+                return
+            try:
+                merged = apply_plan.merge_released(desired, live)
+            except ForeignError:
+                return
+            obj = apply_plan.decide_released(await self._retain(merged, live), live)
+            if obj is not None:
+                put = partial(
+                    self.host.replace, resource.path(key.namespace, key.name), obj, as_user
+                )
+                await self._write(live, as_user, put)
             self._forget(desired)
-            return None
 
         fresh = partial(self.fresh, resource, key.namespace, key.name)
-        return await retry_on_conflict(await fresh(), write, fresh)
+        await retry_on_conflict(await fresh(), write, fresh)
 
     def _forget(self, desired: Object) -> None:
-        if self._adoptions is not None:
-            self._adoptions.gone(desired)
+        if self.adoptions is not None:
+            self.adoptions.gone(desired)
         cluster = _cluster_of(desired)
         memory = self._memory.get(cluster)
         if memory is None:
@@ -364,38 +333,38 @@ class HostObjects(LiveObjects):
         mark: str,
         *,
         trusts_mark: bool,
-    ) -> Applied | Foreign:
+    ) -> Applied:
         """Write once, if anything needs to be written.
 
         mark: a digest of what is desired. trusts_mark: see apply_plan.decide().
         """
-        former = self._former_names(_cluster_of(desired))
+        former = self.former_names(_cluster_of(desired))
         merged = apply_plan.merge(desired, live, former)
-        if isinstance(merged, Foreign):
-            return merged
         retained = merged if live is None else await self._retain(merged, live)
         checked, is_kept = check(retained, live), False
-        if live is not None and self._adoptions is not None:
-            checked, is_kept = await self._adoptions.settle(resource, checked, live, as_user)
+        if live is not None and self.adoptions is not None:
+            checked, is_kept = await self.adoptions.settle(resource, checked, live, as_user)
         written_mark = "" if is_kept else mark
-        match apply_plan.decide(checked, live, written_mark, trusts_mark=trusts_mark):
-            case Create(obj):
-                path = resource.path(desired["metadata"].get("namespace") or "")
-                write = partial(self._host.create, path, obj, as_user)
-            case Replace(obj):
-                key = key_of(desired)
-                path = resource.path(key.namespace, key.name)
-                write = partial(self._host.replace, path, obj, as_user)
-            case Keep():
-                assert live is not None  # noqa: S101 - only a live object can be kept
-                return Applied(live, was_written=False, is_settled=not is_kept)
-        answer = await self._bound_roles.writing(checked, as_user, write)
+        obj = apply_plan.decide(checked, live, written_mark, trusts_mark=trusts_mark)
+        if obj is None:
+            assert live is not None  # noqa: S101 - only a live object can be kept
+            return Applied(live, was_written=False, is_settled=not is_kept)
+        key = key_of(desired)
+        if live is None:
+            write = partial(self.host.create, resource.path(key.namespace), obj, as_user)
+        else:
+            path = resource.path(key.namespace, key.name)
+            write = partial(self.host.replace, path, obj, as_user)
+        answer = await self._write(checked, as_user, write)
         self.observe(resource, answer)
-        taken_from = _other_work(desired, live)
-        return Applied(answer, was_written=True, is_settled=not is_kept, taken_from=taken_from)
+        return Applied(answer, was_written=True, is_settled=not is_kept)
+
+    async def _write(self, obj: Object, as_user: str, write: Write) -> Object:
+        allow = self.allow_of(_cluster_of(obj))
+        return await write_binding(self.host, obj, as_user, write, allow)
 
     async def _retain(self, merged: Object, live: Object) -> Object:
-        return await self._interpreter.retain(_cluster_of(merged), merged, live)
+        return await self.interpreter.retain(_cluster_of(merged), merged, live)
 
 
 def _cluster_of(desired: Object) -> str:
@@ -405,14 +374,6 @@ def _cluster_of(desired: Object) -> str:
 def _metadata_of(live: Object | None) -> Object | None:
     """Return all of an object that decides whether it may be deleted."""
     return live and {key: live[key] for key in ("apiVersion", "kind", "metadata") if key in live}
-
-
-def _other_work(desired: Object, live: Object | None) -> str:
-    """Return the Work that a live object names, if another of the same virtual cluster, or ""."""
-    names = (annotations_of(obj or {}).get(WORK_ANNOTATION, "") for obj in (desired, live))
-    ours, theirs = names
-    is_other = ours != theirs and ours.partition("/")[0] == theirs.partition("/")[0]
-    return theirs if is_other else ""
 
 
 def _content(desired: Object) -> str:

@@ -42,8 +42,8 @@ _WEBHOOKS = "resourceinterpreterwebhookconfigurations"
 class InterpreterRules:
     """Feeds the interpreter levels with hooks of users.
 
-    on_change: called with the kinds whose interpretation changed. client: calls webhooks.
-    were_seen: whether the hub had rules for an earlier process, so that it serves their kinds.
+    on_change: called with the kinds whose interpretation changed. were_seen: whether the hub had
+    rules for an earlier process, so that it serves their kinds.
     """
 
     were_seen = False

@@ -2,15 +2,14 @@
 
     translate once -> its strategy -> live -> merge -> retain -> assert placement -> decide -> write
 
-The result of the translation selects the strategy (strategies.py); the steps between `live` and
+The result of the translation selects the strategy; the steps between `live` and
 `write` are the same for all (host_objects.py).
 """
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from operator import itemgetter
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from functools import partial
 
 from karmada_vc_agent.cluster.claims import HeldError
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
@@ -19,26 +18,37 @@ from karmada_vc_agent.kube.controller import RetryError, Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import (
     ApiError,
+    InvalidError,
     NotServedError,
     UnreadableError,
     UnwritableError,
 )
+from karmada_vc_agent.kube.tasks import for_each
+from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
     ObjectKey,
+    annotations_of,
     gvk_of,
     key_of,
     maps_at,
 )
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.windows import WindowState
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.draft import Notice, owned_elsewhere
+from karmada_vc_agent.translation.draft import (
+    Notice,
+    node_port_reassigned,
+    owned_elsewhere,
+    shared_name,
+)
 from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
+from karmada_vc_agent.translation.placement import explain_immutable
 from karmada_vc_agent.translation.rbac_rules import explain_denial
 from karmada_vc_agent.translation.restore import names_of, restore_text
+from karmada_vc_agent.translation.shared_names import holds_names
 from karmada_vc_agent.translation.translate import (
     Converted,
     HostObject,
@@ -48,19 +58,22 @@ from karmada_vc_agent.translation.translate import (
 )
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter
-from karmada_vc_agent.work.rules.apply_plan import Foreign, ObjectId, object_id
+from karmada_vc_agent.work.rules import server_changes
+from karmada_vc_agent.work.rules.apply_plan import ForeignError
+from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies import SharedNames, Strategies, strategy_of
 from karmada_vc_agent.work.targets import (
+    Done,
     Failure,
+    Strategy,
     Target,
-    Waiting,
     WindowGate,
     WorkManifest,
     conflict,
     dependency_of,
     not_served,
     refused,
+    strategy_of,
 )
 
 
@@ -94,56 +107,35 @@ FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
 ContextFor = Callable[[VirtualCluster, str], TranslationContext]
 """(virtual cluster, `<execution namespace>/<work>`) -> the facts that a translation depends on."""
 
-R = TypeVar("R")
-_Apply = Callable[[Target, WorkManifest], Awaitable[R]]
-
 _FAILURES = (
     *(ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError),
-    *(RefusedError, RecreationError),
+    *(RefusedError, RecreationError, ForeignError),
 )
 """Errors that concern one manifest; no response at all is an outage and no failure."""
 
 
+@dataclass(eq=False)
 class Manifests:
     """Applies and removes single manifests.
 
-    find_resource: returns where a kind is served, by the host or else by the hub. lost_node:
-    returns the name of a node that the virtual cluster selects but an older one owns. windows:
-    decides what waits. owned: records adopted objects that something else owns.
+    find_resource: where a kind is served, by the host or else by the hub. lost_node: a node that a
+    virtual cluster selects but an older one owns. owned: adopted objects that something else owns.
     """
 
-    def __init__(
-        self,
-        host_objects: HostObjects,
-        shared_objects: SharedObjects,
-        namespaces: NamespaceWriter,
-        find_resource: FindResource,
-        host_kinds: Discovery,
-        context_for: ContextFor,
-        lost_node: Callable[[str], str | None],
-        shared_names: SharedNames,
-        windows: WindowGate,
-        owned: ReportedObjects,
-        scopes: Scopes,
-    ) -> None:
-        self._namespaces = namespaces
-        self._host_objects = host_objects
-        self._strategies = Strategies(
-            host_objects, shared_objects, namespaces, shared_names, lost_node
-        )
-        self._find_resource = find_resource
-        self._host_kinds = host_kinds
-        self.context_for = context_for
-        self._shared_names = shared_names
-        self._depending_on_claims: dict[str, None] = scopes.keep_by(cluster_of_work)
-        self._windows = windows
-        self._owned = owned
-        self._contenders: dict[tuple[str, ObjectId], set[str]] = scopes.keep_by(itemgetter(0))
-        """The Works that wrote an object after one another; the last of them has it.
+    host_objects: HostObjects
+    shared_objects: SharedObjects
+    namespaces: NamespaceWriter
+    find_resource: FindResource
+    host_kinds: Discovery
+    context_for: ContextFor
+    lost_node: Callable[[str], str | None]
+    shared_names: SharedNames
+    windows: WindowGate
+    owned: ReportedObjects
+    scopes: Scopes
 
-        Karmada's agent deletes such an object with either Work (contract 5.8). Here it stays for
-        the others. A Work that is deleted without its finalizer stays here: callers check that.
-        """
+    def __post_init__(self) -> None:
+        self._depending_on_claims: dict[str, None] = self.scopes.keep_by(cluster_of_work)
 
     def depending_on_claims(self, cluster: str) -> list[str]:
         """Return the Works of a virtual cluster to sync again when its claims change."""
@@ -152,42 +144,35 @@ class Manifests:
     def forget_work(self, work: str) -> None:
         """Forget a deleted Work, as `<execution namespace>/<name>`."""
         self._depending_on_claims.pop(work, None)
-        self._windows.forget_work(work)
-        self._shared_names.forget_work(work)
+        self.windows.forget_work(work)
 
-    async def apply(self, item: WorkManifest) -> Applied | Failure | Waiting | None:
-        """Apply one manifest; None if it counts as applied without an object.
+    async def apply(
+        self, item: WorkManifest, *, is_former: bool = False
+    ) -> tuple[Done, WindowState | None]:
+        """Apply one manifest; return how, and the window that it waits for, if any.
 
-        While its window is closed, one that is new is not: what it takes the place of is kept as it
-        was applied. Raises UnreachableError; any other error is returned as a Failure with virtual
-        names.
+        What waits is kept as it was applied before, if that is recorded; is_former: it is that.
+        Raises UnreachableError; any other error is returned as a Failure with virtual names.
         """
-        result = await self._try(item, self._apply_unless_closed)
-        if isinstance(result, WindowState):
-            former = self._windows.former(item)
-            kept = await self._try(former, self._apply) if former is not None else None
-            return Waiting(result, kept)
-        if isinstance(result, Applied):
-            self._windows.note(item)
-        return result
-
-    async def _apply_unless_closed(
-        self, target: Target, item: WorkManifest
-    ) -> Applied | Failure | WindowState | None:
-        closed = await self._windows.closed_for(target, is_known=item.is_known)
-        return await self._apply(target, item) if closed is None else closed
-
-    async def _try(self, item: WorkManifest, apply: _Apply[R]) -> R | Failure | None:
-        """Translate and apply one manifest; see `apply`."""
         try:
             target = await self._translated(item)
             if isinstance(target, Failure):
-                return target
-            if not isinstance(target, Target):
-                return None
-            return await apply(self._windows.marked(target), item)
+                return target, None
+            if isinstance(target, Skipped):
+                return None, None
+            target, window = self.windows.marked(target), None
+            if not is_former:
+                window = await self.windows.closed_for(target, is_known=item.is_known)
+            done = await self._apply(target) if window is None else None
         except _FAILURES as error:
-            return self._failure(item, error)
+            return self._failure(item, error), None
+        if window is not None:
+            former = self.windows.former(item)
+            if former is not None:
+                done, _ = await self.apply(former, is_former=True)
+        elif isinstance(done, Applied) and not is_former:
+            self.windows.note(item)
+        return done, window
 
     async def _translated(self, item: WorkManifest) -> Target | Failure | Skipped:
         """Return the result of translating a manifest, once for each. Raises KubeError."""
@@ -200,7 +185,7 @@ class Manifests:
         problem = malformed_frame(manifest)
         if problem:
             return refused(vc, manifest, Refusal(Code.MANIFEST_INVALID, "", problem))
-        resource = await self._find_resource(gvk_of(manifest))
+        resource = await self.find_resource(gvk_of(manifest))
         if resource is None:
             return not_served(gvk_of(manifest))
         context = self.context_for(vc, item.work)
@@ -223,7 +208,7 @@ class Manifests:
         bare = _bare(item.manifest)
         if isinstance(translation, Skipped) or malformed_frame(bare):
             return None
-        resource = await (find or self._find_resource)(gvk_of(bare))
+        resource = await (find or self.find_resource)(gvk_of(bare))
         if resource is None:
             return None
         context = replace(self.context_for(item.vc, item.work), names_only=True)
@@ -240,30 +225,14 @@ class Manifests:
         resource: Resource,
         result: HostObject | Converted,
     ) -> Target | Failure:
-        strategy = strategy_of(result)
+        fields = strategy_of(result), item.vc, item.manifest, context
         if isinstance(result, HostObject):
-            return Target(
-                strategy,
-                item.vc,
-                item.manifest,
-                context,
-                resource,
-                (result,),
-                depends_on_claims=result.depends_on_claims,
-                notices=result.notices,
-            )
-        converted = await self._find_resource(result.gvk)
+            objects = (result,)
+            return Target(*fields, resource, objects, result.depends_on_claims, result.notices)
+        converted = await self.find_resource(result.gvk)
         if converted is None:
             return not_served(result.gvk)
-        return Target(
-            strategy,
-            item.vc,
-            item.manifest,
-            context,
-            converted,
-            result.objects,
-            depends_on_claims=True,
-        )
+        return Target(*fields, converted, result.objects, depends_on_claims=True)
 
     def _virtual_text(self, item: WorkManifest, text: str) -> str:
         """Return a message of the host with virtual names, including those not claimed yet."""
@@ -279,6 +248,8 @@ class Manifests:
         """Return the failure of an error, in virtual names."""
         if isinstance(error, RefusedError):
             return refused(item.vc, item.manifest, error.refusal)
+        if isinstance(error, ForeignError):
+            return conflict(item.vc, item.manifest)
         if isinstance(error, HeldError):
             detail = f"an administrator of the host holds its namespace: {error.hold}"
             refusal = Refusal(Code.NAMESPACE_HELD, "metadata.namespace", detail, error.namespace)
@@ -286,27 +257,21 @@ class Manifests:
         text = self._virtual_text(item, str(error))
         if isinstance(error, RecreationError):
             return Failure(text, is_recreation=True)
-        namespace = item.manifest["metadata"].get("namespace") or ""
-        gvk = _gvk_on_host(item)
+        namespace, target = item.manifest["metadata"].get("namespace") or "", item.translation
+        gvk = target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)
         if isinstance(error, NotServedError):
-            self._host_kinds.doubt(gvk)
+            self.host_kinds.doubt(gvk)
         dependency = dependency_of(item.vc.name, gvk, namespace, error)
         return Failure(text, waits_for=(dependency,) if dependency is not None else ())
 
-    async def _apply(self, target: Target, _item: WorkManifest) -> Applied | Failure | None:
+    async def _apply(self, target: Target) -> Done:
         if target.depends_on_claims:
             self._depending_on_claims[target.work] = None
-        applied = await self._strategies.apply(target)
-        if isinstance(applied, Foreign):
-            return conflict(target.vc, target.manifest)
+        applied = await self._apply_by_strategy(target)
         if applied is None:
             # Not needed yet; it is once its namespace is claimed for something else.
             self._depending_on_claims[target.work] = None
             return None
-        if applied.taken_from:
-            key = target.vc.name, object_id(target.manifest)
-            works = target.work, applied.taken_from
-            self._contenders.setdefault(key, set()).update(works)
         notices = (*target.notices, *self._owner_notices(target, applied.live))
         return replace(applied, notices=(*notices, *applied.notices)) if notices else applied
 
@@ -319,61 +284,41 @@ class Manifests:
             for owner in maps_at(live, "metadata", "ownerReferences")
         )
         if not owners:
-            self._owned.settled(cluster, key)
+            self.owned.settled(cluster, key)
             return ()
         namespace, name = (target.manifest["metadata"].get(k) or "" for k in ("namespace", "name"))
-        self._owned.note(cluster, key, f"{key.gvk.kind} {namespace}/{name} by {owners}")
+        self.owned.note(cluster, key, f"{key.gvk.kind} {namespace}/{name} by {owners}")
         return (owned_elsewhere(owners),)
 
     async def cached(self, item: WorkManifest) -> Object | None:
-        """Return the live object if an informer has it and it belongs to this Work.
+        """Return the live object if an informer has it and it belongs to this Work; no request.
 
-        Also for a manifest that is now refused. Raises KubeError.
+        Also for a manifest that is now refused. Of bindings, which have no status, the manifest.
         """
         target = await self._locate(item)
-        return self._strategies.cached(target) if target is not None else None
-
-    async def others(self, item: WorkManifest) -> set[str] | Failure:
-        """Return the other Works that wrote the object of a manifest, also deleted ones.
-
-        What other processes wrote is said by the mark of the object. Raises UnreachableError.
-        """
-        try:
-            target = await self._target_on_host(item)
-            if isinstance(target, Failure):
-                return target
-            named = await self._named_by(target) if target is not None else set[str]()
-        except _FAILURES as error:
-            return self._failure(item, error)
-        key = item.vc.name, object_id(item.manifest)
-        others = self._contenders.pop(key, set()) - {item.work}
-        if others:
-            self._contenders[key] = others
-        return others | named
-
-    async def _named_by(self, target: Target) -> set[str]:
-        named = [
-            await self._host_objects.other_work(target.resource, each.obj)
-            for each in target.objects
-            if not each.is_shared
-        ]
-        return set(filter(None, named))
+        if target is None:
+            return None
+        if target.strategy is Strategy.BINDINGS:
+            return target.manifest
+        key = target.object.host_key
+        if target.strategy is Strategy.SHARED:
+            return self.shared_objects.cached(target.resource, key.name)
+        live = self.host_objects.cached(target.resource, key.namespace, key.name)
+        return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
         """Delete what a manifest created, or release it if `preserve`; None once that is done.
 
-        A refused manifest created nothing. Raises UnreachableError; any other error is returned as
-        a Failure with virtual names.
+        Raises UnreachableError; any other error is returned as a Failure with virtual names.
         """
         self._depending_on_claims.pop(item.work, None)
-        self._windows.forget(item)
         try:
             target = await self._target_on_host(item)
             if target is None or isinstance(target, Failure):
                 return target
             for each in target.objects:
-                self._owned.settled(target.vc.name, each.host_key)
-            await self._strategies.remove(target, preserve=preserve)
+                self.owned.settled(target.vc.name, each.host_key)
+            await self._remove(target, preserve=preserve)
         except _FAILURES as error:
             return self._failure(item, error)
         return None
@@ -383,39 +328,160 @@ class Manifests:
 
         Raises KubeError.
         """
-        target = await self._locate(item, self._host_kinds.find_any)
+        target = await self._locate(item, self.host_kinds.find_any)
         if target is None:
             failure = item.translation
             is_unserved = isinstance(failure, Failure) and failure.is_unserved
             return self._failure_unless_unserved(gvk_of(item.manifest)) if is_unserved else None
-        there = [each for each in target.objects if await self._may_be_there(each)]
+        there = []
+        for each in target.objects:
+            place = each.host_key.namespace
+            # The agent may not even read in a namespace that is not claimed.
+            if not place or await self.namespaces.may_hold(place):
+                there.append(each)
         if target.objects and not there:
             return None
         gvk = target.resource.gvk
-        resource = await self._host_kinds.find_any(gvk)
+        resource = await self.host_kinds.find_any(gvk)
         if resource is None:
             return self._failure_unless_unserved(gvk)
         return replace(target, resource=resource, objects=tuple(there))
 
-    async def _may_be_there(self, translated: HostObject) -> bool:
-        """Return whether an object may exist; there is none in a namespace that is not claimed.
-
-        The agent may not even read there.
-        """
-        place = translated.host_key.namespace
-        return not place or await self._namespaces.may_hold(place)
-
     def _failure_unless_unserved(self, gvk: GroupVersionKind) -> Failure | None:
         """Return a Failure if objects of a kind may exist: its API group does not answer."""
-        if self._host_kinds.covers(gvk):
+        if self.host_kinds.covers(gvk):
             return None
         return not_served(gvk, f"the host does not report what it serves of {gvk.api_version}")
 
+    # --- by strategy ---------------------------------------------------------------------
 
-def _gvk_on_host(item: WorkManifest) -> GroupVersionKind:
-    """Return the kind that a manifest is applied as; its own if it was not translated."""
-    target = item.translation
-    return target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)
+    async def _apply_by_strategy(self, target: Target) -> Applied | None:
+        """Align the host; None if the manifest counts as applied without an object.
+
+        Raises RefusedError, RetryError, RecreationError, InterpretationError, KubeError.
+        """
+        match target.strategy:
+            case Strategy.BINDINGS:
+                return await self._apply_bindings(target)
+            case Strategy.NAMESPACE:
+                name = VirtualNamespace(target.object.virtual_key.name)
+                return await self.namespaces.apply(
+                    target.vc, name, target.object.obj, target.check_of(target.object)
+                )
+            case Strategy.SHARED:
+                await self._meet_preconditions(target)
+                return await self.shared_objects.apply(
+                    target.resource,
+                    target.object.obj,
+                    target.vc.name,
+                    target.work,
+                    target.check_of(target.object),
+                    target.as_user(target.object),
+                )
+            case Strategy.SERVICE:
+                await self._meet_preconditions(target)
+                return await self._apply_service(target)
+            case Strategy.OBJECT:
+                await self._meet_preconditions(target)
+                return await self._apply_object(target)
+
+    async def _remove(self, target: Target, *, preserve: bool) -> None:
+        """Delete what `apply` created, or release it; the last owner deletes a shared object."""
+        match target.strategy:
+            case Strategy.NAMESPACE:
+                name = VirtualNamespace(target.object.virtual_key.name)
+                await self.namespaces.release(target.vc, name, preserve=preserve)
+            case Strategy.SHARED:
+                key = target.object.host_key
+                await self.shared_objects.leave(
+                    target.resource, key.name, target.vc.name, target.work, preserve=preserve
+                )
+            case _:
+                remove = self.host_objects.release if preserve else self.host_objects.remove
+
+                async def remove_one(each: HostObject) -> None:
+                    await remove(target.resource, each.obj, target.as_user(each))
+
+                await for_each(target.objects, remove_one)
+
+    async def _meet_preconditions(self, target: Target) -> None:
+        """Claim the namespace of an object; refuse a new one while an older cluster owns a node.
+
+        Raises RefusedError, RetryError while the namespace terminates, KubeError.
+        """
+        vc, translated = target.vc, target.object
+        if target.resource.namespaced:
+            namespace = VirtualNamespace(translated.virtual_key.namespace)
+            await self.namespaces.claim_with_share(vc, namespace)
+        node = self.lost_node(vc.name)
+        if node is None:
+            return
+        key = translated.host_key
+        if await self.host_objects.live(target.resource, key.namespace, key.name) is None:
+            detail = f'node "{node}" also belongs to another virtual cluster'
+            raise RefusedError(Code.NODE_OVERLAP, "", detail)
+
+    async def _apply_object(self, target: Target) -> Applied:
+        """Write an object; report names that another virtual cluster uses, too."""
+        key, desired = target.object.host_key, target.object.obj
+        if not holds_names(key.gvk):
+            return await self._write(target)
+        await self.shared_names.wait_listed(desired)
+        live = await self.host_objects.get(target.resource, key.namespace, key.name)
+        with self.shared_names.taking(desired, live) as taken:
+            result = await self._write(target)
+        return replace(result, notices=tuple(map(shared_name, taken)))
+
+    async def _write(self, target: Target) -> Applied:
+        """Write an object; refuse one that cannot follow its group to other nodes."""
+        key = target.object.host_key
+        try:
+            return await self._write_one(target, target.object, target.object.obj)
+        except InvalidError as error:
+            live = await self.host_objects.live(target.resource, key.namespace, key.name)
+            refusal = explain_immutable(str(error), key.gvk, live, target.vc.required_selector)
+            if refusal is None:
+                raise
+            raise RefusedError(refusal.code, refusal.path, refusal.detail) from error
+
+    async def _apply_service(self, target: Target) -> Applied:
+        """Write a Service; the host reassigns node ports that are taken (rewriting-rules 4.3).
+
+        Reports the node ports that the host chose in place of fixed ones.
+        """
+        key = target.object.host_key
+        live = await self.host_objects.get(target.resource, key.namespace, key.name)
+        desired = server_changes.keep_assigned(target.object.obj, live)
+        try:
+            result = await self._write_one(target, target.object, desired)
+        except InvalidError as error:
+            taken = server_changes.taken_ports(str(error))
+            if not taken:
+                raise
+            desired = server_changes.without_ports(desired, taken)
+            result = await self._write_one(target, target.object, desired)
+        reassigned = server_changes.reassigned_ports(result.live)
+        return replace(result, notices=tuple(node_port_reassigned(*ports) for ports in reassigned))
+
+    async def _apply_bindings(self, target: Target) -> Applied:
+        """Write a RoleBinding in each claimed namespace; the reported object is the manifest."""
+        results = await for_each(target.objects, partial(self._apply_binding, target))
+        applied = [result for result in results if result is not None]
+        return Applied(
+            target.manifest,
+            was_written=any(result.was_written for result in applied),
+            was_recreated=any(result.was_recreated for result in applied),
+        )
+
+    async def _apply_binding(self, target: Target, each: HostObject) -> Applied | None:
+        """Write one RoleBinding while its namespace is claimed; None where it no longer is."""
+        namespace = HostNamespace(each.host_key.namespace)
+        async with self.namespaces.equipped(target.vc, namespace) as is_claimed:
+            return await self._write_one(target, each, each.obj) if is_claimed else None
+
+    async def _write_one(self, target: Target, translated: HostObject, desired: Object) -> Applied:
+        check, as_user = target.check_of(translated), target.as_user(translated)
+        return await self.host_objects.apply(target.resource, desired, check, as_user)
 
 
 def _bare(manifest: Object) -> Object:

@@ -48,11 +48,11 @@ from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS, POD_S
 from karmada_vc_agent.translation.shared_names import HOLDERS
 from karmada_vc_agent.work.rules.bounded_works import (
     BoundedWorks,
-    Measure,
     kind_of,
     measure,
     shared_name,
 )
+from karmada_vc_agent.work.rules.work_conditions import Measure
 from karmada_vc_agent.work.works import (
     WorkKey,
     is_trimmed,
@@ -79,39 +79,30 @@ def keep_all(_cluster: str, _uid: str, status: Object) -> Object:
     return status
 
 
-_AMOUNTS: Mapping[str, Callable[[Bounds], str]] = {
-    WORKS_BOUND: lambda bounds: f"{bounds.works} Works",
-    BYTES_BOUND: lambda bounds: f"{bounds.bytes} bytes of memory for the manifests of its Works",
-    MANIFESTS_BOUND: lambda bounds: f"{bounds.manifests_per_work} manifests in one Work",
-    KINDS_BOUND: lambda bounds: f"{bounds.kinds} kinds",
-    SHARED_OBJECTS_BOUND: lambda bounds: f"{bounds.shared_objects} shared objects",
+_AMOUNTS = {
+    WORKS_BOUND: "{0.works} Works",
+    BYTES_BOUND: "{0.bytes} bytes of memory for the manifests of its Works",
+    MANIFESTS_BOUND: "{0.manifests_per_work} manifests in one Work",
+    KINDS_BOUND: "{0.kinds} kinds",
+    SHARED_OBJECTS_BOUND: "{0.shared_objects} shared objects",
 }
-_HELP = {MANIFESTS_BOUND: "divide it, or have"}
-_HELP_OF_OTHERS = "delete what is not needed, or have"
 
 
+@dataclass(eq=False)
 class WorkBounds:
     """Which Works, and which manifests in them, are out.
 
-    kept: what is kept of a status. is_shared: whether objects of a kind are shared between virtual
-    clusters. on_change: called with
-    a Work that was admitted or evicted because of another one. on_met: called with a virtual
-    cluster and what it has too much of, once each time that begins.
+    on_change: called with a Work that was admitted or evicted because of another one. on_met:
+    called with a virtual cluster and what it has too much of, once each time that begins.
     """
 
-    def __init__(
-        self,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        is_shared: IsShared = lambda _: False,
-        on_change: Callable[[WorkKey], None] = lambda _: None,
-        on_met: Callable[[str, str], None] = lambda *_: None,
-        kept: KeepStatus = keep_all,
-    ) -> None:
-        self._kept = kept
-        self._virtual_clusters = virtual_clusters
-        self._is_shared = is_shared
-        self._on_change = on_change
-        self._on_met = on_met
+    virtual_clusters: Mapping[str, VirtualCluster]
+    is_shared: IsShared = lambda _: False
+    on_change: Callable[[WorkKey], None] = lambda _: None
+    on_met: Callable[[str, str], None] = lambda *_: None
+    kept: KeepStatus = keep_all
+
+    def __post_init__(self) -> None:
         self._lines: dict[str, BoundedWorks] = {}
         self._whole: dict[WorkKey, Object] = {}
         self._met: dict[str, frozenset[str]] = {}
@@ -130,7 +121,7 @@ class WorkBounds:
         key = cluster, name = key_of_work(work)
         if self._whole.get(key) is work:
             return  # taken as it was decoded, and in since
-        vc = self._virtual_clusters.get(cluster)
+        vc = self.virtual_clusters.get(cluster)
         if vc is None:
             trim(work, NOT_MEASURED, 0)
             return
@@ -140,7 +131,7 @@ class WorkBounds:
         uid, generation = uid_of(work), metadata.get("generation") or 0
         measured = is_trimmed(work) or line.measured(name, uid, generation)
         if measured is None:
-            measured = measure(manifests_of(work), self._is_shared)
+            measured = measure(manifests_of(work), self.is_shared)
         changed = line.put(name, created, uid, generation, measured)
         if line.problem(name):
             trim(work, measured, NAMESPACES_KEPT)
@@ -154,7 +145,7 @@ class WorkBounds:
         entries = maps_at(work, "status", "manifestStatuses")
         if not any("status" in entry for entry in entries):
             return
-        kept = self._kept(cluster, uid_of(work), work["status"])
+        kept = self.kept(cluster, uid_of(work), work["status"])
         if kept is None:
             kept = without_reflected(work["status"])
             for entry in kept["manifestStatuses"]:
@@ -178,8 +169,7 @@ class WorkBounds:
     def listed(self, works: Iterable[Object], clusters: Iterable[str]) -> None:
         """Take all Works that some virtual clusters have, as they are stored.
 
-        Other Works in a line are deleted: a list that started over, since it grew too old
-        between two pages, had Works whose deletion is never reported.
+        Others are deleted: a list that started over between two pages never reports their deletion.
         """
         read = frozenset(clusters)
         stored = {
@@ -218,10 +208,10 @@ class WorkBounds:
         line, kind = self._lines.get(cluster), kind_of(manifest)
         if line is None or kind is None:
             return None
-        if line.bounds.kinds and not line.kinds.is_in(kind):
+        if not line.is_kind_in(kind):
             return _refusal(line.bounds, KINDS_BOUND)
-        name = shared_name(manifest, kind) if self._is_shared(kind) else None
-        if name is not None and line.bounds.shared_objects and not line.shared.is_in(name):
+        name = shared_name(manifest, kind) if self.is_shared(kind) else None
+        if name is not None and not line.is_shared_in(name):
             return _refusal(line.bounds, SHARED_OBJECTS_BOUND)
         return None
 
@@ -239,18 +229,15 @@ class WorkBounds:
                 whole = self._whole.pop(key, None)
                 if whole is not None:
                     trim(whole, measured)
-            self._on_change(key)
+            self.on_change(key)
         before, now = self._met.get(cluster, frozenset()), frozenset(line.met())
         self._met[cluster] = now
         for bound in sorted(now - before):
-            self._on_met(cluster, _text(line.bounds, bound))
+            self.on_met(cluster, _text(line.bounds, bound))
 
 
 class WorkCodec(RawCodec):
-    """Works, measured as they are decoded.
-
-    read: the virtual clusters whose Works are, None = all; those of others are not read.
-    """
+    """Measures Works as they are decoded; read: the virtual clusters whose Works are."""
 
     def __init__(
         self, bounds: WorkBounds, read: Callable[[], Container[str]] | None = None
@@ -272,13 +259,14 @@ class WorkCodec(RawCodec):
 
 
 def _text(bounds: Bounds, bound: str) -> str:
-    return f"the virtual cluster may have {_AMOUNTS[bound](bounds)} (bounds.{bound})"
+    return f"the virtual cluster may have {_AMOUNTS[bound].format(bounds)} (bounds.{bound})"
 
 
 def _refusal(bounds: Bounds, bound: str) -> Refusal:
-    which = "it has more" if bound == MANIFESTS_BOUND else "older Works have them"
-    help_text = _HELP.get(bound, _HELP_OF_OTHERS)
-    detail = f"{_text(bounds, bound)}, and {which}; {help_text} bounds.{bound} raised"
+    which, help_text = "older Works have them", "delete what is not needed"
+    if bound == MANIFESTS_BOUND:
+        which, help_text = "it has more", "divide it"
+    detail = f"{_text(bounds, bound)}, and {which}; {help_text}, or have bounds.{bound} raised"
     return Refusal(Code.BOUND_EXCEEDED, "", detail)
 
 
@@ -392,9 +380,8 @@ class ObjectIdentity(dict[str, Any]):
 class KeptObjects(RawCodec):
     """Decides what is kept of host objects as they are decoded, and of what Works report of them.
 
-    cluster_on: returns the virtual cluster that has a host namespace, "" if none: what is there
-    counts for it, whatever its label says. over: a virtual cluster that has more than is kept, and
-    the bound in words, once each time that begins.
+    cluster_on: the virtual cluster that has a host namespace: what is there counts for it, whatever
+    its label says. over: one that has more than is kept, and the bound in words, once.
     """
 
     def __init__(
@@ -421,43 +408,41 @@ class KeptObjects(RawCodec):
         if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
             return ObjectIdentity(obj)
         cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
-        bounds, account = self._account_of(cluster)
         size, key = bytes_of(obj), _key(obj)
-        is_within = size <= OBJECT_BYTES and _fits_account(bounds, account, key, size)
-        if is_within or (size <= SMALL_OBJECT and kind in _OWN_KINDS):
-            whole = self._whole[key] = _Whole(obj, account, key, size)
-            return whole
-        if not account.over:
-            self.over.emit(cluster, host_bytes_text(bounds))
-        return ObjectIdentity(obj, account)
+        is_small = size <= SMALL_OBJECT and kind in _OWN_KINDS
+        account, is_kept = self._account_for(cluster, key, size, is_small=is_small)
+        if not is_kept:
+            return ObjectIdentity(obj, account)
+        whole = self._whole[key] = _Whole(obj, account, key, size)
+        return whole
 
     def take_status(self, cluster: str, uid: str, status: Object) -> Object | None:
         """Return the status of a Work as it is kept; None = what it reflects is over the bound."""
         size = 0 if isinstance(status, _Whole) else bytes_of(status)
         if size <= SMALL_STATUS:
             return status
-        bounds, account = self._account_of(cluster)
         key = (_STATUS, uid)
-        if _fits_account(bounds, account, key, size):
-            return _Whole(status, account, key, size)
-        if not account.over:
-            self.over.emit(cluster, host_bytes_text(bounds))
-        return None
+        account, is_kept = self._account_for(cluster, key, size)
+        return _Whole(status, account, key, size) if is_kept else None
 
-    def _account_of(self, cluster: str) -> tuple[Bounds, _Account]:
+    def _account_for(
+        self, cluster: str, key: _Key, size: int, *, is_small: bool = False
+    ) -> tuple[_Account, bool]:
+        """Return what counts for a virtual cluster, and whether this is kept whole as well."""
         vc = self._virtual_clusters.get(cluster)
         account = self._accounts.setdefault(cluster if vc is not None else "", _Account())
-        return vc.bounds if vc is not None else Bounds(), account
+        bounds = vc.bounds if vc is not None else Bounds()
+        fits = not bounds.bytes or account.used_with(key, size) <= bounds.bytes
+        is_kept = is_small or (fits and size <= OBJECT_BYTES)
+        if not is_kept and not account.over:
+            self.over.emit(cluster, host_bytes_text(bounds))
+        return account, is_kept
 
     def met(self) -> Iterable[tuple[str, str]]:
         """Return (virtual cluster, bound) of those that have more than is kept."""
         for cluster, account in self._accounts.items():
             if cluster in self._virtual_clusters and account.over:
                 yield cluster, HOST_BYTES_BOUND
-
-
-def _fits_account(bounds: Bounds, account: _Account, key: _Key, size: int) -> bool:
-    return not bounds.bytes or account.used_with(key, size) <= bounds.bytes
 
 
 def held_bytes(obj: Object) -> int:

@@ -14,18 +14,18 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import HeldError, Phase, phase_of, unclaim
 from karmada_vc_agent.kube.access_reviews import (
-    SELF_SUBJECT_REVIEWS_PATH,
     is_allowed,
     own_user_name,
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource, is_absent
+from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -33,9 +33,7 @@ from karmada_vc_agent.kube.errors import (
     InvalidError,
     Need,
     NotFoundError,
-    NotServedError,
 )
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import (
     AGENT_LABEL,
     CLUSTER_LABEL,
@@ -49,7 +47,7 @@ from karmada_vc_agent.model.kinds import (
     namespace_role,
     service_account_of,
 )
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation.context import TranslationSettings
@@ -80,6 +78,9 @@ _PROOFS = (
 """A right that only the agent's role in a namespace grants."""
 
 
+_Versions = tuple[str | None, ...]
+
+
 class NamespaceRights:
     """Sole writer of the bindings. store_of: the informer store of a resource."""
 
@@ -101,78 +102,49 @@ class NamespaceRights:
             self._roles[of_kinds] = NAMESPACE_ADMIN
         self._clock = clock
         self._account = ""
-        self._held: LRUCache[HostNamespace, tuple[str, bool | None]] = LRUCache(REMEMBERED)
-        """Namespace -> its uid, and whether our bindings give the rights; None = not listed yet."""
+        self._held: LRUCache[HostNamespace, tuple[str, _Versions]] = LRUCache(REMEMBERED)
+        """Namespace -> its uid and the versions of our bindings when it had the rights."""
 
     async def ensure(
         self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
     ) -> None:
-        """Acquire our rights in a claimed namespace. Raises RetryError, KubeError.
+        """Acquire our rights in a claimed namespace; an administrator needs no bindings.
 
-        uid: of the Namespace; a recreated one has none of the old bindings.
+        uid: of the Namespace; a recreated one has no bindings. Raises RetryError, KubeError.
         """
-        recorded_uid, was_bound = self._held.get(host, ("", None))
-        is_current = recorded_uid == uid != "" and (
-            was_bound is not None or self._bindings() is None
-        )
-        if is_current and (not was_bound or self._is_bound(host)):
+        recorded_uid, versions = self._held.get(host, ("", ()))
+        is_recorded = recorded_uid == uid != ""
+        now = self._versions(host)
+        if is_recorded and now in (versions, ()):
             return
-        if not is_current and await self._has_rights(host):
-            self._held[host] = (uid, await self._has_them_by_bindings(host))
+        # The server may not have noticed yet that a binding of ours was changed.
+        if not (is_recorded and any(versions)) and await self._has_rights(host):
+            self._held[host] = (uid, now)
             return
-        account = await self._name_us()
+        self._account = account = self._account or await own_user_name(self._host)
         deadline = self._clock() + HELD_WITHIN_S
-        for name, role in self._roles.items():
+        bindings = [
             await self._bind(_binding(name, role, account, (cluster, virtual), host), deadline)
+            for name, role in self._roles.items()
+        ]
         while not await self._has_rights(host):
             if self._clock() > deadline:
                 raise RetryError(
                     f"the agent lacks its rights in namespace {virtual}: {JOIN_OF_THIS_VERSION}"
                 )
             await asyncio.sleep(ASK_AGAIN_S)
-        self._held[host] = (uid, True)
+        self._held[host] = (uid, tuple(map(_version, bindings)))
 
     def forget(self, host: HostNamespace) -> None:
         """Forget the rights in a namespace that is released."""
         self._held.pop(host, None)
 
-    async def _name_us(self) -> str:
-        """Return the account that the host has for us; requested once. Raises KubeError."""
-        self._account = self._account or await own_user_name(self._host)
-        return self._account
-
-    def _bindings(self) -> Store[Object] | None:
-        """Return the bindings of the host; None while they are not listed."""
+    def _versions(self, host: HostNamespace) -> _Versions:
+        """Return the versions of our bindings; () while they are not listed."""
         store = self._store_of(BINDINGS)
-        return store if store is not None and store.is_synced else None
-
-    async def _has_them_by_bindings(self, host: HostNamespace) -> bool | None:
-        """Return whether our rights come from our bindings; an administrator needs none."""
-        store = self._bindings()
-        if store is None:
-            return None
-        if not all(store.get(host, name) for name in self._roles):
-            return False
-        try:
-            await self._name_us()
-        except NotServedError:
-            if not await is_absent(self._host, SELF_SUBJECT_REVIEWS_PATH):
-                raise
-            # Before Kubernetes 1.28: subjects are not compared.
-        return self._is_bound(host)
-
-    def _is_bound(self, host: HostNamespace) -> bool:
-        store = self._bindings()
-        if store is None:
-            return True
-        for name, role in self._roles.items():
-            live = store.get(host, name)
-            desired: Object = {"roleRef": _role_ref(role)}
-            if self._account:
-                desired["subjects"] = [_subject(self._account)]
-            if live is None or any(live.get(part) != desired[part] for part in desired):
-                return False
-        return True
+        if store is None or not store.is_synced:
+            return ()
+        return tuple(_version(store.get(host, name)) for name in self._roles)
 
     async def _has_rights(self, host: HostNamespace) -> bool:
         for need in _PROOFS:
@@ -181,7 +153,7 @@ class NamespaceRights:
                 return False
         return True
 
-    async def _bind(self, desired: Object, deadline: float) -> None:
+    async def _bind(self, desired: Object, deadline: float) -> Object:
         """Create one binding; retry until the server has seen the claim, as the policy needs."""
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
         while True:
@@ -204,7 +176,12 @@ class NamespaceRights:
             store = self._store_of(BINDINGS)
             if store is not None:
                 store.observe(live)
-            return
+            return live
+
+
+def _version(binding: Object | None) -> str | None:
+    version: str | None = dig(binding, "metadata", "resourceVersion")
+    return version
 
 
 def own_bindings(agent: str) -> tuple[str, str]:
@@ -228,13 +205,9 @@ def _binding(
             "namespace": host,
             "labels": labels | {AGENT_LABEL: name.split(":")[1]},
         },
-        "roleRef": _role_ref(role),
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
         "subjects": [_subject(account)],
     }
-
-
-def _role_ref(role: str) -> Object:
-    return {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
 
 
 def _subject(user: str) -> Object:
@@ -265,25 +238,20 @@ class NamespaceShares:
         """Wait until a new namespace has its share, for a bounded time."""
 
 
+@dataclass(eq=False)
 class DefaultObjects:
     """Keeps the default objects of single namespaces; their only writer.
 
-    Except for the content of a quota, which depends on the other namespaces of the virtual cluster:
-    it is created with zeros, and the quotas controller fills it, which `divisions` waits for.
-    store_of: the informer store of a resource, with the objects that carry our label.
+    A quota is created with zeros, and filled by the quotas controller, for which `divisions` waits.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        store_of: StoreOf,
-        settings: TranslationSettings,
-        divisions: NamespaceShares,
-    ) -> None:
-        self._host = host
-        self._objects = LiveObjects(host, store_of)
-        self._settings = settings
-        self.divisions = divisions
+    host: ApiClient
+    store_of: StoreOf
+    settings: TranslationSettings
+    divisions: NamespaceShares
+
+    def __post_init__(self) -> None:
+        self._objects = LiveObjects(self.host, self.store_of)
 
     async def ensure(
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
@@ -293,9 +261,9 @@ class DefaultObjects:
             vc,
             virtual,
             host,
-            self._settings.infrastructure,
-            self._settings.pod_cidrs,
-            self._settings.gateway,
+            self.settings.infrastructure,
+            self.settings.pod_cidrs,
+            self.settings.gateway,
         )
         if vc.quota:  # before anyone is bound who may create what it counts
             await self._make_quota(vc, virtual, host)
@@ -321,12 +289,12 @@ class DefaultObjects:
         _log.info("Correcting default of namespace", extra=extra)
         path = resource.path(namespace, name)
         if live.get("roleRef") != desired.get("roleRef"):
-            await self._host.delete(path)  # roleRef is immutable
+            await self.host.delete(path)  # roleRef is immutable
             live = await self._create(resource, desired)
         else:
             version = live["metadata"]["resourceVersion"]
             metadata = {**desired["metadata"], "resourceVersion": version}
-            live = await self._host.replace(path, {**desired, "metadata": metadata})
+            live = await self.host.replace(path, {**desired, "metadata": metadata})
         self._observe(resource, live)
 
     async def _make_quota(
@@ -341,7 +309,7 @@ class DefaultObjects:
         if not labels.items() <= labels_of(live).items():
             patch = {"metadata": {"labels": labels}}
             path = QUOTAS.path(host, QUOTA_NAME)
-            self._observe(QUOTAS, await self._host.merge_patch(path, patch))
+            self._observe(QUOTAS, await self.host.merge_patch(path, patch))
 
     async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
         """Delete a default object in the informer, which holds only objects with our label."""
@@ -349,16 +317,16 @@ class DefaultObjects:
             return
         _log.info("Removing default of namespace", extra={"namespace": namespace, "object": name})
         try:
-            await self._host.delete(resource.path(namespace, name))
+            await self.host.delete(resource.path(namespace, name))
         except NotFoundError:
             return
 
     async def _create(self, resource: Resource, desired: Object) -> Object:
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
         try:
-            live = await self._host.create(resource.path(namespace), desired)
+            live = await self.host.create(resource.path(namespace), desired)
         except AlreadyExistsError:
-            return await self._host.get(resource.path(namespace, name))
+            return await self.host.get(resource.path(namespace, name))
         self._observe(resource, live)
         return live
 
@@ -386,8 +354,7 @@ async def begin_release(host: ApiClient, live: Object, agent: str, as_user: str 
 async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
     """Remove what an agent made in a namespace, then its claim; return the namespace.
 
-    live: the Namespace; left alone unless RELEASING. as_user: who may change claimed namespaces;
-    "" = the caller. What is there is read from the server: an informer may lag. Raises KubeError.
+    live: left alone unless RELEASING. as_user: "" = the caller. Reads the server. Raises KubeError.
     """
     if phase_of(live, agent) is not Phase.RELEASING:
         return live
@@ -411,8 +378,7 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
 async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: str = "") -> None:
     """Delete a claimed namespace with all that is in it.
 
-    Raises KubeError; ConflictError if another one has its name, and a claim of the agent. One that
-    is being deleted answers with a conflict, too.
+    Raises KubeError; ConflictError if another one has its name, and a claim of the agent.
     """
     with suppress(NotFoundError):
         try:
@@ -425,8 +391,7 @@ async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: s
 async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_user: str) -> Object:
     """Patch a claimed namespace; return it as it is if another process has released it.
 
-    Policies deny the agent what it does not claim. Another one under its name is not patched.
-    Raises KubeError.
+    Policies deny the agent what it does not claim. Raises KubeError.
     """
     try:
         return await host.patch_same(_path(live), live, patch, as_user)

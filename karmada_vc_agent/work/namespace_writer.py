@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -53,7 +54,7 @@ from karmada_vc_agent.work.namespace_content import (
     delete_namespace,
     end_release,
 )
-from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.rules.apply_plan import ForeignError
 
 _log = logging.getLogger(__name__)
 
@@ -75,31 +76,24 @@ def left_behind(
     return claims.left_by(former_names(virtual_clusters, cluster))
 
 
+@dataclass(eq=False)
 class NamespaceWriter:
     """Claims host namespaces, corrects the claimed ones, and releases them.
 
     Each acts by the phase of the namespace (cluster/claims.py), one at a time for each namespace.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        claims: Claims,
-        host_objects: HostObjects,
-        settings: TranslationSettings,
-        defaults: DefaultObjects,
-        rights: NamespaceRights,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        scopes: Scopes,
-    ) -> None:
-        self._host = host
-        self._claims = claims
-        self._host_objects = host_objects
-        self._settings = settings
-        self._defaults = defaults
-        self._rights = rights
-        self._virtual_clusters = virtual_clusters
-        scopes.ended.subscribe(self._end)
+    host: ApiClient
+    claims: Claims
+    host_objects: HostObjects
+    settings: TranslationSettings
+    defaults: DefaultObjects
+    rights: NamespaceRights
+    virtual_clusters: Mapping[str, VirtualCluster]
+    scopes: Scopes
+
+    def __post_init__(self) -> None:
+        self.scopes.ended.subscribe(self._end)
         self._equipped: LRUCache[HostNamespace, tuple[str, VirtualCluster]] = LRUCache(REMEMBERED)
         # A lock exists for as long as a caller holds it or waits for it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -109,26 +103,25 @@ class NamespaceWriter:
     ) -> HostNamespace:
         """Return the claimed host namespace of a virtual one, created or adopted if needed.
 
-        desired: what to create, if a Work contains the namespace. Raises RefusedError, RetryError
-        while it terminates, KubeError.
+        desired: what to create, if a Work contains it. Raises RefusedError, RetryError, KubeError.
         """
-        if self._claims.is_claimed_twice(vc.name, namespace):
+        if self.claims.is_claimed_twice(vc.name, namespace):
             raise _refused(
                 Code.NAMESPACE_CLAIM_CONFLICT,
                 "two host namespaces have the claim for this namespace",
             )
-        place = self._claims.of(vc.name).get(namespace)
+        place = self.claims.of(vc.name).get(namespace)
         if place is not None and self._is_equipped(vc, place):
             return place
         async with self._owning(vc, namespace, desired) as name:
-            if namespace not in self._claims.of(vc.name):
-                left = self._claims.store.get("", name) if namespace in self._left(vc) else None
+            if namespace not in self.claims.of(vc.name):
+                left = self.claims.store.get("", name) if namespace in self._left(vc) else None
                 if left is not None:
                     await self._take_over(vc, left)
                 else:
                     await self._create_or_adopt(vc, namespace, desired)
                 self._equipped.pop(name, None)
-            phase = self._claims.phase(name)
+            phase = self.claims.phase(name)
             if phase is Phase.TERMINATING:
                 raise RetryError(
                     f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
@@ -145,22 +138,21 @@ class NamespaceWriter:
     ) -> HostNamespace:
         """Claim a namespace; wait for its share of the quota if it is new. Raises as `claim`."""
         name = await self.claim(vc, namespace, desired)
-        await self._defaults.divisions.share(vc.name, name)
+        await self.defaults.divisions.share(vc.name, name)
         return name
 
     @asynccontextmanager
     async def equipped(self, vc: VirtualCluster, name: HostNamespace) -> AsyncIterator[bool]:
         """Set a claimed host namespace up, and keep it so while rights in it are granted.
 
-        Yields False for one that is not claimed any more, is released, or is being deleted: it is
-        left alone. Raises RetryError, KubeError.
+        Yields False for one that is not claimed any more, which is left alone. Raises as `correct`.
         """
         async with self._lock(name):
-            held = self._claims.holder_of(name)
+            held = self.claims.holder_of(name)
             is_claimed = (
                 held is not None
                 and held.cluster == vc.name
-                and self._claims.phase(name) is Phase.CLAIMED
+                and self.claims.phase(name) is Phase.CLAIMED
             )
             if held is not None and is_claimed and not self._is_equipped(vc, name):
                 await self._equip(vc, held.namespace, name)
@@ -185,23 +177,23 @@ class NamespaceWriter:
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
     ) -> HostNamespace:
         """Return the host namespace that has the claim, or would get it."""
-        name = self._claims.of(vc.name).get(namespace) or self._left(vc).get(namespace)
+        name = self.claims.of(vc.name).get(namespace) or self._left(vc).get(namespace)
         return name or HostNamespace(self._desired(vc, namespace, desired)["metadata"]["name"])
 
     def _desired(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
     ) -> Object:
-        return desired or claimed_namespace(vc, namespace, self._settings, "")
+        return desired or claimed_namespace(vc, namespace, self.settings, "")
 
     def _is_equipped(self, vc: VirtualCluster, name: HostNamespace) -> bool:
         """Return whether a claimed namespace is set up by the current settings; no request."""
-        is_claimed = self._claims.phase(name) is Phase.CLAIMED
+        is_claimed = self.claims.phase(name) is Phase.CLAIMED
         return is_claimed and self._equipped.get(name) == self._equipment(vc, name)
 
     def _equipment(self, vc: VirtualCluster, name: HostNamespace) -> tuple[str, VirtualCluster]:
         """Return what a namespace is set up by; a sync that began earlier has older settings."""
-        live = self._claims.store.get("", name)
-        return uid_of(live), self._virtual_clusters.get(vc.name, vc)
+        live = self.claims.store.get("", name)
+        return uid_of(live), self.virtual_clusters.get(vc.name, vc)
 
     async def _equip(
         self, vc: VirtualCluster, namespace: VirtualNamespace, name: HostNamespace
@@ -210,12 +202,12 @@ class NamespaceWriter:
 
         What is admitted before is not checked again.
         """
-        live = self._claims.store.get("", name)
+        live = self.claims.store.get("", name)
         equipment = uid, current = self._equipment(vc, name)
-        await self._rights.ensure(vc.name, namespace, name, uid)
+        await self.rights.ensure(vc.name, namespace, name, uid)
         if live is not None:
             await self._correct_metadata(current, namespace, live)
-        await self._defaults.ensure(current, namespace, name)
+        await self.defaults.ensure(current, namespace, name)
         self._equipped[name] = equipment
 
     async def _correct_metadata(
@@ -223,7 +215,7 @@ class NamespaceWriter:
     ) -> None:
         """Correct what the host decides by: the node selector, the Pod Security level."""
         name = live["metadata"]["name"]
-        desired = annotations_of(claimed_namespace(vc, namespace, self._settings, ""))
+        desired = annotations_of(claimed_namespace(vc, namespace, self.settings, ""))
         selector = desired[NODE_SELECTOR_ANNOTATION]
         if annotations_of(live).get(NODE_SELECTOR_ANNOTATION) != selector:
             _log.info(
@@ -239,21 +231,20 @@ class NamespaceWriter:
     async def _patch(self, live: Object, patch: Object) -> None:
         """Patch a namespace, and not another one that has its name by now."""
         path = _path(live["metadata"]["name"])
-        self._claims.store.accept(await self._host.patch_same(path, live, patch))
+        self.claims.store.accept(await self.host.patch_same(path, live, patch))
 
     async def correct(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
         """Correct a claimed namespace: our rights, node selector, Pod Security, default objects.
 
-        Ends a release that was begun. One that is not claimed, or is being deleted, is left alone.
-        Raises RetryError, KubeError.
+        Ends a release that was begun. Raises RetryError, KubeError.
         """
-        name = self._claims.of(vc.name).get(namespace)
+        name = self.claims.of(vc.name).get(namespace)
         if name is None:
             return
         async with self._lock(name):
-            if self._claims.of(vc.name).get(namespace) != name:
+            if self.claims.of(vc.name).get(namespace) != name:
                 return
-            match self._claims.phase(name):
+            match self.claims.phase(name):
                 case Phase.CLAIMED:
                     await self._equip(vc, namespace, name)
                 case Phase.RELEASING:
@@ -266,22 +257,23 @@ class NamespaceWriter:
 
         desired: the host Namespace object. Raises the errors of `claim` and `check`.
         """
-        is_claimed = namespace in self._claims.of(vc.name)
+        is_claimed = namespace in self.claims.of(vc.name)
         if vc.namespaces != "Always" and not is_claimed and not self._left(vc).get(namespace):
             return None
         name = await self.claim_with_share(vc, namespace, desired)
         async with self._lock(name):
-            if self._claims.phase(name) is not Phase.CLAIMED:
+            if self.claims.phase(name) is not Phase.CLAIMED:
                 raise RetryError("the claim on its host namespace ended meanwhile")
-            live = self._claims.store.get("", name)
+            live = self.claims.store.get("", name)
             if live is not None and labels_of(live).get(karmada.MANAGED_LABEL) != "true":
                 # Claimed before its Work arrived, or adopted: the claim is the permission.
                 mark = {"metadata": {"labels": {karmada.MANAGED_LABEL: "true"}}}
                 await self._patch(live, mark)
-            applied = await self._host_objects.apply(NAMESPACES, desired, check)
-        if isinstance(applied, Foreign):
-            raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, "another virtual cluster claims it", name)
-        return applied
+            try:
+                return await self.host_objects.apply(NAMESPACES, desired, check)
+            except ForeignError:
+                detail = "another virtual cluster claims it"
+                raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, detail, name) from None
 
     async def release(
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
@@ -290,40 +282,40 @@ class NamespaceWriter:
 
         Raises RetryError, KubeError; ConflictError if another one has its name.
         """
-        name = self._claims.of(vc.name).get(namespace)
+        name = self.claims.of(vc.name).get(namespace)
         if name is None:
             return
         async with self._lock(name):
-            live, held = self._claims.store.get("", name), self._claims.holder_of(name)
+            live, held = self.claims.store.get("", name), self.claims.holder_of(name)
             if live is None or held is None or held[:2] != (vc.name, namespace):
                 return
             self._equipped.pop(name, None)
-            if self._claims.phase(name) is Phase.TERMINATING:
+            if self.claims.phase(name) is Phase.TERMINATING:
                 return
             with suppress(NotFoundError):
                 if preserve or not is_made_by_agent(live):
-                    self._claims.store.accept(
-                        await begin_release(self._host, live, self._settings.agent_name)
+                    self.claims.store.accept(
+                        await begin_release(self.host, live, self.settings.agent_name)
                     )
                     await self._end_release(name)
                 else:
                     extra = {"virtual_cluster": vc.name, "namespace": name}
                     _log.info("Deleting namespace", extra=extra)
-                    await delete_namespace(self._host, live, self._settings.agent_name)
+                    await delete_namespace(self.host, live, self.settings.agent_name)
 
     async def _end_release(self, name: HostNamespace) -> None:
         """Remove what is ours in a namespace, then its claim; callers hold its lock."""
-        live, held = self._claims.store.get("", name), self._claims.holder_of(name)
+        live, held = self.claims.store.get("", name), self.claims.holder_of(name)
         if live is None or held is None:
             return
         # An earlier attempt may have removed them, and failed after that.
-        await self._rights.ensure(held.cluster, held.namespace, name, uid_of(live))
-        released = await end_release(self._host, live, self._settings.agent_name)
-        self._rights.forget(name)
-        self._claims.store.accept(released)
+        await self.rights.ensure(held.cluster, held.namespace, name, uid_of(live))
+        released = await end_release(self.host, live, self.settings.agent_name)
+        self.rights.forget(name)
+        self.claims.store.accept(released)
 
     def _end(self, cluster: str) -> None:
-        for name in self._claims.of(cluster).values():
+        for name in self.claims.of(cluster).values():
             self._equipped.pop(name, None)
 
     def forget_all(self) -> None:
@@ -333,21 +325,20 @@ class NamespaceWriter:
     async def may_hold(self, namespace: str) -> bool:
         """Return whether a host namespace may hold something of ours that is to be removed.
 
-        False says that nothing needs to be, by the host's own word: it is not claimed, so nothing
-        was written there; or the host is removing all that is in it. Raises KubeError.
+        Not if it is not claimed, or being deleted with all that is in it. Raises KubeError.
         """
-        phase = self._claims.phase(namespace)
+        phase = self.claims.phase(namespace)
         if phase is Phase.UNCLAIMED:
             try:
-                live = await self._host.get(_path(namespace))
+                live = await self.host.get(_path(namespace))
             except NotFoundError:
                 return False
-            phase = self._claims.phase_of(live)
+            phase = self.claims.phase_of(live)
         return phase in (Phase.CLAIMED, Phase.RELEASING)
 
     def _left(self, vc: VirtualCluster) -> Mapping[VirtualNamespace, HostNamespace]:
         """Return what a virtual cluster claimed under earlier names."""
-        return left_behind(self._claims, self._virtual_clusters, vc.name)
+        return left_behind(self.claims, self.virtual_clusters, vc.name)
 
     async def _take_over(self, vc: VirtualCluster, live: Object) -> None:
         """Change the claim of an earlier name into one of the name of now.
@@ -372,12 +363,12 @@ class NamespaceWriter:
         desired_namespace = self._desired(vc, namespace, desired)
         name = desired_namespace["metadata"]["name"]
         try:
-            live = await self._host.create("/api/v1/namespaces", desired_namespace)
+            live = await self.host.create("/api/v1/namespaces", desired_namespace)
         except AlreadyExistsError:
-            live = await self._host.get(_path(name))
+            live = await self.host.get(_path(name))
             claim = claim_of(live)
             if claim is not None:
-                if claim != (vc.name, namespace, self._settings.agent_name):
+                if claim != (vc.name, namespace, self.settings.agent_name):
                     raise _refused(
                         Code.NAMESPACE_CLAIM_CONFLICT,
                         "the host namespace is claimed by another virtual cluster, namespace or "
@@ -386,7 +377,7 @@ class NamespaceWriter:
                     ) from None
             else:
                 live = await self._adopt(vc, desired_namespace, live)
-        self._claims.store.accept(live)
+        self.claims.store.accept(live)
 
     async def _adopt(self, vc: VirtualCluster, desired_namespace: Object, live: Object) -> Object:
         name = live["metadata"]["name"]
@@ -405,7 +396,7 @@ class NamespaceWriter:
         }
         labels = {key: value for key, value in labels_of(desired_namespace).items() if is_ours(key)}
         patch = {"metadata": {"labels": labels, "annotations": annotations}}
-        return await self._host.patch_same(_path(name), live, patch)
+        return await self.host.patch_same(_path(name), live, patch)
 
 
 def _path(name: str) -> str:

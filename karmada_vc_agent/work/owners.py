@@ -69,8 +69,7 @@ class Owners:
         """Return the origin of an object, None if no Work is named on the way up.
 
         That is the first object made from a manifest of the Work it names, otherwise the first one
-        that names a Work: controllers copy annotations to what they make. uid: of the object, if
-        given: another one of the same name is another one. Raises KubeError.
+        that names a Work: controllers copy annotations. uid: of the object, if given.
         """
         cached = self._origins.get((place, name, uid)) if uid else None
         if cached is not None:

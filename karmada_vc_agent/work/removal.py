@@ -13,6 +13,7 @@ as long as it has namespaces.
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from karmada_vc_agent.cluster.agent_state import AgentState
@@ -45,52 +46,41 @@ _log = logging.getLogger(__name__)
 _SHOWN = 3
 
 
+@dataclass(eq=False)
 class Removal:
     """Takes virtual clusters away, step by step."""
 
-    def __init__(
-        self,
-        hub: ApiClient,
-        host: ApiClient,
-        clusters: HubClusters,
-        works: Works,
-        claims: Claims,
-        namespaces: NamespaceWriter,
-        finalizer: WorkFinalizer,
-        state: AgentState,
-    ) -> None:
-        self._hub = hub
-        self._host = host
-        self._clusters = clusters
-        self._works = works
-        self._claims = claims
-        self._namespaces = namespaces
-        self._finalizer = finalizer
-        self._state = state
+    hub: ApiClient
+    host: ApiClient
+    clusters: HubClusters
+    works: Works
+    claims: Claims
+    namespaces: NamespaceWriter
+    finalizer: WorkFinalizer
+    state: AgentState
 
     async def step(
         self, vc: VirtualCluster, source: VirtualClusterSource, *, keeps: bool = False
     ) -> str:
         """Do what can be done now; return what it waits for, "" once nothing is left of it.
 
-        source: loses it after that. keeps: whether what its Works made stays. Raises
-        KubeError.
+        source: loses it after that. keeps: whether what its Works made stays. Raises KubeError.
         """
         name = vc.name
-        if doubt := doubt_of(self._hub.history, self._host.history):
+        if doubt := doubt_of(self.hub.history, self.host.history):
             return f"waiting: {doubt}"
-        self._finalizer.preserve(name, is_on=keeps)
+        self.finalizer.preserve(name, is_on=keeps)
         if cluster := await self._cluster(name):
             return await self._end_cluster(cluster, keeps=keeps)
-        release = partial(self._namespaces.release, vc, preserve=keeps)
-        await for_each(tuple(self._claims.of(name)), release)
-        if left := sorted(self._claims.of(name).values()):
+        release = partial(self.namespaces.release, vc, preserve=keeps)
+        await for_each(tuple(self.claims.of(name)), release)
+        if left := sorted(self.claims.of(name).values()):
             return f"waiting for host namespaces: {listed(left, _SHOWN)}"
         source.remove(name)  # before its nodes lose their label: who serves it restores that
         try:
             if vc.needs_membership_label:
-                await unlabel_nodes(self._host, vc.name_on_host)
-            await self._state.forget(name)
+                await unlabel_nodes(self.host, vc.name_on_host)
+            await self.state.forget(name)
         except KubeError:
             source.put(vc)  # the next step ends it
             raise
@@ -98,33 +88,33 @@ class Removal:
 
     def has_begun(self, name: str) -> bool:
         """Return whether it is too late to keep everything: the Cluster is being deleted."""
-        return self._clusters.ours(name) is None or self._clusters.is_deleting(name)
+        return self.clusters.ours(name) is None or self.clusters.is_deleting(name)
 
     def is_anywhere(self, name: str) -> bool:
         """Return whether a virtual cluster has anything on hub or host, by the caches."""
-        return self._clusters.ours(name) is not None or bool(self._claims.of(name))
+        return self.clusters.ours(name) is not None or bool(self.claims.of(name))
 
     async def _cluster(self, name: str) -> Object | None:
         """Return our Cluster, read once more if it is not cached; None if there is none."""
-        cached = self._clusters.ours(name)
-        if cached is not None or self._clusters.other_agent(name) is not None:
+        cached = self.clusters.ours(name)
+        if cached is not None or self.clusters.other_agent(name) is not None:
             return cached
-        live = await find_cluster(self._hub, name)
-        return live if live is not None and self._clusters.is_ours(live) else None
+        live = await find_cluster(self.hub, name)
+        return live if live is not None and self.clusters.is_ours(live) else None
 
     async def _end_cluster(self, cluster: Object, *, keeps: bool) -> str:
         name = cluster["metadata"]["name"]
-        works = self._works.of(name)
+        works = self.works.of(name)
         unmarked = [work for work in works if _is_to_be_marked(work)] if keeps else []
         for work in unmarked:
-            await preserve_work(self._hub, work)
+            await preserve_work(self.hub, work)
         if unmarked and not cluster["metadata"].get("deletionTimestamp"):
             # The finalizer goes by the watch, which is to show the mark first.
             return f"waiting for Works to be marked as preserved ({len(unmarked)} left)"
         if not cluster["metadata"].get("deletionTimestamp"):
             _log.info("Deleting the Cluster on the hub", extra={"virtual_cluster": name})
             try:
-                await self._hub.delete_same(f"{CLUSTERS_PATH}/{name}", cluster)
+                await self.hub.delete_same(f"{CLUSTERS_PATH}/{name}", cluster)
             except ForbiddenError as error:
                 return (
                     f"the agent may not delete Cluster {name} on the hub: run karmada-vc-agent "
@@ -151,45 +141,32 @@ def _is_to_be_marked(work: Object) -> bool:
 FRESH_S = 60.0
 
 
+@dataclass(eq=False)
 class DeparturesController:
     """Withdraws the votes of departed virtual clusters, then forgets those not in the settings.
 
-    virtual_clusters: those in the settings. is_served: whether one is among them and does not stay
-    unregistered.
+    is_served: whether one is in the settings and does not stay unregistered.
     """
 
-    def __init__(
-        self,
-        hub: ApiClient,
-        host: ApiClient,
-        discovery: Discovery,
-        clusters: HubClusters,
-        state: AgentState,
-        shared_objects: SharedObjects,
-        cluster_scoped_kinds: ClusterScopedKinds,
-        claims: Claims,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        is_served: Callable[[str], bool],
-    ) -> None:
-        self._hub = hub
-        self._host = host
-        self._discovery = discovery
-        self._clusters = clusters
-        self._state = state
-        self._shared_objects = shared_objects
-        self._cluster_scoped_kinds = cluster_scoped_kinds
-        self._is_served = is_served
-        self._claims = claims
-        self._virtual_clusters = virtual_clusters
+    hub: ApiClient
+    host: ApiClient
+    discovery: Discovery
+    clusters: HubClusters
+    state: AgentState
+    shared_objects: SharedObjects
+    cluster_scoped_kinds: ClusterScopedKinds
+    claims: Claims
+    virtual_clusters: Mapping[str, VirtualCluster]
+    is_served: Callable[[str], bool]
 
     async def reconcile(self, name: str) -> None:
         """Withdraw the votes of one virtual cluster if it departed."""
-        if self._state.cluster(name) is None or self._is_served(name):
+        if self.state.cluster(name) is None or self.is_served(name):
             return
         if await self._is_on_hub(name):
             return  # merely not served now
-        served = await self._discovery.refresh(FRESH_S)
-        left = await self._shared_objects.leave_all(
+        served = await self.discovery.refresh(FRESH_S)
+        left = await self.shared_objects.leave_all(
             served, name, preserve=True, selects=self._is_shared
         )
         for resource, shared in left:
@@ -197,32 +174,32 @@ class DeparturesController:
                 "Removed a virtual cluster that left from the owners of a shared object",
                 extra={"virtual_cluster": name, "kind": resource.gvk.kind, "object": shared},
             )
-        if name not in self._virtual_clusters:
-            if not self._claims.of(name):
+        if name not in self.virtual_clusters:
+            if not self.claims.of(name):
                 await self._unlabel(name)
-            await self._state.forget(name)
+            await self.state.forget(name)
 
     async def _unlabel(self, name: str) -> None:
         """Remove the label from the nodes that it had; what others have its name for stays."""
-        former = {value for value, of in self._state.labels().items() if of == name}
-        served = {vc.name_on_host for vc in self._virtual_clusters.values()}
+        former = {value for value, of in self.state.labels().items() if of == name}
+        served = {vc.name_on_host for vc in self.virtual_clusters.values()}
         for value in {name, *former} - served:
-            await unlabel_nodes(self._host, value)
+            await unlabel_nodes(self.host, value)
 
     async def _is_on_hub(self, name: str) -> bool:
         """Return whether a Cluster of this name exists, of any owner; requests it if not cached.
 
         Raises NotReadyError while hub or host may have gone back in time.
         """
-        if self._clusters.store.get("", name) is not None:
+        if self.clusters.store.get("", name) is not None:
             return True
-        if doubt := doubt_of(self._hub.history, self._host.history):
+        if doubt := doubt_of(self.hub.history, self.host.history):
             raise NotReadyError(doubt)
-        return await find_cluster(self._hub, name) is not None
+        return await find_cluster(self.hub, name) is not None
 
     def _is_shared(self, resource: Resource) -> bool:
         """Return True for shared kinds: others have no votes, and may not all be read."""
         policy = policy_for(
-            resource.gvk, namespaced=resource.namespaced, configured=self._cluster_scoped_kinds
+            resource.gvk, namespaced=resource.namespaced, configured=self.cluster_scoped_kinds
         )
         return policy is Policy.SHARE

@@ -1,17 +1,15 @@
-"""Reports of a sync: outcome, manifestStatuses, events in Karmada's words.
+"""How manifests were applied, and what is reported of it, in Karmada's words.
 
-`follow` maps a change on the host to the key of the Work that owns the object; execution then
-reconciles that Work: it repairs drift, and calls `reflect` for the entries it writes.
-
-Events: A Work of the checkpoint has none: what the hub has is open, and its list has every Work
-synced again.
+What fails for anything but its own content is retried when its virtual cluster changes, or a kind,
+host namespace or NodeGroup that it names. Of a bug the tenant gets a message that names nothing of
+the host. A Work of the checkpoint has no events: the hub's list has every Work synced again.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
-from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
+from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.events import EventRecorder, Series
@@ -29,6 +27,7 @@ from karmada_vc_agent.model.objects import (
     namespaced_name,
     size_of,
 )
+from karmada_vc_agent.model.windows import WindowState
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.draft import Notice
 from karmada_vc_agent.translation.kind_policy import Code
@@ -42,15 +41,14 @@ from karmada_vc_agent.translation.translate import MAX_LEVELS
 from karmada_vc_agent.work import targets
 from karmada_vc_agent.work.bound_roles import is_stand_in
 from karmada_vc_agent.work.host_objects import Applied
-from karmada_vc_agent.work.rules import work_conditions
 from karmada_vc_agent.work.rules.work_conditions import (
     ManifestStatus,
-    Reflection,
+    aggregate,
     applied_of,
     dispatching_of,
     manifest_status,
 )
-from karmada_vc_agent.work.targets import Failure, Waiting
+from karmada_vc_agent.work.targets import Dependency, Done, Failure, WorkManifest
 from karmada_vc_agent.work.works import WorkKey, is_listed
 
 EXECUTION = "execution-controller"
@@ -90,13 +88,9 @@ class WorkEvents:
         """Report that a manifest is refused by a rule (rewriting-rules 7)."""
         self._recorder.record(EXECUTION, work, WARNING, code, text)
 
-    def bound_met(self, cluster: Object, text: str) -> None:
-        """Report on a Cluster that it exceeds a bound; its Works say which of them do."""
-        text = f"{text}; the agent does not apply what exceeds the bound"
-        self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
-
-    def kept_less(self, cluster: Object, text: str) -> None:
-        """Report on a Cluster that its objects on the host exceed a bound."""
+    def bound_met(self, cluster: Object, text: str, *, of_works: bool = True) -> None:
+        """Report on a Cluster that it, or its objects on the host, exceeds a bound."""
+        text = f"{text}; the agent does not apply what exceeds the bound" if of_works else text
         self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
 
     def noticed(self, work: Object, notice: Notice) -> None:
@@ -150,21 +144,18 @@ class WorkEvents:
         """Report on a Cluster which admission policy is missing, changed or not in effect."""
         self._recorder.record(POLICIES, cluster, WARNING, reason, text)
 
-    def applied(self, manifest: Object, cluster: str) -> None:
+    def applied(self, manifest: Object, cluster: str, source: str = EXECUTION) -> None:
         """Report on the template that its object is on the host."""
-        self._applied(manifest, cluster, _slashed(manifest), EXECUTION)
+        text = f"Successfully applied resource({_slashed(manifest)}) to cluster {cluster}"
+        self._on_template(manifest, cluster, NORMAL, "SyncSucceed", text, source)
 
-    def not_applied(self, manifest: Object, cluster: str, error: str) -> None:
+    def not_applied(
+        self, manifest: Object, cluster: str, error: str, source: str = EXECUTION
+    ) -> None:
         """Report on the template that its object could not be written."""
-        self._not_applied(manifest, cluster, _name(manifest), error, EXECUTION)
-
-    def recreated(self, manifest: Object, cluster: str, error: str | None) -> None:
-        """Report on the template whether its object, deleted on the host, could be recreated."""
-        name = _slashed(manifest)
-        if error is None:
-            self._applied(manifest, cluster, name, WORK_STATUS)
-        else:
-            self._not_applied(manifest, cluster, name, error, WORK_STATUS)
+        name = _name(manifest) if source == EXECUTION else _slashed(manifest)
+        text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
+        self._on_template(manifest, cluster, WARNING, "SyncFailed", text, source)
 
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Report the result of reflecting the status of an object."""
@@ -183,16 +174,6 @@ class WorkEvents:
         else:
             text = f"{text} failed, err: {error}."
             self._status(work, WARNING, "InterpretHealthFailed", text)
-
-    def _applied(self, manifest: Object, cluster: str, name: str, source: str) -> None:
-        text = f"Successfully applied resource({name}) to cluster {cluster}"
-        self._on_template(manifest, cluster, NORMAL, "SyncSucceed", text, source)
-
-    def _not_applied(
-        self, manifest: Object, cluster: str, name: str, error: str, source: str
-    ) -> None:
-        text = f"Failed to create or update resource({name}) in member cluster({cluster}): {error}"
-        self._on_template(manifest, cluster, WARNING, "SyncFailed", text, source)
 
     def _status(self, work: Object, kind: str, reason: str, text: str) -> None:
         self._recorder.record(WORK_STATUS, work, kind, reason, text)
@@ -249,68 +230,55 @@ def owning_work(obj: Object) -> WorkKey | None:
     return (cluster, name) if cluster and name else None
 
 
-class WorkStatus:
-    """Enqueues Works for changes on the host, and reflects live objects."""
+def works_of_change(old: Object | None, new: Object | None) -> set[WorkKey]:
+    """Return the Works of a host object that was added, changed or deleted, but for our own writes.
 
-    def __init__(
-        self,
-        changed: Callable[[WorkKey, Object | None], None],
-        events: WorkEvents,
-        interpreter: Interpreter = BUILT_IN,
-    ) -> None:
-        self._changed = changed
-        self._events = events
-        self._interpreter = interpreter
+    The old object counts too, so removing the annotation does not hide a change.
+    """
+    if is_echo(old, new):
+        return set()
+    changed = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
+    return {owner for obj in changed if (owner := owning_work(obj)) is not None}
 
-    def follow(self, old: Object | None, new: Object | None) -> None:
-        """Enqueue the Work of a host object that was added, changed or deleted.
 
-        The old object counts too, so removing the annotation does not hide a change. Our own writes
-        were reflected by the reconcile that made them.
-        """
-        if is_echo(old, new):
-            return
-        changed = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
-        for owner in {owning_work(obj) for obj in changed} - {None}:
-            assert owner is not None  # noqa: S101 - for the type checker
-            self._changed(owner, new)
+Reflection = tuple[ManifestStatus | None, str, Dependency | None]
+"""The entry for one manifest, None if its status could not be read; the problem to retry, or "";
+what others that have this problem depend on as well."""
 
-    async def reflect(
-        self,
-        work: Object,
-        ordinal: int,
-        manifest: Object,
-        live: Object,
-        context: TranslationContext,
-    ) -> Reflection:
-        """Return the entry for one manifest.
 
-        manifest: the original of the Work. live: the host object. If its health cannot be
-        interpreted, the entry has `Unknown` and the problem to retry.
-        """
-        cluster = context.vc.name
-        virtual, names = restore(live, context), names_of(live, context)
-        before = _entry(work, ordinal)
-        try:
-            status = await self._interpreter.reflect_status(cluster, virtual)
-        except InterpretationError as error:
-            problem = restore_text(str(error), names)
-            self._events.reflected(work, manifest, problem)
-            return Reflection(None, problem, targets.hook_dependency(cluster, error))
-        problem, dependency = "", None
-        try:
-            health: str = await self._interpreter.interpret_health(cluster, virtual)
-        except InterpretationError as error:
-            health, problem = UNKNOWN, restore_text(str(error), names)
-            dependency = targets.hook_dependency(cluster, error)
-        too_deep = size_of(status, MAX_LEVELS) is None
-        status = None if too_deep else restore_texts(status, names)
-        entry = manifest_status(ordinal, manifest, status, health)
-        if entry != before and is_listed(work):
-            self._events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
-            if self._interpreter.interprets_health(gvk_of(virtual)):
-                self._events.interpreted(work, manifest, health, problem or None)
-        return Reflection(entry, problem, dependency)
+async def reflect(
+    interpreter: Interpreter,
+    events: WorkEvents,
+    work: Object,
+    item: WorkManifest,
+    live: Object,
+    context: TranslationContext,
+) -> Reflection:
+    """Read the status of the object of one manifest; live: the host object."""
+    cluster = context.vc.name
+    virtual, names = restore(live, context), names_of(live, context)
+    manifest, ordinal = item.manifest, item.ordinal
+    before = _entry(work, ordinal)
+    try:
+        status = await interpreter.reflect_status(cluster, virtual)
+    except InterpretationError as error:
+        problem = restore_text(str(error), names)
+        events.reflected(work, manifest, problem)
+        return None, problem, targets.hook_dependency(cluster, error)
+    problem, dependency = "", None
+    try:
+        health: str = await interpreter.interpret_health(cluster, virtual)
+    except InterpretationError as error:
+        health, problem = UNKNOWN, restore_text(str(error), names)
+        dependency = targets.hook_dependency(cluster, error)
+    too_deep = size_of(status, MAX_LEVELS) is None
+    status = None if too_deep else restore_texts(status, names)
+    entry = manifest_status(ordinal, manifest, status, health)
+    if entry != before and is_listed(work):
+        events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
+        if interpreter.interprets_health(gvk_of(virtual)):
+            events.interpreted(work, manifest, health, problem or None)
+    return entry, problem, dependency
 
 
 def _entry(work: Object, ordinal: int) -> Object | None:
@@ -322,33 +290,35 @@ def _entry(work: Object, ordinal: int) -> Object | None:
 
 @dataclass(slots=True)
 class WorkOutcome:
-    """Skipped manifests have no result. unreadable: why a status could not be read, or ""."""
+    """What a sync did with each manifest but skipped ones, and read of its object.
 
-    results: list[tuple[Object, Applied | Failure | Waiting]] = field(default_factory=list)
+    results: manifest, how it was applied, and the window that it waits for. unreadable: why a
+    status could not be read, or "".
+    """
+
+    results: list[tuple[Object, Done, WindowState | None]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
     unreadable: str = ""
     unreadable_for: set[Hashable | None] = field(default_factory=set)
 
     def reflected(self, reflection: Reflection | None) -> None:
         """Add the reflection of one manifest, None if it has none."""
-        if reflection is None:
-            return
-        if reflection.problem:
-            self.unreadable = reflection.problem
-            self.unreadable_for.add(reflection.dependency)
-        if reflection.entry is not None:
-            self.entries.append(reflection.entry)
+        entry, problem, dependency = reflection or (None, "", None)
+        if problem:
+            self.unreadable = problem
+            self.unreadable_for.add(dependency)
+        if entry is not None:
+            self.entries.append(entry)
 
     @property
     def failures(self) -> list[Failure]:
         """What could not be applied, or not kept as it was."""
-        done = (_done(result) for _, result in self.results)
-        return [result for result in done if isinstance(result, Failure)]
+        return [done for _, done, _ in self.results if isinstance(done, Failure)]
 
     @property
-    def waiting(self) -> list[Waiting]:
-        """What waits for a window."""
-        return [result for _, result in self.results if isinstance(result, Waiting)]
+    def waiting(self) -> WindowState | None:
+        """The first window that something waits for."""
+        return next((window for *_, window in self.results if window is not None), None)
 
     @property
     def errors(self) -> list[str]:
@@ -382,25 +352,17 @@ class WorkOutcome:
     def is_as_it_was(self) -> bool:
         """Return whether all was on the host before: nothing was written, failed or waits."""
         return all(
-            isinstance(result, Applied) and not result.was_written for _, result in self.results
+            isinstance(done, Applied) and not done.was_written and window is None
+            for _, done, window in self.results
         )
 
     @property
     def was_recreated(self) -> bool:
         """Return whether a deleted object was recreated, or an attempt failed."""
-        return any(is_recreation(result) for _, result in self.results)
-
-
-def is_recreation(result: Applied | Failure | Waiting) -> bool:
-    """Return whether an object existed before and was deleted on the host."""
-    done = _done(result)
-    if isinstance(done, Failure):
-        return done.is_recreation
-    return done is not None and done.was_recreated
-
-
-def _done(result: Applied | Failure | Waiting) -> Applied | Failure | None:
-    return result.kept if isinstance(result, Waiting) else result
+        return any(
+            done.is_recreation if isinstance(done, Failure) else done and done.was_recreated
+            for _, done, _ in self.results
+        )
 
 
 def report_dispatching(events: WorkEvents, work: Object, condition: Condition) -> None:
@@ -428,22 +390,19 @@ def report_sync(
 
 def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, work: Object) -> None:
     """Write the events of the Work and each of its manifests, also of success."""
-    for manifest, outcome_of_one in outcome.results:
-        result = outcome_of_one.kept if isinstance(outcome_of_one, Waiting) else outcome_of_one
-        if result is None:
-            continue
-        if isinstance(result, Applied):
-            for notice in result.notices:
+    for manifest, done, _ in outcome.results:
+        if isinstance(done, Applied):
+            for notice in done.notices:
                 events.noticed(work, notice)
             events.applied(manifest, cluster)
-            continue
-        if result.code is not None:
-            events.refused(work, result.code, result.text)
-        events.not_applied(manifest, cluster, result.text)
+        elif done is not None:
+            if done.code is not None:
+                events.refused(work, done.code, done.text)
+            events.not_applied(manifest, cluster, done.text)
     if outcome.waiting and not outcome.errors:
         return
     if outcome.errors:
-        error = work_conditions.aggregate(outcome.errors)
+        error = aggregate(outcome.errors)
         events.sync_failed(work, cluster, error)
     else:
         events.synced(work, cluster)
@@ -451,8 +410,8 @@ def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, wo
 
 def _report_recreation(events: WorkEvents, cluster: str, outcome: WorkOutcome) -> None:
     """Write events on the templates only, as Karmada does: the Work did not change."""
-    for manifest, result in outcome.results:
-        if is_recreation(result):
-            done = result.kept if isinstance(result, Waiting) else result
-            error = done.text if isinstance(done, Failure) else None
-            events.recreated(manifest, cluster, error)
+    for manifest, done, _ in outcome.results:
+        if isinstance(done, Failure) and done.is_recreation:
+            events.not_applied(manifest, cluster, done.text, WORK_STATUS)
+        elif isinstance(done, Applied) and done.was_recreated:
+            events.applied(manifest, cluster, WORK_STATUS)

@@ -1,4 +1,4 @@
-"""Cluster-scoped host objects that virtual clusters share, with a list of owners.
+"""Cluster-scoped host objects, and names, that virtual clusters share.
 
 A shared object names no Work, so the Works that use it are kept here, and enqueued when the object
 changes: they may wait for an owner to leave or to agree.
@@ -7,6 +7,7 @@ changes: they may wait for an owner to leave or to agree.
 from collections import defaultdict
 from collections.abc import Callable, Container
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from urllib.parse import quote
 
@@ -25,12 +26,6 @@ from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
 from karmada_vc_agent.translation.kind_policy import DEFINE_KINDS, Code, RefusedError
 from karmada_vc_agent.work.host_objects import Applied, Check, LiveObjects, StoreOf
 from karmada_vc_agent.work.rules.apply_plan import (
-    Change,
-    Create,
-    Differs,
-    Keep,
-    Remove,
-    Replace,
     difference,
     is_shared,
     owners_of,
@@ -40,31 +35,26 @@ from karmada_vc_agent.work.rules.apply_plan import (
 )
 
 
+@dataclass(eq=False)
 class SharedObjects:
     """Joins and leaves shared objects for virtual clusters.
 
-    store_of: the informer store of shared objects of a resource, or None if it has none. enqueue:
-    called with the Works (`<execution namespace>/<work>`) to sync again. former_names: earlier
-    names of a virtual cluster.
+    enqueue: called with the Works (`<execution namespace>/<work>`) to sync again. former_names:
+    earlier names of a virtual cluster.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        store_of: StoreOf,
-        enqueue: Callable[[str], None],
-        interpreter: Interpreter = BUILT_IN,
-        former_names: Callable[[str], Container[str]] = lambda _: (),
-        *,
-        scopes: Scopes,
-    ) -> None:
-        self._former_names = former_names
-        self._host = host
-        self._interpreter = interpreter
-        self._objects = LiveObjects(host, store_of)
-        self._enqueue = enqueue
+    host: ApiClient
+    store_of: StoreOf
+    enqueue: Callable[[str], None]
+    interpreter: Interpreter = BUILT_IN
+    former_names: Callable[[str], Container[str]] = lambda _: ()
+    _: KW_ONLY
+    scopes: Scopes
+
+    def __post_init__(self) -> None:
+        self._objects = LiveObjects(self.host, self.store_of)
         self._users: defaultdict[tuple[GroupKind, str], set[str]] = defaultdict(set)
-        scopes.ended.subscribe(
+        self.scopes.ended.subscribe(
             lambda cluster: self._forget_users(lambda user: cluster_of_work(user) == cluster)
         )
 
@@ -73,7 +63,7 @@ class SharedObjects:
         obj = new or old
         if obj is not None:
             for work in self._users.get(_key(obj), ()):
-                self._enqueue(work)
+                self.enqueue(work)
 
     def cached(self, resource: Resource, name: str) -> Object | None:
         """Return the live object if the informer has it; sends no request."""
@@ -90,46 +80,38 @@ class SharedObjects:
     ) -> Applied:
         """Join an object, or change it if all its owners agree.
 
-        check: asserts the rules on the retained object. as_user: whose rights to use; "" = the
-        agent's. Raises RefusedError (SharedObjectConflict), RetryError while it is being deleted,
-        KubeError, InterpretationError.
+        check: asserts the rules on the retained object. as_user: "" = the agent itself. Raises
+        RefusedError, RetryError while it is being deleted, KubeError, InterpretationError.
         """
         self._users[_key(desired)].add(work)
         name = desired["metadata"]["name"]
 
         async def write(live: Object | None) -> Applied:
             _wait_for_deletion(live)
-            match await self._plan(desired, live, cluster, check):
-                case Keep():
-                    assert live is not None  # noqa: S101 - only a live object can be kept
-                    return Applied(live, was_written=False)
-                case Create(obj):
-                    await self._refuse_groups_of_host(resource, obj)
-                    answer = await self._host.create(resource.path(), obj, as_user)
-                case Replace(obj):
-                    await self._refuse_under_others(obj, live)
-                    answer = await self._host.replace(resource.path(name=name), obj, as_user)
-                case Differs(path, wish):
-                    if wish is not None:
-                        answer = await self._host.replace(resource.path(name=name), wish)
-                        self._observe(resource, answer, work)
-                    raise _conflict(path, live)
+            obj, owners, differs_at = plan_share(desired, live, cluster, self.former_names(cluster))
+            if obj is not None and live is not None and owners is not None:
+                retained = await self.interpreter.retain(cluster, obj, live)
+                obj = with_owners(check(retained, live), owners)
+            if differs_at:
+                if obj is not None:
+                    answer = await self.host.replace(resource.path(name=name), obj)
+                    self._observe(resource, answer, work)
+                raise _conflict(differs_at, live)
+            if obj is None:
+                assert live is not None  # noqa: S101 - only a live object can be kept
+                return Applied(live, was_written=False)
+            if live is None:
+                await self._refuse_groups_of_host(resource, obj)
+                answer = await self.host.create(resource.path(), obj, as_user)
+            else:
+                await self._refuse_under_others(obj, live)
+                answer = await self.host.replace(resource.path(name=name), obj, as_user)
             self._observe(resource, answer, work)
             return Applied(answer, was_written=True)
 
         live = await self._objects.live(resource, "", name)
         fresh = partial(self._objects.fresh, resource, "", name)
         return await retry_on_conflict(live, write, fresh)
-
-    async def _plan(
-        self, desired: Object, live: Object | None, cluster: str, check: Check
-    ) -> Create | Replace | Keep | Differs:
-        plan = plan_share(desired, live, cluster, self._former_names(cluster))
-        if not isinstance(plan, Change):
-            return plan
-        assert live is not None  # noqa: S101 - only a live object can be changed
-        retained = await self._interpreter.retain(cluster, plan.merged, live)
-        return Replace(with_owners(check(retained, live), plan.owners))
 
     async def leave(
         self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool
@@ -143,16 +125,13 @@ class SharedObjects:
         async def write(live: Object | None) -> None:
             if live is None:
                 return
-            match plan_leave(live, cluster):
-                case Keep():
-                    return
-                case Replace(obj):
-                    answer = await self._host.replace(path, obj)
-                case Remove(otherwise):
-                    if not preserve and not await self._has_objects(live):
-                        await self._host.delete_same(path, live, is_unchanged=True)
-                        return
-                    answer = await self._host.replace(path, otherwise)
+            left = plan_leave(live, cluster)
+            if left is None:
+                return
+            if not (preserve or owners_of(left) or await self._has_objects(live)):
+                await self.host.delete_same(path, live, is_unchanged=True)
+                return
+            answer = await self.host.replace(path, left)
             self._observe(resource, answer, work)
 
         live = await self._objects.live(resource, "", name)
@@ -171,7 +150,7 @@ class SharedObjects:
 
         Raises KubeError.
         """
-        labelled = labelled_objects(self._host, served, SHARED_LABEL, wants=selects)
+        labelled = labelled_objects(self.host, served, SHARED_LABEL, wants=selects)
         left = [
             (resource, str(live["metadata"]["name"]))
             async for resource, live in labelled
@@ -185,7 +164,7 @@ class SharedObjects:
         """Store what a Work wrote; enqueue the others now, since the watch will not report it."""
         self._objects.observe(resource, answer)
         for user in self._users.get(_key(answer), set()) - {work}:
-            self._enqueue(user)
+            self.enqueue(user)
 
     def _forget_users(self, is_dropped: Callable[[str], bool]) -> None:
         for key, users in list(self._users.items()):
@@ -199,10 +178,10 @@ class SharedObjects:
             return
         group = str(dig(desired, "spec", "group"))
         try:
-            await self._host.get(f"/apis/{quote(group, safe='')}")
+            await self.host.get(f"/apis/{quote(group, safe='')}")
         except NotServedError:
             return  # a definition that a page lets pass meets the same page when it is created
-        listed = await self._host.get(resource.path(), {"labelSelector": SHARED_LABEL})
+        listed = await self.host.get(resource.path(), {"labelSelector": SHARED_LABEL})
         if not any(dig(each, "spec", "group") == group for each in listed.get("items") or ()):
             detail = f'spec.group is "{group}", whose kinds are for the host to define'
             raise RefusedError(Code.SHARED_OBJECT_CONFLICT, "spec.group", detail, group)
@@ -236,7 +215,7 @@ class SharedObjects:
             if version.get("served"):
                 path = f"/apis/{group}/{version['name']}/{plural}"
                 try:
-                    answer = await self._host.get(path, query)
+                    answer = await self.host.get(path, query)
                 except ForbiddenError:
                     # Added after `join`: the agent may list it in claimed namespaces only.
                     below = f"/apis/{group}/{version['name']}", plural
@@ -246,13 +225,13 @@ class SharedObjects:
 
     async def _has_objects_in_claimed(self, api: str, plural: str, selector: str) -> bool:
         """Return whether there are objects in claimed namespaces that match a selector."""
-        namespaces = await self._host.get(
+        namespaces = await self.host.get(
             "/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL},{selector}"}
         )
         for namespace in namespaces.get("items") or ():
             path = f"{api}/namespaces/{namespace['metadata']['name']}/{plural}"
             with suppress(ForbiddenError):  # no rights, so nothing was created there
-                if (await self._host.get(path, {"limit": "1"})).get("items"):
+                if (await self.host.get(path, {"limit": "1"})).get("items"):
                     return True
         return False
 

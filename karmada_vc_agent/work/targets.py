@@ -1,69 +1,51 @@
-"""A manifest, translated: its strategy, or its failure and what ends that.
-
-What fails for anything but its own content is retried when its virtual cluster changes, or a kind,
-host namespace or NodeGroup that it names.
-
-Of a bug the tenant gets a message that names nothing of the host; the traceback is logged once, and
-the caller continues with the other manifests.
-"""
+"""A manifest, translated: its strategy, or its failure and what ends that."""
 
 import logging
 import re
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TypeVar
 
 from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotServedError
 from karmada_vc_agent.kube.tasks import LogOnce
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, key_of
+from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object, key_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.windows import WindowState
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.draft import Notice
 from karmada_vc_agent.translation.kind_policy import CONTENT_REFUSALS, Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import assert_placement
-from karmada_vc_agent.translation.translate import HostObject, Skipped
+from karmada_vc_agent.translation.shared_names import SharedName, index_key
+from karmada_vc_agent.translation.translate import Converted, HostObject, Skipped
 from karmada_vc_agent.work.host_objects import Applied, Check
 from karmada_vc_agent.work.rules.ownership import conflict_text
 
-
-class Named(NamedTuple):
-    """A host namespace, NodeGroup or kind: group/version/Kind, or group/Kind for its objects."""
-
-    name: str
-
-
-class HookDependency(NamedTuple):
-    """A script or webhook that does not answer a virtual cluster; no change reports it."""
-
-    cluster: str
-    hook: Hashable
+Dependency = str | tuple[Hashable, ...]
+"""What may change: a virtual cluster, by its name; `(name,)` of a host namespace, NodeGroup, shared
+host or kind (group/version/Kind, or group/Kind for its objects). No change reports these two:
+`(virtual cluster, hook)`, a script or webhook that does not answer; `(kind, virtual namespace)`, in
+which it may not be written.
+"""
 
 
-class Right(NamedTuple):
-    """A kind that may not be written in a virtual namespace; no change reports a grant."""
-
-    kind: GroupVersionKind
-    namespace: str
-
-
-Dependency = str | Named | HookDependency | Right
-"""What may change; str: a virtual cluster."""
-
-
-def kind_dependency(gvk: GroupVersionKind) -> Named:
+def kind_dependency(gvk: GroupVersionKind) -> Dependency:
     """Return the dependency on a kind that is served."""
-    return Named("/".join(gvk))
+    return ("/".join(gvk),)
 
 
-def hook_dependency(cluster: str, error: InterpretationError) -> HookDependency | None:
+def dependencies_on(names: Iterable[SharedName]) -> set[Dependency]:
+    """Return what Works wait for to which names are refused."""
+    return {(index_key(name),) for name in names}
+
+
+def hook_dependency(cluster: str, error: InterpretationError) -> Dependency | None:
     """Return what an interpreter's error depends on; None if it is specific to the object."""
-    return HookDependency(cluster, error.hook) if error.hook is not None else None
+    return (cluster, error.hook) if error.hook is not None else None
 
 
 _RBAC_DENIAL = re.compile(r' cannot \w+ resource "')
@@ -79,7 +61,7 @@ def dependency_of(
         return kind_dependency(kind)
     # Quotas and policies also answer 403, but for one object and not another.
     if isinstance(error, ForbiddenError) and _RBAC_DENIAL.search(str(error)):
-        return Right(kind, namespace)
+        return kind, namespace
     return None
 
 
@@ -87,9 +69,8 @@ def dependency_of(
 class Failure:
     """A manifest that could not be applied; code: of a refusal, else None.
 
-    is_recreation: its object existed and was deleted by another writer. waits_for: what ends it;
-    empty = only something of this manifest. is_final: it is not retried after a delay. is_unserved:
-    its kind is not served.
+    is_recreation: its object was deleted by another writer. waits_for: what ends it; empty = only
+    something of this manifest. is_final: not retried after a delay.
     """
 
     text: str
@@ -104,11 +85,11 @@ def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
     """Return the failure of a refused manifest, in virtual names."""
     key, code = key_of(manifest), refusal.code
     text = refusal.text(vc.name, key.gvk.kind, key.namespace, key.name)
-    named = (Named(refusal.about),) if refusal.about else ()
+    named = ((refusal.about,),) if refusal.about else ()
     if code is Code.SHARED_OBJECT_CONFLICT:
         # Not all objects of a kind are watched; malformed ones have no certain identity.
         return Failure(text, code, waits_for=named, is_final=not named)
-    waits_for = () if code in CONTENT_REFUSALS else (vc.name, *named)
+    waits_for = named if code in CONTENT_REFUSALS else (vc.name, *named)
     return Failure(text, code, waits_for=waits_for, is_final=True)
 
 
@@ -126,7 +107,7 @@ def conflict(vc: VirtualCluster, manifest: Object) -> Failure:
 
 
 class Strategy(Enum):
-    """How manifests of one sort are applied and removed (work/strategies.py)."""
+    """How manifests of one sort are applied and removed (work/manifests.py)."""
 
     OBJECT = "Writes an object of a single Work"
     SERVICE = "Writes a Service; lets the host choose in place of fixed node ports that are taken"
@@ -140,12 +121,27 @@ class Strategy(Enum):
         return self in (Strategy.OBJECT, Strategy.SERVICE)
 
 
+OF_KIND: Mapping[GroupKind, Strategy] = {
+    kinds.NAMESPACE: Strategy.NAMESPACE,
+    kinds.SERVICE: Strategy.SERVICE,
+}
+"""Kinds with a strategy of their own."""
+
+
+def strategy_of(translated: HostObject | Converted) -> Strategy:
+    """Return the strategy for the result of a translation."""
+    if isinstance(translated, Converted):
+        return Strategy.BINDINGS
+    if translated.is_shared:
+        return Strategy.SHARED
+    return OF_KIND.get(translated.host_key.gvk.group_kind, Strategy.OBJECT)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The result of translating a manifest, and everything that is needed to apply it.
 
-    objects: the host objects; one, but any number for a converted manifest. resource: of their
-    kind. depends_on_claims, notices: see HostObject.
+    objects: one, but any number for a converted manifest. resource: of their kind.
     """
 
     strategy: Strategy
@@ -190,12 +186,10 @@ class Target:
 
 @dataclass(slots=True)
 class WorkManifest:
-    """One manifest of a Work in one reconcile.
+    """One manifest of a Work in one reconcile; work: `<execution namespace>/<work>`.
 
-    work: `<execution namespace>/<work>`. ordinal: of the first manifest in it for the same object.
-    is_known: whether the hub has that all of this generation of the Work was applied.
-    translation: its result or the reason why there is none, None before the only translation
-    (work/manifests.py).
+    ordinal: of the first manifest in it for the same object. is_known: whether the hub has that all
+    of this generation was applied. translation: None before the only translation.
     """
 
     vc: VirtualCluster
@@ -206,12 +200,8 @@ class WorkManifest:
     translation: Target | Failure | Skipped | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A manifest that waits for a window; kept: the result of its predecessor, if recorded."""
-
-    window: WindowState
-    kept: Applied | Failure | None = None
+Done = Applied | Failure | None
+"""How a manifest was applied; None if it counts as applied without an object."""
 
 
 class WindowGate:
@@ -227,8 +217,7 @@ class WindowGate:
     async def closed_for(self, target: Target, *, is_known: bool) -> WindowState | None:  # noqa: ARG002
         """Return the window that a manifest waits for; None if it may be applied now.
 
-        is_known: the hub has that all of this generation was applied. Raises KubeError, and what
-        the rules raise.
+        is_known: see WorkManifest. Raises KubeError, and what the rules raise.
         """
         return None
 
@@ -239,56 +228,34 @@ class WindowGate:
         """Return the manifest that was applied for the same object, None if it is not recorded."""
         return None
 
-    def forget(self, item: WorkManifest) -> None:
-        """Drop a manifest whose object is removed."""
-
     def forget_work(self, work: str) -> None:
         """Drop a deleted Work, as `<execution namespace>/<name>`."""
 
 
 _log = logging.getLogger(__name__)
 
-_REMEMBERED = 1000
+_once = LogOnce(_log, 1000)
+
+R = TypeVar("R")
 
 
-class Bugs:
-    """Remembers which bugs were logged."""
+def note_bug(where: str, error: Exception) -> str:
+    """Log a bug once; return the message for the tenant.
 
-    def __init__(self) -> None:
-        self._once = LogOnce(_log, _REMEMBERED)
-
-    def note(self, where: str, error: Exception) -> str:
-        """Log a bug once; return the message for the tenant.
-
-        where: what triggered it, for the log: the Work, and which of its manifests.
-        """
-        self._once.bug("Failed to handle a manifest", error, about=where, where=where)
-        return f"internal error ({type(error).__name__}): see the log of the agent"
-
-    def guard(self, work: str, manifest: Object) -> "_Guard":
-        """Return a context that catches bugs at one manifest: `with bugs.guard(…) as guard:`."""
-        return _Guard(self, work, manifest)
+    where: what triggered it, for the log: the Work, and which of its manifests.
+    """
+    _once.bug("Failed to handle a manifest", error, about=where, where=where)
+    return f"internal error ({type(error).__name__}): see the log of the agent"
 
 
-class _Guard:
-    """Lets errors of servers and retries pass; problem: the bug that it caught, or ""."""
+async def unless_bug(item: WorkManifest, call: Awaitable[R]) -> R | Failure:
+    """Return the result of a call about one manifest, for a bug a Failure.
 
-    def __init__(self, bugs: Bugs, work: str, manifest: Object) -> None:
-        self.problem = ""
-        self._bugs = bugs
-        self._work = work
-        self._manifest = manifest
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> bool:
-        if not isinstance(error, Exception) or isinstance(error, KubeError | RetryError):
-            return False
-        self.problem = self._bugs.note(f"{self._work} {key_of(self._manifest)}", error)
-        return True
+    Raises KubeError, RetryError.
+    """
+    try:
+        return await call
+    except (KubeError, RetryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a bug at one manifest is a failure of that alone
+        return Failure(note_bug(f"{item.work} {key_of(item.manifest)}", error))

@@ -20,6 +20,7 @@ empty role that the agent made for a moment, and could not remove then, is delet
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
@@ -52,7 +53,7 @@ from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.rules.apply_plan import object_id
 from karmada_vc_agent.work.rules.ownership import work_of
 from karmada_vc_agent.work.rules.work_conditions import aggregate
-from karmada_vc_agent.work.targets import Bugs, Failure, WorkManifest
+from karmada_vc_agent.work.targets import Failure, WorkManifest, unless_bug
 from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
@@ -73,39 +74,29 @@ _TOO_LATE = (
 )
 
 
+@dataclass(eq=False)
 class WorkFinalizer:
     """Finalises Works; remembers which are clean, and whose finalizers the hub keeps from us.
 
-    on_rights_lost: called with such a Cluster. enqueue: called with the Works
-    (`<execution namespace>/<work>`) that an object is left to. on_failure: called with a Work, its
-    virtual cluster and why what it created is not removed, in virtual names.
+    on_rights_lost: called with such a Cluster. enqueue: called with the Works that an object is
+    left to. on_failure: called with a Work, its virtual cluster and why it is not removed.
     """
 
-    def __init__(
-        self,
-        hub: ApiClient,
-        host: ApiClient,
-        clusters: HubClusters,
-        works: Works,
-        manifests: Manifests,
-        scopes: Scopes,
-        on_rights_lost: Callable[[str], None],
-        enqueue: Callable[[str], None] = lambda _: None,
-        on_failure: Callable[[Object, str, str], None] = lambda *_: None,
-    ) -> None:
-        self._enqueue = enqueue
-        self._on_failure = on_failure
-        self._hub = hub
-        self._host = host
-        self._clusters = clusters
-        self._works = works
-        self._manifests = manifests
-        self._bugs = Bugs()
-        self._on_rights_lost = on_rights_lost
-        self._cleaned: dict[WorkKey, str] = scopes.keep_by(itemgetter(0))
-        self._taken: dict[WorkKey, Object] = scopes.keep_by(itemgetter(0))
-        self._barred: dict[str, str] = scopes.keep()
-        self._preserved: dict[str, bool] = scopes.keep()
+    hub: ApiClient
+    host: ApiClient
+    clusters: HubClusters
+    works: Works
+    manifests: Manifests
+    scopes: Scopes
+    on_rights_lost: Callable[[str], None]
+    enqueue: Callable[[str], None] = lambda _: None
+    on_failure: Callable[[Object, str, str], None] = lambda *_: None
+
+    def __post_init__(self) -> None:
+        self._cleaned: dict[WorkKey, str] = self.scopes.keep_by(itemgetter(0))
+        self._taken: dict[WorkKey, Object] = self.scopes.keep_by(itemgetter(0))
+        self._barred: dict[str, str] = self.scopes.keep()
+        self._preserved: dict[str, bool] = self.scopes.keep()
         self.before_removal: list[Callable[[str, Object], Awaitable[None]]] = []
         """Awaited with a virtual cluster and a Work, before the objects of that are removed."""
 
@@ -118,52 +109,51 @@ class WorkFinalizer:
 
     def is_removing(self, cluster: str) -> bool:
         """Return whether the host removes a virtual cluster, not only the hub its Cluster."""
-        return cluster in self._preserved and self._clusters.is_deleting(cluster)
+        return cluster in self._preserved and self.clusters.is_deleting(cluster)
 
     def preserves(self, cluster: str, work: Object) -> bool:
         """Return whether what a Work created stays when it is deleted."""
-        is_all_kept = self._preserved.get(cluster) or self._clusters.preserves(cluster)
+        is_all_kept = self._preserved.get(cluster) or self.clusters.preserves(cluster)
         return is_all_kept or is_preserved(work)
 
     def is_due(self, cluster: str, work: Object) -> bool:
         """Return whether a Work is being deleted, by itself or with its Cluster."""
         has_mark = bool(work["metadata"].get("deletionTimestamp"))
-        return has_mark or self._clusters.is_deleting(cluster)
+        return has_mark or self.clusters.is_deleting(cluster)
 
     def why_terminating(self, cluster: str) -> str:
         """Return why only the hub can finalise the Works of a Cluster, "" while the agent can."""
-        if not self._clusters.is_deleting(cluster):
+        if not self.clusters.is_deleting(cluster):
             return ""
         if self._is_too_late(cluster):
             return _TOO_LATE
-        is_barred = self._barred.get(cluster) == uid_of(self._clusters.ours(cluster))
-        is_clean = is_barred and all(map(self._is_cleaned, self._works.of(cluster)))
+        is_barred = self._barred.get(cluster) == uid_of(self.clusters.ours(cluster))
+        is_clean = is_barred and all(map(self._is_cleaned, self.works.of(cluster)))
         return _CLEAN if is_clean else ""
 
     def _is_too_late(self, cluster: str) -> bool:
-        """Return whether the right to list the Works ended before they were listed.
+        """Return whether the hub deleted the right to list the Works before they were listed.
 
-        So it is where the agent starts after the hub deleted the rights in the execution namespace,
-        to which no one can add any.
+        No one can add any in an execution namespace that is being deleted.
         """
-        store = self._works.store(cluster)
+        store = self.works.store(cluster)
         need = need_of("GET", work_path(execution_namespace(cluster)))
         is_listed = store is not None and store.is_synced
-        return not is_listed and need in self._hub.denials.lasting()
+        return not is_listed and need in self.hub.denials.lasting()
 
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
         """Keep a Work that the hub takes away with its Cluster before it is cleaned up."""
         if old is None or new is not None:
             return
-        store = self._works.store(cluster)
+        store = self.works.store(cluster)
         if store is None or not store.is_synced:
             return  # it was of the checkpoint, by which nothing is deleted
-        if self._clusters.is_deleting(cluster) and not self._is_cleaned(old):
+        if self.clusters.is_deleting(cluster) and not self._is_cleaned(old):
             self._taken[key_of_work(old)] = old
 
     def taken(self, key: WorkKey) -> Object | None:
         """Return a Work that the hub took away, while it is to be cleaned up still."""
-        return self._taken.get(key) if self._clusters.is_deleting(key[0]) else None
+        return self._taken.get(key) if self.clusters.is_deleting(key[0]) else None
 
     def forget(self, key: WorkKey) -> None:
         """Forget a deleted Work."""
@@ -183,11 +173,11 @@ class WorkFinalizer:
         key = (vc.name, metadata["name"])
         finalizers = metadata.get("finalizers") or []
         is_held = EXECUTION_FINALIZER in finalizers
-        if not is_held and (is_report(work) or not self._clusters.is_deleting(vc.name)):
+        if not is_held and (is_report(work) or not self.clusters.is_deleting(vc.name)):
             self._cleaned[key] = metadata["uid"]
             return
         if not self._is_cleaned(work):
-            if doubt := doubt_of(self._hub.history, self._host.history):
+            if doubt := doubt_of(self.hub.history, self.host.history):
                 raise NotReadyError(doubt)
             self._wait_for_works(vc)
             for wait in self.before_removal:
@@ -197,18 +187,18 @@ class WorkFinalizer:
         if not is_held or self._taken.pop(key, None) is not None:
             return
         try:
-            answer = await remove_finalizer(self._hub, work)
+            answer = await remove_finalizer(self.hub, work)
         except NotFoundError:
             return
         except ForbiddenError:
-            if self._clusters.is_deleting(vc.name):
-                self._barred[vc.name] = uid_of(self._clusters.ours(vc.name))
-                self._on_rights_lost(vc.name)
+            if self.clusters.is_deleting(vc.name):
+                self._barred[vc.name] = uid_of(self.clusters.ours(vc.name))
+                self.on_rights_lost(vc.name)
             raise
         self._observe(answer)
 
     def _observe(self, work: Object) -> None:
-        store = self._works.store_of_namespace(work["metadata"]["namespace"])
+        store = self.works.store_of_namespace(work["metadata"]["namespace"])
         if store is None:
             return
         if work["metadata"].get("deletionTimestamp") and not work["metadata"].get("finalizers"):
@@ -220,13 +210,13 @@ class WorkFinalizer:
 
     async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
         """Remove what a Work created; return False if it was abandoned and still exists."""
-        is_up = self._clusters.is_ready(vc.name) or self._clusters.is_deleting(vc.name)
+        is_up = self.clusters.is_ready(vc.name) or self.clusters.is_deleting(vc.name)
         if not is_up and not self.preserves(vc.name, work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
             failures = await self._remove_all(vc, work)
         except UnreachableError:
-            if self._clusters.is_ready(vc.name) or not self._clusters.is_deleting(vc.name):
+            if self.clusters.is_ready(vc.name) or not self.clusters.is_deleting(vc.name):
                 raise
             _log.warning(
                 "Abandoning the host objects of a deleted Cluster: the host does not answer",
@@ -235,7 +225,7 @@ class WorkFinalizer:
             return False
         if failures:
             text = aggregate([failure.text for failure in failures])
-            self._on_failure(work, vc.name, text)
+            self.on_failure(work, vc.name, text)
             waits_for = {each for failure in failures for each in failure.waits_for}
             is_own = any(not failure.waits_for for failure in failures)
             raise RetryError(text, waits_for, is_own=is_own)
@@ -254,38 +244,43 @@ class WorkFinalizer:
 
     async def _remove(self, vc: VirtualCluster, work: Object, manifest: Object) -> Failure | None:
         """Remove one manifest; return why it is not. Raises RetryError, UnreachableError."""
-        work_id = id_of_work(work)
-        with self._bugs.guard(work_id, manifest) as guard:
-            self._wait_for_works(vc)
-            item = WorkManifest(vc, manifest, work_id)
-            others = await self._manifests.others(item)
-            if isinstance(others, Failure):
-                return others
-            if self._is_left_to(others, item):
-                return None
-            self._wait_for_users(vc, work, manifest)
-            return await self._manifests.remove(item, preserve=self.preserves(vc.name, work))
-        return Failure(guard.problem)
+        item = WorkManifest(vc, manifest, id_of_work(work))
+        return await unless_bug(item, self._remove_unless_used(work, item))
 
-    def _is_left_to(self, others: set[str], item: WorkManifest) -> bool:
-        """Leave an object to the other Works that have it and stay; they write it again."""
-        heirs = [work for work in others if self._is_heir(work, item)]
-        for work in heirs:
-            self._enqueue(work)
+    async def _remove_unless_used(self, work: Object, item: WorkManifest) -> Failure | None:
+        vc = item.vc
+        self._wait_for_works(vc)
+        if self._is_left_to_others(vc.name, work, item.manifest):
+            return None
+        self._wait_for_users(vc, work, item.manifest)
+        return await self.manifests.remove(item, preserve=self.preserves(vc.name, work))
+
+    def _is_left_to_others(self, cluster: str, work: Object, manifest: Object) -> bool:
+        """Leave an object to the other Works that have it and stay; they write it again.
+
+        Karmada's agent deletes such an object with either Work (contract 5.8).
+        """
+        desired, namespace = object_id(manifest), text_at(manifest, "metadata", "namespace")
+        others = (
+            self.works.using_namespace(cluster, namespace) if namespace else self.works.of(cluster)
+        )
+        heirs = [
+            other
+            for other in others
+            if uid_of(other) != uid_of(work)
+            and not (is_report(other) or self.is_due(cluster, other))
+            and any(object_id(each) == desired for each in manifests_of(other))
+        ]
+        for heir in heirs:
+            self.enqueue(id_of_work(heir))
         return bool(heirs)
-
-    def _is_heir(self, work_id: str, item: WorkManifest) -> bool:
-        work = self._works.by_id(work_id)
-        if work is None or self.is_due(item.vc.name, work):
-            return False
-        return object_id(item.manifest) in map(object_id, manifests_of(work))
 
     def _wait_for_works(self, vc: VirtualCluster) -> None:
         """Raise NotReadyError until all Works are listed, and what they use.
 
         So it is once the virtual cluster is served no more: then nothing of it is removed.
         """
-        store = self._works.store(vc.name)
+        store = self.works.store(vc.name)
         if store is None or not store.is_synced:
             raise NotReadyError(f"the Works of cluster({vc.name}) are not listed")
 
@@ -298,12 +293,12 @@ class WorkFinalizer:
             return
         namespace = text_at(manifest, "metadata", "name")
         stays = self.preserves(vc.name, work)
-        for name in () if stays else self._works.unreadable(vc.name):
+        for name in () if stays else self.works.unreadable(vc.name):
             text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
             raise RetryError(text)
         taken = [other for key, other in self._taken.items() if key[0] == vc.name]
         users = [other for other in taken if namespace in namespaces_used(other)]
-        for other in (*self._works.using_namespace(vc.name, namespace), *users):
+        for other in (*self.works.using_namespace(vc.name, namespace), *users):
             if is_report(other):
                 continue  # its manifests create nothing in the namespace
             if stays and not self.is_due(vc.name, other):
@@ -342,40 +337,31 @@ STAND_IN_LASTS = timedelta(seconds=60.0)
 """A younger one may be in use; clocks that differ by more cost a binding another try."""
 
 
+@dataclass(eq=False)
 class OrphansController:
     """Looks at all virtual clusters together.
 
     on_count: called with each virtual cluster and the names of its objects that are orphaned.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        discovery: Discovery,
-        claims: Claims,
-        works: Works,
-        clusters: Collection[str],
-        on_count: Callable[[str, list[str]], None],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._host = host
-        self._discovery = discovery
-        self._claims = claims
-        self._works = works
-        self._clusters = clusters
-        self._on_count = on_count
-        self._now = now
+    host: ApiClient
+    discovery: Discovery
+    claims: Claims
+    works: Works
+    clusters: Collection[str]
+    on_count: Callable[[str, list[str]], None]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def reconcile(self, _: str) -> Requeue:
         """Count once; a virtual cluster whose Works are not all listed yet is left out."""
-        pairs = ((name, self._works.store(name)) for name in self._clusters)
+        pairs = ((name, self.works.store(name)) for name in self.clusters)
         stores = {name: store for name, store in pairs if store is not None}
         orphans: dict[str, list[str]] = {
             name: [] for name, store in stores.items() if store.is_synced
         }
-        served = await self._discovery.refresh(COUNT_EVERY.after_s)
-        homes = [name for cluster in orphans for name in self._claims.of(cluster).values()]
-        async for resource, live in labelled_objects(self._host, served, CLUSTER_LABEL, homes):
+        served = await self.discovery.refresh(COUNT_EVERY.after_s)
+        homes = [name for cluster in orphans for name in self.claims.of(cluster).values()]
+        async for resource, live in labelled_objects(self.host, served, CLUSTER_LABEL, homes):
             cluster = labels_of(live)[CLUSTER_LABEL]
             if cluster not in orphans or await self._has_removed(resource, live):
                 continue
@@ -384,9 +370,9 @@ class OrphansController:
                 name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
                 orphans[cluster].append(f"{resource.gvk.kind} {name}")
         for cluster, names in orphans.items():
-            if cluster not in self._clusters or self._works.store(cluster) is not stores[cluster]:
+            if cluster not in self.clusters or self.works.store(cluster) is not stores[cluster]:
                 continue  # it left meanwhile, or its Works are listed again
-            self._on_count(cluster, names)
+            self.on_count(cluster, names)
         is_open = any(orphans.values()) or len(orphans) < len(stores)
         return COUNT_WHILE_ANY if is_open else COUNT_EVERY
 
@@ -395,22 +381,22 @@ class OrphansController:
         if resource.gvk.group_kind not in BOUND or STAND_IN_ANNOTATION not in annotations_of(live):
             return False
         metadata = live["metadata"]
-        if datetime.fromisoformat(metadata["creationTimestamp"]) <= self._now() - STAND_IN_LASTS:
+        if datetime.fromisoformat(metadata["creationTimestamp"]) <= self.now() - STAND_IN_LASTS:
             path = resource.path(metadata.get("namespace") or "", metadata["name"])
-            await remove_stand_in(self._host, path, live)
+            await remove_stand_in(self.host, path, live)
         return True
 
     def _is_orphan(self, cluster: str, live: Object) -> bool:
         work = work_of(live)
-        if not work or self._works.get(cluster, work) is not None:
+        if not work or self.works.get(cluster, work) is not None:
             return False
-        unread = self._works.unreadable(cluster)
+        unread = self.works.unreadable(cluster)
         if work in unread or "" in unread:
             return False  # it exists, though it cannot be read
         metadata = live["metadata"]
         # A namespaced object is ours where its namespace is; a Namespace where it has our claim.
         namespace = metadata.get("namespace") or metadata["name"]
-        return not metadata.get("namespace") or namespace in self._claims.of(cluster).values()
+        return not metadata.get("namespace") or namespace in self.claims.of(cluster).values()
 
 
 def orphan_keys(_cluster: str, old: Object | None, new: Object | None) -> Iterable[str]:

@@ -1,11 +1,12 @@
-"""Watches the Works of registered virtual clusters: a watch each, or one for all.
+"""Which Works are watched, and which a change concerns.
 
-Of Works of virtual clusters that are not served the one watch keeps next to nothing
-(memory_bounds.py). So one that is added while it runs has a watch of its own.
+There is a watch for each registered virtual cluster, or one for all. Of Works of those that are not
+served the one watch keeps next to nothing, so one that is added later has a watch of its own.
 """
 
 import asyncio
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
@@ -37,9 +38,8 @@ OnChange = Callable[[str, Object | None, Object | None], None]
 class WorkWatches:
     """Starts and stops reflectors of Works; `works` reads what they list.
 
-    clusters: the virtual clusters that are served, which may change. cluster_wide: one watch over
-    all execution namespaces; needs the right to read them all. supervisor: keeps their reflectors
-    running. bounds: observes every Work.
+    clusters: those that are served, which may change. cluster_wide: one watch over all execution
+    namespaces; needs the right to read them all.
     """
 
     def __init__(
@@ -162,42 +162,35 @@ class WorkWatches:
             self._on_change(cluster, old, new)
 
 
+@dataclass(eq=False)
 class RegisteredClusters:
     """Watches the Works of registered virtual clusters, and reports what else depends on it.
 
-    The scope of a virtual cluster ends when its Cluster is deleted or no longer ours, or when it is
-    served no more. became: one whose Ready on the
-    hub changed. disputed: a node that several select, and whose owner may be another one now.
+    became: one whose Ready on the hub changed. disputed: a node whose owner may be another one now.
     """
 
-    def __init__(
-        self,
-        virtual_clusters: VirtualClusters,
-        clusters: HubClusters,
-        membership: Membership,
-        watches: WorkWatches,
-        scopes: Scopes,
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._clusters = clusters
-        self._membership = membership
-        self._watches = watches
-        self._scopes = scopes
-        self._ready: dict[str, str | None] = scopes.keep()
+    virtual_clusters: VirtualClusters
+    clusters: HubClusters
+    membership: Membership
+    watches: WorkWatches
+    scopes: Scopes
+
+    def __post_init__(self) -> None:
+        self._ready: dict[str, str | None] = self.scopes.keep()
         self.became: Signal[[str]] = Signal()
         self.disputed: Signal[[str]] = Signal()
-        clusters.store.add_handler(self._changed)
-        virtual_clusters.changed.subscribe(self._settings_changed)
+        self.clusters.store.add_handler(self._changed)
+        self.virtual_clusters.changed.subscribe(self._settings_changed)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         cluster = new or old
         name = cluster["metadata"]["name"] if cluster else ""
-        if name not in self._virtual_clusters:
+        if name not in self.virtual_clusters:
             return
-        if self._clusters.ours(name) is None:
+        if self.clusters.ours(name) is None:
             self._end(name)
             return
-        self._watches.start(name)
+        self.watches.start(name)
         if old is None:
             self._reconsider()
         # Not compared with `old`: after our own write that is what we wrote (Store.observe).
@@ -208,20 +201,20 @@ class RegisteredClusters:
     def _settings_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
         name = name_of_change(old, new)
         if new is None:
-            self._watches.leave(name)
+            self.watches.leave(name)
             self._end(name)
         elif old is None:
-            self._changed(None, self._clusters.store.get("", name))
-        elif old.bounds != new.bounds and self._clusters.ours(name) is not None:
-            self._watches.restart(name)  # of what was out, not all is cached
+            self._changed(None, self.clusters.store.get("", name))
+        elif old.bounds != new.bounds and self.clusters.ours(name) is not None:
+            self.watches.restart(name)  # of what was out, not all is cached
 
     def _end(self, name: str) -> None:
-        self._watches.stop(name)
-        self._scopes.end(name)
+        self.watches.stop(name)
+        self.scopes.end(name)
         self._reconsider()
 
     def _reconsider(self) -> None:
-        for node in self._membership.reconsider():
+        for node in self.membership.reconsider():
             self.disputed.emit(node)
 
 

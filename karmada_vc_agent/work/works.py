@@ -1,11 +1,12 @@
-"""Works: their keys, manifests and statuses, and what is remembered of each.
+"""Works: their keys, manifests, conditions and statuses, and what is remembered of each.
 
 A Work may be recreated under its name before the deletion of the first was seen. So the memory is
 bound to the uid, and another Work of that name starts without any.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.client import ApiClient
@@ -30,8 +31,7 @@ from karmada_vc_agent.model.objects import (
     text_at,
     uid_of,
 )
-from karmada_vc_agent.work.rules.bounded_works import Measure
-from karmada_vc_agent.work.rules.work_conditions import applied_of
+from karmada_vc_agent.work.rules.work_conditions import Measure, applied_of
 
 WorkKey = tuple[str, str]
 """Virtual cluster and name of a Work."""
@@ -115,10 +115,9 @@ _KEPT_METADATA = (
 
 
 def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) -> None:
-    """Reduce a Work, in place, to its identity and the namespaces it uses.
+    """Reduce a Work, in place, to its identity and the namespaces it uses; never write it then.
 
-    It then differs from the hub's and must not be written. namespaces_at_most: None for one that is
-    stored already, whose index has all of them.
+    namespaces_at_most: None for one that is stored already, whose index has all of them.
     """
     if is_trimmed(work):
         return
@@ -215,12 +214,8 @@ _NOT_DONE = -1
 """No generation: the Work is new still once the rest of it is applied."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """How the last sync of a Work ended.
-
-    generation: of the Work then. codes: of the manifests that a rule refused.
-    """
+class _Outcome(NamedTuple):
+    """How the last sync of a Work ended: its generation then, and the codes of refusals."""
 
     uid: str
     generation: int
@@ -231,8 +226,7 @@ class WorkMemory:
     """The last result of each Work."""
 
     def __init__(self, scopes: Scopes) -> None:
-        scopes.ended.subscribe(self._end)
-        self._outcomes: dict[WorkKey, _Outcome] = {}
+        self._outcomes: dict[WorkKey, _Outcome] = scopes.keep_by(itemgetter(0))
 
     def note(self, work: Object, codes: tuple[str, ...] = (), *, is_done: bool = True) -> None:
         """Record the result of a sync of a Work; is_done: none of this generation waits."""
@@ -247,7 +241,7 @@ class WorkMemory:
         """Return whether a Work changed since its last sync, or never was synced."""
         previous = self._outcomes.get(key_of_work(work))
         seen = (uid_of(work), work["metadata"].get("generation") or 0)
-        return previous is None or (previous.uid, previous.generation) != seen
+        return previous is None or previous[:2] != seen
 
     def forget_predecessor(self, work: Object) -> None:
         """Forget another Work of this name, which is deleted."""
@@ -258,10 +252,6 @@ class WorkMemory:
     def forget(self, key: WorkKey) -> None:
         """Forget a Work that is deleted or being deleted."""
         self._outcomes.pop(key, None)
-
-    def _end(self, cluster: str) -> None:
-        for key in [key for key in self._outcomes if key[0] == cluster]:
-            self.forget(key)
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Return (virtual cluster, code) of each refused manifest."""
@@ -278,11 +268,9 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
-    """PUT a status and return the Work as it is then. Raises KubeError.
+    """PUT a status alone, for a thin link, and return the Work as it is then. Raises KubeError.
 
-    The hub takes only the status, so it is sent nothing else, and returns nothing but the new
-    metadata: a link may be thin. If the hub rejects the reflected statuses, the conditions are
-    sent without them: they must never be outdated.
+    If the hub rejects the reflected statuses, the conditions are sent without them.
     """
     path = work_path(work["metadata"]["namespace"], work["metadata"]["name"], "status")
     metadata = {key: work["metadata"][key] for key in _IDENTITY if key in work["metadata"]}

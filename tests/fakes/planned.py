@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.rules import apply_plan
-from karmada_vc_agent.work.rules.apply_plan import Change, Create, Differs, Foreign, Keep, Replace
+from karmada_vc_agent.work.rules.apply_plan import SharePlan
 
 Rule = Callable[[Object, Object], Object]
 T = TypeVar("T")
@@ -22,27 +22,18 @@ def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("it waited for something")
 
 
-def plan_apply(
-    desired: Object, live: Object | None, rule: Rule
-) -> Create | Replace | Keep | Foreign:
+def plan_apply(desired: Object, live: Object | None, rule: Rule) -> Object | None:
     merged = apply_plan.merge(desired, live)
-    if isinstance(merged, Foreign):
-        return merged
     return apply_plan.decide(merged if live is None else rule(merged, live), live)
 
 
-def plan_release(desired: Object, live: Object, rule: Rule) -> Replace | Keep | Foreign:
-    merged = apply_plan.merge_released(desired, live)
-    if isinstance(merged, Foreign):
-        return merged
-    return apply_plan.decide_released(rule(merged, live), live)
+def plan_release(desired: Object, live: Object, rule: Rule) -> Object | None:
+    return apply_plan.decide_released(rule(apply_plan.merge_released(desired, live), live), live)
 
 
-def plan_share(
-    desired: Object, live: Object | None, cluster: str
-) -> Create | Replace | Keep | Differs:
+def plan_share(desired: Object, live: Object | None, cluster: str) -> SharePlan:
     """Plan as where no rule retains anything."""
     plan = apply_plan.plan_share(desired, live, cluster)
-    if isinstance(plan, Change):
-        return Replace(apply_plan.with_owners(plan.merged, plan.owners))
+    if plan.obj is not None and plan.owners is not None:
+        return SharePlan(apply_plan.with_owners(plan.obj, plan.owners))
     return plan

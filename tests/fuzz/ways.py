@@ -224,7 +224,7 @@ def _plan(live: Object) -> None:
         try:
             plan(desired, live, interpreter.retain)
             plan(live, desired, interpreter.retain)
-        except InterpretationError:
+        except (InterpretationError, apply_plan.ForeignError):
             continue
     plan_share(desired, live, "branch-a")
     without_claims(live)

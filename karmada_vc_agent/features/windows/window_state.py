@@ -113,10 +113,6 @@ class Windows(WindowGate):
         manifest = self._applied.get(item.work, {}).get(key_of(item.manifest))
         return None if manifest is None else WorkManifest(item.vc, manifest, item.work)
 
-    def forget(self, item: WorkManifest) -> None:
-        """Forget a manifest whose object is removed."""
-        self._applied.get(item.work, {}).pop(key_of(item.manifest), None)
-
     def forget_work(self, work: str) -> None:
         """Forget a deleted Work, `<execution namespace>/<name>`."""
         self._applied.pop(work, None)

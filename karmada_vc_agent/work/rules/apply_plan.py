@@ -2,36 +2,20 @@
 
     live -> merge -> retain -> assert placement -> decide -> write
 
-`merge` and `decide` are here; the caller runs the interpreter and the placement rules in between.
+Karmada compares the whole merged object with the live one (contract 5.5), so defaults of the server
+make them differ; the PUT that follows changes nothing. Within a process `needs_update` with the
+remembered version avoids that. To the next one a mark on the object says what was written last
+(ADR 49): a digest of what was desired, and the generation that this makes: none for a PUT of
+nothing but what is there, else the next. Where that is wrong, a PUT is the cost.
 
-Karmada compares the whole merged object with the live one (contract 5.5 step 5), so a default that
-the server filled in and the manifest does not name makes them differ. The PUT that follows changes
-nothing: the server answers with the same resourceVersion. `needs_update` with the remembered
-version is what keeps that from happening at each event; the mark on the object, and the documented
-defaults of kinds that can have none, keep it from happening at each start (ADR 49).
-
-Order: Karmada applies them in the order of the list (contract 5.4), and authors of Works rely on
-it: a ServiceAccount before its token, a role before its binding, a LimitRange before the pods. So
-the order is kept, except that what all others may need is first. Neighbours of kinds that never
-need each other are applied concurrently. Why: docs/adr/0026.
-
-Objects that virtual clusters share (rewriting-rules 5.1): One host object; an annotation lists its
-owners: virtual cluster -> hash of what it desires. It is changed only when all owners desire the
-same, so a rollout that arrives cluster by cluster succeeds, and none changes the object of another.
-
-The mark on a host object says to the next process what was written last (ADR 49). It is a digest of
-what was desired and the generation that this made: the server counts each change of such an object,
-so one with that generation is as the agent left it, whatever the server filled in. Which generation
-a write makes is open before it. So the mark never promises more than is sure: a PUT of nothing but
-what is there makes none, and any other one the next. Where that is wrong, the mark fits no
-generation, or an object that lacks what is desired; either costs a PUT.
+Shared objects (rewriting-rules 5.1): an annotation lists their owners: virtual cluster -> hash of
+what it desires. One is changed only when all owners desire the same.
 """
 
 import hashlib
 import json
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from karmada_vc_agent.model import domain, karmada, kinds
 from karmada_vc_agent.model.domain import WRITTEN_ANNOTATION
@@ -52,34 +36,15 @@ from karmada_vc_agent.work.rules.server_changes import completed, prune
 
 _NOT_CONTENT = ("metadata", "status")
 
-WITHOUT_GENERATION = frozenset(
-    GroupKind(group, kind)
-    for group, kind in (
-        ("", "ConfigMap"),
-        ("", "Endpoints"),
-        ("", "LimitRange"),
-        ("", "Namespace"),
-        ("", "PersistentVolume"),
-        ("", "PersistentVolumeClaim"),
-        ("", "ResourceQuota"),
-        ("", "Secret"),
-        ("", "Service"),
-        ("", "ServiceAccount"),
-        ("autoscaling", "HorizontalPodAutoscaler"),
-        ("coordination.k8s.io", "Lease"),
-        ("rbac.authorization.k8s.io", "ClusterRole"),
-        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-        ("rbac.authorization.k8s.io", "Role"),
-        ("rbac.authorization.k8s.io", "RoleBinding"),
-    )
-)
-"""Kinds whose changes the server does not count: a mark would say nothing of them."""
+_UNCOUNTED = frozenset(("", "autoscaling", "coordination.k8s.io", kinds.RBAC_GROUP))
+"""Groups of kinds whose changes the server does not count: a mark would say nothing of them."""
 
 
 def with_mark(desired: Object, live: Object | None, digest: str) -> Object:
     """Return what to write with its mark; without one where the server counts no changes."""
     desired = without_mark(desired)
-    if gvk_of(desired).group_kind in WITHOUT_GENERATION:
+    kind = gvk_of(desired).group_kind
+    if kind.group in _UNCOUNTED and kind != kinds.POD:
         return desired
     generation = 1 if live is None else _next_generation(desired, live)
     if generation is None:
@@ -152,50 +117,29 @@ _GENERATION_PREFIX = "gen:"
 _RESOURCE_VERSION_PREFIX = "rv:"
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
-    """There is no live object: POST this one."""
-
-    obj: Object
-
-
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """PUT this object, complete with the live resourceVersion."""
-
-    obj: Object
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """The live object is as desired: write nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignError(Exception):
     """The live object is not ours to write."""
 
 
-def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object | Foreign:
+def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object:
     """Return the manifest merged with the live object's metadata (contract 5.5).
 
-    desired: the rewritten manifest, with host names. live: the host object or None. former:
-    earlier names of its virtual cluster.
+    former: earlier names of its virtual cluster. Raises ForeignError.
     """
     if live is None:
         return desired
     if not ownership.may_replace(desired, live, former):
-        return Foreign()
+        raise ForeignError
     return ownership.merge_metadata(desired, live)
 
 
-def merge_released(desired: Object, live: Object) -> Object | Foreign:
+def merge_released(desired: Object, live: Object) -> Object:
     """Return a manifest without Karmada's labels and annotations, to be kept on the host.
 
-    For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8, first point).
+    For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8). Raises ForeignError.
     """
     if not ownership.may_replace(desired, live):
-        return Foreign()
+        raise ForeignError
     if desired.get("apiVersion") != live.get("apiVersion"):
         # Its version is not served any more, so what it says may mean nothing at this one.
         return ownership.without_claims(live)
@@ -204,18 +148,15 @@ def merge_released(desired: Object, live: Object) -> Object | Foreign:
 
 def decide(
     desired: Object, live: Object | None, digest: str = "", *, trusts_mark: bool = False
-) -> Create | Replace | Keep:
-    """Return the write, if any, that makes the live object equal to `desired`.
+) -> Object | None:
+    """Return what to write so that the live object equals `desired`; None if it does.
 
-    desired: merged, retained, and with placement asserted. digest: of the manifest, for the mark
-    on what is written; "" = none. trusts_mark: whether the live object's may be believed, since
-    nothing else says so.
+    desired: merged, retained, and with placement asserted. digest: for the mark on what is written;
+    "" = none. trusts_mark: whether the live object's may be believed.
     """
     if live is not None and _is_right(desired, live, digest if trusts_mark else ""):
-        return Keep()
-    if digest:
-        desired = with_mark(desired, live, digest)
-    return Create(desired) if live is None else Replace(desired)
+        return None
+    return with_mark(desired, live, digest) if digest else desired
 
 
 def _is_right(desired: Object, live: Object, digest: str) -> bool:
@@ -232,13 +173,13 @@ def _is_right(desired: Object, live: Object, digest: str) -> bool:
     return is_marked and has_content(bare, stored)
 
 
-def decide_released(retained: Object, live: Object) -> Replace | Keep:
-    """Return the write, if any, that also removes our labels and annotations.
+def decide_released(retained: Object, live: Object) -> Object | None:
+    """Return what to write to also remove our labels and annotations; None = nothing.
 
     Our own keys are in no managed list, so the merge alone would restore them.
     """
     desired = ownership.without_our_keys(retained)
-    return Keep() if prune(desired) == prune(live) else Replace(desired)
+    return None if prune(desired) == prune(live) else desired
 
 
 def version_of(live: Object) -> str:
@@ -252,9 +193,8 @@ def version_of(live: Object) -> str:
 def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
     """Return whether the live object may have drifted and must be compared in full.
 
-    desired: the rewritten manifest (trap 31). remembered: `version_of` what was last written or
-    seen as desired. All labels count, so a label added on the host triggers it each time; `decide`
-    then returns Keep. Source: contract 5.6.
+    remembered: `version_of` what was last written or seen as desired. A label added on the host
+    triggers it each time; `decide` then returns None. Source: contract 5.6, trap 31.
     """
     version = version_of(live)
     if version != remembered:
@@ -269,81 +209,17 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
     )
 
 
-_FIRST = frozenset((kinds.NAMESPACE, kinds.CUSTOM_RESOURCE_DEFINITION))
-
-_PEERS: tuple[frozenset[GroupKind], ...] = (
-    _FIRST,
-    # Admission and identity of pods, and their bindings.
-    frozenset(
-        (
-            GroupKind("", "LimitRange"),
-            GroupKind("", "ResourceQuota"),
-            kinds.PERSISTENT_VOLUME,
-            kinds.SERVICE_ACCOUNT,
-            GroupKind("networking.k8s.io", "IngressClass"),
-            GroupKind("networking.k8s.io", "NetworkPolicy"),
-            GroupKind("node.k8s.io", "RuntimeClass"),
-            GroupKind("policy", "PodDisruptionBudget"),
-            kinds.CLUSTER_ROLE,
-            kinds.ROLE,
-            kinds.PRIORITY_CLASS,
-            kinds.STORAGE_CLASS,
-        )
-    ),
-    # What pods read, and their permissions.
-    frozenset(
-        (
-            kinds.CONFIG_MAP,
-            kinds.PERSISTENT_VOLUME_CLAIM,
-            GroupKind("", "Secret"),
-            kinds.CLUSTER_ROLE_BINDING,
-            kinds.ROLE_BINDING,
-        )
-    ),
-    # Pods, and what depends on them.
-    frozenset(
-        (
-            kinds.POD,
-            kinds.DAEMON_SET,
-            kinds.DEPLOYMENT,
-            kinds.REPLICA_SET,
-            kinds.STATEFUL_SET,
-            GroupKind("autoscaling", "HorizontalPodAutoscaler"),
-            GroupKind("batch", "CronJob"),
-            kinds.JOB,
-            GroupKind("networking.k8s.io", "Ingress"),
-        )
-    ),
-)
-"""Kinds of one row do not need each other.
-
-A kind in no row is applied alone: custom ones, whose webhooks may need anything; Services, since of
-two with the same fixed node port the first one gets it.
-"""
+APPLIED_FIRST = frozenset((kinds.NAMESPACE, kinds.CUSTOM_RESOURCE_DEFINITION))
+"""What all others may need."""
 
 ObjectId = tuple[GroupKind, str, str]
 """Kind, virtual namespace and name."""
 
-ROWS: Mapping[GroupKind, int] = {kind: row for row, peers in enumerate(_PEERS) for kind in peers}
 
-
-def batches(manifests: Sequence[Object]) -> list[list[int]]:
-    """Return the manifests as indices into the list: batches in order, concurrent within each.
-
-    manifests: from the hub, of any shape. An object that is listed twice is in two batches.
-    """
-    keys = [object_id(manifest) for manifest in manifests]
-    rows = [ROWS.get(kind) for kind, *_ in keys]
-    result: list[list[int]] = []
-    batch: set[object] = set()
-    for place in sorted(range(len(keys)), key=lambda place: rows[place] != 0):
-        row = rows[place]
-        if row is None or not result or rows[result[-1][0]] != row or keys[place] in batch:
-            result.append([])
-            batch.clear()
-        result[-1].append(place)
-        batch.add(keys[place])
-    return result
+def in_order(manifests: Sequence[Object]) -> list[int]:
+    """Return the places of the manifests in the order in which they are applied."""
+    places = range(len(manifests))
+    return sorted(places, key=lambda n: object_id(manifests[n])[0] not in APPLIED_FIRST)
 
 
 def object_id(manifest: Object) -> ObjectId:
@@ -352,71 +228,51 @@ def object_id(manifest: Object) -> ObjectId:
     return key.gvk.group_kind, key.namespace, key.name
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """All owners desire the same: retain what is merged, then PUT it with its owners."""
+class SharePlan(NamedTuple):
+    """What to write of a shared object; None = nothing.
 
-    merged: Object
-    owners: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Differs:
-    """Others own the object and desire something else; path: the first difference.
-
-    obj: what to PUT to record the wish in the owners; None = already recorded.
+    owners: if given, `obj` is to be retained first, and then gets these owners. differs_at: where
+    it differs from what its other owners desire, so that it is refused; `obj` records the wish.
     """
 
-    path: str
-    obj: Object | None
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """The last owner leaves: DELETE the object.
-
-    otherwise: what to PUT if the object must stay, such as a CRD with objects.
-    """
-
-    otherwise: Object
+    obj: Object | None = None
+    owners: Mapping[str, str] | None = None
+    differs_at: str = ""
 
 
 def plan_share(
     desired: Object, live: Object | None, cluster: str, former: Container[str] = ()
-) -> Create | Replace | Keep | Change | Differs:
+) -> SharePlan:
     """Plan the write for the manifest of one virtual cluster.
 
-    desired: as translated, labelled as shared. An object of the host itself is never written: it is
-    as desired, or differs. former: earlier names of the virtual cluster, which own nothing any
-    more.
+    An object of the host itself is never written: it is as desired, or differs. former: names that
+    the virtual cluster had earlier, which own nothing any more.
     """
     own_hash = content_hash(desired)
     if live is None:
-        return Create(with_owners(desired, {cluster: own_hash}))
+        return SharePlan(with_owners(desired, {cluster: own_hash}))
     path = difference(_content(desired), _content(live))
     if not is_shared(live):
-        return Keep() if path is None else Differs(path, None)
+        return SharePlan(differs_at=path or "")
     owners = owners_of(live)
     joined = {name: hash_ for name, hash_ in owners.items() if name not in former}
     joined[cluster] = own_hash
     if path is None and joined == owners:
-        return Keep()
+        return SharePlan()
     if all(hash_ == own_hash for hash_ in joined.values()):
-        return Change(ownership.merge_metadata(desired, live), joined)
+        return SharePlan(ownership.merge_metadata(desired, live), joined)
     if path is None:
-        return Replace(with_owners(live, joined))
+        return SharePlan(with_owners(live, joined))
     is_recorded = cluster not in owners or joined == owners
-    return Differs(path, None if is_recorded else with_owners(live, joined))
+    return SharePlan(None if is_recorded else with_owners(live, joined), differs_at=path)
 
 
-def plan_leave(live: Object, cluster: str) -> Replace | Remove | Keep:
-    """Plan the write for a virtual cluster that no longer desires the object."""
+def plan_leave(live: Object, cluster: str) -> Object | None:
+    """Return an object without a virtual cluster that desires it no more; None if it had none."""
     owners = owners_of(live)
     if not is_shared(live) or cluster not in owners:
-        return Keep()
-    rest = {name: hash_ for name, hash_ in owners.items() if name != cluster}
-    left = with_owners(live, rest)
-    return Replace(left) if rest else Remove(left)
+        return None
+    return with_owners(live, {name: hash_ for name, hash_ in owners.items() if name != cluster})
 
 
 def is_shared(live: Object) -> bool:

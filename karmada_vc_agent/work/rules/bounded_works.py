@@ -1,14 +1,9 @@
-"""Which Works of one virtual cluster are within its bounds: the oldest that fit.
-
-Ordered by creation time, then name, so that a restart or another replica gets the same result. A
-Work that does not fit also blocks the younger ones, and none that is admitted is evicted when
-another one is deleted. Kinds and shared objects count for the oldest admitted Work that has them.
-"""
+"""Which Works of one virtual cluster are within its bounds: the oldest that fit."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 from karmada_vc_agent.model.objects import GroupVersionKind, bytes_of, dig, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import (
@@ -19,22 +14,13 @@ from karmada_vc_agent.model.virtual_cluster import (
     WORKS_BOUND,
     Bounds,
 )
+from karmada_vc_agent.work.rules.work_conditions import Measure, SharedName
 
-T = TypeVar("T", bound=Hashable)
+T = TypeVar("T")
 Rank = tuple[str, str]
 """Creation time and name of a Work."""
-SharedName = tuple[str, str, str]
-"""Group, kind and name of an object that virtual clusters share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """The size of a Work; byte_count: what its manifests hold in memory."""
-
-    byte_count: int
-    manifest_count: int
-    kinds: tuple[GroupVersionKind, ...]
-    shared: tuple[SharedName, ...]
+_END: Rank = ("\U0010ffff", "")
+"""After all Works."""
 
 
 def measure(manifests: object, is_shared: Callable[[GroupVersionKind], bool]) -> Measure:
@@ -67,86 +53,42 @@ def shared_name(manifest: Any, kind: GroupVersionKind) -> SharedName | None:
     return (kind.group, kind.kind, name) if isinstance(name, str) else None
 
 
-class _FirstOnes(Generic[T]):
-    """Things in the order of the first Work that has them; the first `bound` are admitted."""
-
-    def __init__(self, bound: int) -> None:
-        self._bound = bound
-        self._users: dict[T, set[Rank]] = {}
-        self._first: dict[T, Rank] = {}
-        self._order: list[tuple[Rank, T]] = []
-
-    def __len__(self) -> int:
-        """Return the number of things, admitted or not."""
-        return len(self._order)
-
-    def is_in(self, thing: T) -> bool:
-        """Return whether a thing is admitted; unknown things are not."""
-        first = self._first.get(thing)
-        if first is None:
-            return False
-        if not self._bound or len(self._order) <= self._bound:
-            return True
-        return (first, thing) <= self._order[self._bound - 1]
-
-    def users(self, thing: T) -> Iterable[Rank]:
-        """Return the Works that have a thing."""
-        return self._users.get(thing, ())
-
-    def add(self, thing: T, rank: Rank) -> list[T]:
-        """Record that a Work has a thing; return the things admitted or evicted by that."""
-        self._users.setdefault(thing, set()).add(rank)
-        first = self._first.get(thing)
-        if first is not None and first <= rank:
-            return []
-        return self._move(thing, rank)
-
-    def discard(self, thing: T, rank: Rank) -> list[T]:
-        """Record that a Work no longer has a thing; return as `add`."""
-        users = self._users.get(thing, set())
-        users.discard(rank)
-        if self._first.get(thing) != rank:
-            return []
-        return self._move(thing, min(users) if users else None)
-
-    def _move(self, thing: T, first: Rank | None) -> list[T]:
-        was_in = self.is_in(thing)
-        old = self._first.pop(thing, None)
-        if old is not None:
-            del self._order[bisect_left(self._order, (old, thing))]
-        if first is None:
-            self._users.pop(thing, None)
-        else:
-            self._first[thing] = first
-            insort(self._order, (first, thing))
-        is_in, length = self.is_in(thing), len(self._order)
-        changed = [thing] if is_in != was_in else []  # for others that have it, too
-        if is_in and not was_in and self._bound and length > self._bound:
-            changed.append(self._order[self._bound][1])  # it was the last one admitted
-        if was_in and not is_in and self._bound and length >= self._bound:
-            changed.append(self._order[self._bound - 1][1])  # it takes the free place
-        return changed
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     rank: Rank
     uid: str
     generation: int
     measure: Measure
 
 
+class _Verdict(NamedTuple):
+    """Which Works are in: those before `cut`; how many kinds and shared objects they have.
+
+    kinds_out, shared_out: which of these are too many.
+    """
+
+    cut: Rank = _END
+    kinds: int = 0
+    shared: int = 0
+    kinds_out: frozenset[GroupVersionKind] = frozenset()
+    shared_out: frozenset[SharedName] = frozenset()
+
+
 class BoundedWorks:
-    """The Works of one virtual cluster, in order."""
+    """The Works of one virtual cluster: those in are the oldest that fit.
+
+    By creation time, then name, so that a restart or another replica gets the same result. A Work
+    that does not fit also blocks the younger ones. Kinds and shared objects count for the oldest
+    admitted Work that has them.
+    """
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
-        self.kinds: _FirstOnes[GroupVersionKind] = _FirstOnes(bounds.kinds)
-        self.shared: _FirstOnes[SharedName] = _FirstOnes(bounds.shared_objects)
         self._entries: dict[str, _Entry] = {}
         self._line: list[Rank] = []
-        self._in = 0
-        self._in_bytes = 0
+        self._bytes = 0
+        self._kinds: Counter[GroupVersionKind] = Counter()
+        self._shared: Counter[SharedName] = Counter()
+        self._verdict = _Verdict()
 
     def __len__(self) -> int:
         """Return the number of Works, admitted or not."""
@@ -173,23 +115,24 @@ class BoundedWorks:
     ) -> list[str]:
         """Add or update a Work; return the other Works whose admission changed."""
         entry = _Entry((created, name), uid, generation, measure)
-        if self._entries.get(name) == entry:
+        former = self._entries.get(name)
+        if former == entry:
             return []
-        changed = self._remove(name)
+        if former is not None:
+            self._drop(former)
         self._entries[name] = entry
         if self._is_small(entry):
-            position = bisect_left(self._line, entry.rank)
-            self._line.insert(position, entry.rank)
-            if position < self._in:
-                changed |= self._enter(entry)
-        return sorted((changed | self._settle()) - {name})
+            insort(self._line, entry.rank)
+            self._count(measure, 1)
+        return self._changed_by(entry, former)
 
     def remove(self, name: str, uid: str) -> list[str]:
         """Remove a Work; return the Works whose admission changed."""
         entry = self._entries.get(name)
         if entry is None or entry.uid != uid:
             return []
-        return sorted((self._remove(name) | self._settle()) - {name})
+        self._drop(entry)
+        return self._changed_by(entry)
 
     def problem(self, name: str) -> str:
         """Return the bound (model/virtual_cluster.py) that a Work exceeds as a whole, or ""."""
@@ -198,70 +141,88 @@ class BoundedWorks:
             return ""
         if not self._is_small(entry):
             return MANIFESTS_BOUND
-        if self._in == len(self._line) or entry.rank < self._line[self._in]:
+        if entry.rank < self._verdict.cut:
             return ""
-        return WORKS_BOUND if self.bounds.works and self._in >= self.bounds.works else BYTES_BOUND
+        count = bisect_left(self._line, self._verdict.cut)
+        return WORKS_BOUND if 0 < self.bounds.works <= count else BYTES_BOUND
+
+    def is_kind_in(self, kind: GroupVersionKind) -> bool:
+        """Return whether a kind of a Work that is in is in, too."""
+        return kind not in self._verdict.kinds_out
+
+    def is_shared_in(self, name: SharedName) -> bool:
+        """Return whether a shared object of a Work that is in is in, too."""
+        return name not in self._verdict.shared_out
 
     def met(self) -> list[str]:
         """Return the bounds that are exceeded now."""
-        exceeded = [self.problem(rank[1]) for rank in self._line[self._in : self._in + 1]]
+        exceeded = [self.problem(self._verdict.cut[1])] if self._verdict.cut != _END else []
         if len(self._line) < len(self._entries):
             exceeded.append(MANIFESTS_BOUND)
-        if 0 < self.bounds.kinds < len(self.kinds):
+        if 0 < self.bounds.kinds < self._verdict.kinds:
             exceeded.append(KINDS_BOUND)
-        if 0 < self.bounds.shared_objects < len(self.shared):
+        if 0 < self.bounds.shared_objects < self._verdict.shared:
             exceeded.append(SHARED_OBJECTS_BOUND)
         return exceeded
 
     def _is_small(self, entry: _Entry) -> bool:
-        return not self.bounds.manifests_per_work or (
-            entry.measure.manifest_count <= self.bounds.manifests_per_work
-        )
+        most = self.bounds.manifests_per_work
+        return not most or entry.measure.manifest_count <= most
 
-    def _remove(self, name: str) -> set[str]:
-        entry = self._entries.pop(name, None)
-        if entry is None or not self._is_small(entry):
-            return set()
-        position = bisect_left(self._line, entry.rank)
-        del self._line[position]
-        return self._leave(entry) if position < self._in else set()
+    def _drop(self, entry: _Entry) -> None:
+        del self._entries[entry.rank[1]]
+        if self._is_small(entry):
+            del self._line[bisect_left(self._line, entry.rank)]
+            self._count(entry.measure, -1)
 
-    def _settle(self) -> set[str]:
-        """Admit what fits, evict what no longer does; return those that changed."""
-        changed: set[str] = set()
-        while self._in and not self._fits(0, 0):
-            entry = self._entries[self._line[self._in - 1][1]]
-            changed |= {entry.rank[1]} | self._leave(entry)
-        while self._in < len(self._line):
-            entry = self._entries[self._line[self._in][1]]
-            if not self._fits(1, entry.measure.byte_count):
-                break
-            changed |= {entry.rank[1]} | self._enter(entry)
-        return changed
+    def _count(self, measure: Measure, by: int) -> None:
+        self._bytes += by * measure.byte_count
+        _add(self._kinds, measure.kinds, by)
+        _add(self._shared, measure.shared, by)
 
-    def _fits(self, works: int, byte_count: int) -> bool:
+    def _changed_by(self, *entries: _Entry | None) -> list[str]:
+        """Judge again after a change of entries; return the other Works that it concerns."""
+        before = self._verdict
+        if before.cut == _END or any(each and each.rank <= before.cut for each in entries):
+            self._verdict = self._judge()
+        now, line = self._verdict, self._line
+        first, last = (bisect_left(line, cut) for cut in sorted((before.cut, now.cut)))
+        changed = {name for _, name in line[first:last]}
+        kinds, shared = before.kinds_out ^ now.kinds_out, before.shared_out ^ now.shared_out
+        for _, name in line[:last] if kinds or shared else ():
+            measure = self._entries[name].measure
+            if not kinds.isdisjoint(measure.kinds) or not shared.isdisjoint(measure.shared):
+                changed.add(name)
+        return sorted(changed - {each.rank[1] for each in entries if each})
+
+    def _judge(self) -> _Verdict:
+        """Admit the oldest Works that fit, which usually are all."""
         bounds = self.bounds
-        is_few = not bounds.works or self._in + works <= bounds.works
-        return is_few and (not bounds.bytes or self._in_bytes + byte_count <= bounds.bytes)
+        if not (
+            0 < bounds.works < len(self._line)
+            or 0 < bounds.bytes < self._bytes
+            or 0 < bounds.kinds < len(self._kinds)
+            or 0 < bounds.shared_objects < len(self._shared)
+        ):
+            return _Verdict(kinds=len(self._kinds), shared=len(self._shared))
+        cut, byte_count = _END, 0
+        kinds: dict[GroupVersionKind, None] = {}
+        shared: dict[SharedName, None] = {}
+        for count, rank in enumerate(self._line):
+            measure = self._entries[rank[1]].measure
+            byte_count += measure.byte_count
+            if 0 < bounds.works <= count or 0 < bounds.bytes < byte_count:
+                cut = rank
+                break
+            kinds |= dict.fromkeys(measure.kinds)
+            shared |= dict.fromkeys(measure.shared)
+        kinds_out = list(kinds)[bounds.kinds :] if bounds.kinds else ()
+        shared_out = list(shared)[bounds.shared_objects :] if bounds.shared_objects else ()
+        return _Verdict(cut, len(kinds), len(shared), frozenset(kinds_out), frozenset(shared_out))
 
-    def _enter(self, entry: _Entry) -> set[str]:
-        self._in += 1
-        self._in_bytes += entry.measure.byte_count
-        return _each(self.kinds, self.kinds.add, entry.measure.kinds, entry.rank) | _each(
-            self.shared, self.shared.add, entry.measure.shared, entry.rank
-        )
 
-    def _leave(self, entry: _Entry) -> set[str]:
-        self._in -= 1
-        self._in_bytes -= entry.measure.byte_count
-        return _each(self.kinds, self.kinds.discard, entry.measure.kinds, entry.rank) | _each(
-            self.shared, self.shared.discard, entry.measure.shared, entry.rank
-        )
-
-
-def _each(
-    ones: _FirstOnes[T], change: Callable[[T, Rank], list[T]], things: Iterable[T], rank: Rank
-) -> set[str]:
-    """Apply a change to all things of a Work; return the Works whose admission it changes."""
-    changed = (other for thing in things for other in change(thing, rank))
-    return {name for thing in changed for _, name in ones.users(thing)}
+def _add(counted: Counter[T], things: Iterable[T], by: int) -> None:
+    for thing in things:
+        counted[thing] += by
+        if not counted[thing]:
+            del counted[thing]

@@ -145,10 +145,9 @@ def merge_metadata(desired: Object, live: Object) -> Object:
 
 
 def without_claims(manifest: Object) -> Object:
-    """Return the manifest of a preserved object, without any mark of Karmada's management.
+    """Return the manifest of a preserved object, without marks of Karmada and our own.
 
-    Removes policy claims, binding and Work ids, the managed lists, and all labels and annotations
-    of our own domain. Source: contract 5.8.
+    Source: contract 5.8.
     """
     namespaced = bool((manifest.get("metadata") or {}).get("namespace"))
     labels = _POLICY_LABELS if namespaced else _CLUSTER_POLICY_LABELS
@@ -196,8 +195,7 @@ IN_EVERY_NAMESPACE: Mapping[GroupKind, str] = {
 def work_of(live: Object) -> str:
     """Return the name of the Work that created a host object, or "".
 
-    Copies of its labels made by controllers of the host (EndpointSlices of a Service) lack the
-    annotation or have an owner, and are deleted with that.
+    Copies of its labels by controllers of the host lack the annotation, or have an owner.
     """
     if _is_controlled(live):
         return ""
@@ -236,8 +234,7 @@ def is_of_tenants(namespace: Object) -> bool:
 def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
     """Return whether an object in a claimed namespace is neither the cluster's nor the host's.
 
-    Objects with an owner go with that one; those that the host creates in every namespace do not
-    count. A volume claim of a StatefulSet is foreign: it may hold the only copy of data.
+    A volume claim of a StatefulSet is foreign: it may hold the only copy of data.
     """
     return not (
         labels_of(live).get(CLUSTER_LABEL) == cluster

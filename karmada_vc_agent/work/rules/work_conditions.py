@@ -1,6 +1,6 @@
 """Conditions and manifestStatuses of a Work, in Karmada's words (contract 5, 6)."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict, cast
 
@@ -17,6 +17,7 @@ from karmada_vc_agent.model.objects import (
 
 APPLIED = "Applied"
 DISPATCHING = "Dispatching"
+_OURS = (APPLIED, DISPATCHING)
 
 OUTSIDE_WINDOW = "OutsideWindow"
 
@@ -110,17 +111,18 @@ class ManifestStatus(TypedDict):
     health: str
 
 
+SharedName = tuple[str, str, str]
+"""Group, kind and name of an object that virtual clusters share."""
+
+
 @dataclass(frozen=True, slots=True)
-class Reflection:
-    """What was read for one manifest: its entry, None if its status could not be read.
+class Measure:
+    """The size of a Work; byte_count: what its manifests hold in memory."""
 
-    problem: the failure to retry; empty = none. dependency: a failure shared with other Works; None
-    = specific to this object.
-    """
-
-    entry: ManifestStatus | None
-    problem: str = ""
-    dependency: Hashable | None = None
+    byte_count: int
+    manifest_count: int
+    kinds: tuple[GroupVersionKind, ...]
+    shared: tuple[SharedName, ...]
 
 
 ALWAYS_WITH_STATUS = frozenset((GroupVersionKind("", "v1", "ResourceQuota"),))
@@ -132,8 +134,7 @@ def manifest_status(
 ) -> ManifestStatus:
     """Return the entry for one manifest.
 
-    manifest: the original one of the Work, never the rewritten one (trap 20). status: the reflected
-    status; None = none.
+    manifest: the original one of the Work, never the rewritten one (trap 20).
     """
     if status is None and gvk_of(manifest) in ALWAYS_WITH_STATUS:
         status = {}
@@ -166,8 +167,7 @@ def merge_entries(
 ) -> list[ManifestStatus]:
     """Return the entries, those just read replaced, sorted by ordinal.
 
-    What could not be read stays as it was; entries without a manifest are removed. If several were
-    read for one ordinal, the last one wins.
+    What could not be read stays as it was; entries without a manifest are removed.
     """
     latest = {entry["identifier"]["ordinal"]: entry for entry in read}
     kept = [
@@ -240,13 +240,20 @@ def compose_work_status(
     status = dict(live_status) if isinstance(live_status, dict) else {}
     merged: Sequence[Condition] = _conditions_of(status)
     for condition in conditions:
-        merged = set_condition(merged, condition, now)
+        merged = set_condition(merged, condition, condition.get("lastTransitionTime", now))
     status["conditions"] = merged
     live_entries = [entry for entry in maps_at(status, "manifestStatuses") if has_ordinal(entry)]
     merged_entries = merge_entries(cast("list[ManifestStatus]", live_entries), entries, manifests)
     if merged_entries or "manifestStatuses" in status:
         status["manifestStatuses"] = merged_entries
     return status
+
+
+def reported_over(live: Object | None, reported: Object, manifests: Sequence[Object]) -> Object:
+    """Return a live status overlaid with the conditions and entries of one composed before."""
+    conditions = [each for each in _conditions_of(reported) if each["type"] in _OURS]
+    entries = cast("list[ManifestStatus]", maps_at(reported, "manifestStatuses"))
+    return compose_work_status(live, conditions, entries, manifests, "")
 
 
 def applied_of(status: Object | None) -> Condition | None:

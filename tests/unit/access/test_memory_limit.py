@@ -8,7 +8,7 @@ from karmada_vc_agent.model.objects import MEMORY_SPREAD, OBJECT_BYTES, SMALL_BY
 from karmada_vc_agent.model.quantity import whole_units
 from karmada_vc_agent.model.virtual_cluster import Bounds
 from karmada_vc_agent.runner.common import half_of_workers
-from karmada_vc_agent.work.execution import CONCURRENT_MANIFESTS, LARGE_AT_ONCE
+from karmada_vc_agent.work.execution import LARGE_AT_ONCE
 from karmada_vc_agent.work.memory_bounds import SMALL_STATUS
 
 TENANTS = 2
@@ -26,7 +26,7 @@ def test_two_tenants_that_fill_all_bounds_leave_a_fifth_of_the_limit() -> None:
     kept = TENANTS * 2 * bounds.bytes  # Works; objects on the host and what is reflected of them
     kept += TENANTS * (bounds.works or 0) * SMALL_STATUS
     workers = TENANTS * half_of_workers(config.concurrent_work_syncs)
-    small = workers * CONCURRENT_MANIFESTS * SMALL_BYTES * COPIES
+    small = workers * SMALL_BYTES * COPIES
     large = LARGE_AT_ONCE * OBJECT_BYTES * COPIES
     removed = TENANTS * bounds.bytes  # translated once more, all at once
     pages = 2 * LIST_CONNECTIONS * LARGEST_PAGE_BYTES + LARGEST_PAGE_BYTES  # the last one is joined

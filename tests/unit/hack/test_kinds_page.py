@@ -24,9 +24,7 @@ NOT_TOLD = {
     "work.memory_bounds._OWN_KINDS": "what is kept in memory",
     "work.memory_bounds._READ_KINDS": "what is kept in memory",
     "work.namespace_content.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
-    "work.rules.apply_plan._FIRST": "a row of ROWS",
     "work.rules.server_changes.DEFAULT_RULES": "saves writes that would change nothing",
-    "work.rules.apply_plan.WITHOUT_GENERATION": "where no mark saves such writes",
     "translation.kind_policy.ONLY_READ": "no Work may have them; what a Cluster lists for search",
 }
 """Tables by kind that say nothing more of what is done with an object."""

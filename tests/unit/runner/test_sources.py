@@ -35,7 +35,7 @@ from karmada_vc_agent.runner import controllers
 from karmada_vc_agent.runner.conditions import declared_conditions
 from karmada_vc_agent.runner.controllers import OF_CORE, all_controllers
 from karmada_vc_agent.work.namespace_content import QUOTAS
-from karmada_vc_agent.work.targets import Dependency, Named, kind_dependency
+from karmada_vc_agent.work.targets import Dependency, kind_dependency
 from karmada_vc_agent.work.work_finalizer import ALL_CLUSTERS
 from tests.fakes import objects
 from tests.fakes.served import Served
@@ -366,11 +366,11 @@ CASES = [
         6,
         emitted("node_group", None, {"metadata": {"name": "east"}, "spec": {"nodes": ["n1"]}}),
         {WEB},
-        refused(Named("east")),
+        refused(("east",)),
     ),
     Case(controllers.execution, 6, KIND_SERVED, {WEB}, refused(kind_dependency(GADGET))),
     Case(controllers.execution, 6, KIND_SERVED, {WEB, SHOP}, failed(kind_dependency(GADGET))),
-    Case(controllers.execution, 6, GADGET_GONE, {WEB, SHOP}, failed(Named("example.com/Gadget"))),
+    Case(controllers.execution, 6, GADGET_GONE, {WEB, SHOP}, failed(("example.com/Gadget",))),
     Case(controllers.execution, 6, unready, {WEB}, WORKS),
     Case(controllers.execution, 6, judged, {WEB}, WORKS),
     Case(controllers.execution, 6, CLAIM_GONE, {WEB}, WORKS),

@@ -1,54 +1,61 @@
-"""Bugs: a fault of ours ends at its manifest; what servers say goes on to whoever asked."""
+"""Bugs: a fault of ours ends at its manifest; what servers say is raised."""
 
 import asyncio
+import logging
 
 import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.work import targets
-from karmada_vc_agent.work.targets import Bugs
+from karmada_vc_agent.work.targets import Failure, WorkManifest, note_bug, unless_bug
 from tests.fakes import objects
 
-MANIFEST = objects.config_map()
+ITEM = WorkManifest(objects.virtual_cluster(), objects.config_map(), "karmada-es-branch-a/web")
 
 
-def test_fault_of_ours_becomes_a_problem_that_names_nothing_of_the_host() -> None:
-    with Bugs().guard("karmada-es-branch-a/web", MANIFEST) as guard:
-        raise TypeError("host-secret")
-    assert guard.problem.startswith("internal error (TypeError)")
-    assert "host-secret" not in guard.problem
+@pytest.fixture(autouse=True)
+def _nothing_logged_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "_once", LogOnce(logging.getLogger(targets.__name__), 2))
+
+
+async def ends_with(error: BaseException | None) -> str:
+    if error is not None:
+        raise error
+    return "done"
+
+
+async def test_fault_of_ours_becomes_a_failure_that_names_nothing_of_the_host() -> None:
+    failure = await unless_bug(ITEM, ends_with(TypeError("host-secret")))
+    assert isinstance(failure, Failure)
+    assert failure.text.startswith("internal error (TypeError)")
+    assert "host-secret" not in failure.text
 
 
 @pytest.mark.parametrize(
     "error", [UnreachableError("away"), RetryError("later"), asyncio.CancelledError()]
 )
-def test_what_is_no_fault_of_ours_passes(error: BaseException) -> None:
-    with pytest.raises(type(error)), Bugs().guard("a/b", MANIFEST):
-        raise error
+async def test_what_is_no_fault_of_ours_passes(error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        await unless_bug(ITEM, ends_with(error))
 
 
-def test_fault_is_logged_once_with_its_manifest(caplog: pytest.LogCaptureFixture) -> None:
-    bugs = Bugs()
+async def test_fault_is_logged_once_with_its_manifest(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        with bugs.guard("karmada-es-branch-a/web", MANIFEST):
-            raise TypeError
+        await unless_bug(ITEM, ends_with(TypeError()))
     assert [r.__dict__["where"] for r in caplog.records] == [
         "karmada-es-branch-a/web ConfigMap edge/settings"
     ]
 
 
-def test_without_a_fault_there_is_no_problem() -> None:
-    with Bugs().guard("a/b", MANIFEST) as guard:
-        pass
-    assert guard.problem == ""
+async def test_without_a_fault_there_is_the_result() -> None:
+    assert await unless_bug(ITEM, ends_with(None)) == "done"
 
 
-def test_fault_that_comes_again_and_again_is_not_logged_anew_for_others_that_come(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_fault_that_comes_again_and_again_is_not_logged_again_for_others_that_come(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(targets, "_REMEMBERED", 2)
-    bugs = Bugs()
     for where in ("a", "b", "a", "c", "a", "b"):
-        bugs.note(where, TypeError())
+        note_bug(where, TypeError())
     assert [r.__dict__["where"] for r in caplog.records] == ["a", "b", "c", "b"]

@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
-from karmada_vc_agent.work.targets import Dependency, Named, refused
+from karmada_vc_agent.work.targets import Dependency, refused
 from karmada_vc_agent.work.works import WorkMemory
 from tests.fakes import objects
 
@@ -17,12 +17,12 @@ A = "branch-a"
         (Code.NODE_NAME_FORBIDDEN, "", {A}),
         (Code.NODE_AFFINITY_CONFLICT, "", {A}),
         (Code.NODE_OVERLAP, "", {A}),
-        (Code.NODE_SCOPE_FORBIDDEN, "g", {A, Named("g")}),
-        (Code.NAMESPACE_NOT_OWNED, "ns", {A, Named("ns")}),
-        (Code.NAMESPACE_CLAIM_CONFLICT, "ns", {A, Named("ns")}),
-        (Code.NAMESPACE_HELD, "ns", {A, Named("ns")}),
+        (Code.NODE_SCOPE_FORBIDDEN, "g", {A, ("g",)}),
+        (Code.NAMESPACE_NOT_OWNED, "ns", {A, ("ns",)}),
+        (Code.NAMESPACE_CLAIM_CONFLICT, "ns", {A, ("ns",)}),
+        (Code.NAMESPACE_HELD, "ns", {A, ("ns",)}),
         (Code.NAMESPACE_TERMINATING, "", {A}),
-        (Code.KIND_FORBIDDEN, "x/v1/Y", {A, Named("x/v1/Y")}),
+        (Code.KIND_FORBIDDEN, "x/v1/Y", {A, ("x/v1/Y",)}),
         (Code.RULE_FORBIDDEN, "", {A}),
         (Code.MANIFEST_INVALID, "", set()),
         (Code.VOLUME_FORBIDDEN, "", set()),

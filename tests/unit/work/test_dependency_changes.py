@@ -10,7 +10,7 @@ from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
 from karmada_vc_agent.work.affected_works import DependencyChanges
-from karmada_vc_agent.work.targets import Dependency, Named, kind_dependency, refused
+from karmada_vc_agent.work.targets import Dependency, kind_dependency, refused
 from tests.fakes import objects
 
 GADGET = GroupVersionKind("example.com", "v1", "Gadget")
@@ -116,14 +116,14 @@ def test_object_that_goes_brings_up_what_waits_for_the_objects_of_its_kind() -> 
     given.changes.own_object(None, gone)
     assert given.changed == set()
     given.changes.own_object(gone, None)
-    assert given.changed == {Named("example.com/Gadget")}
+    assert given.changed == {("example.com/Gadget",)}
 
 
 def test_claim_that_changes_is_of_its_cluster_and_names_its_host_namespace() -> None:
     given = Given()
     namespace = claimed("branch-a", "edge")
     given.changes.namespace(namespace, None)
-    assert given.changed == {"branch-a", Named("edge-v-branch-a")}
+    assert given.changed == {"branch-a", ("edge-v-branch-a",)}
     given.changed.clear()
     given.changes.namespace(namespace, namespace)
     assert given.changed == set()

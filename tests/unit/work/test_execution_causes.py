@@ -19,8 +19,7 @@ from karmada_vc_agent.kube.controller import Controller, ControllerSpec, RetryEr
 from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
-from karmada_vc_agent.work import targets
-from karmada_vc_agent.work.targets import Named, Right, kind_dependency, refused
+from karmada_vc_agent.work.targets import Dependency, kind_dependency, refused
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import World
@@ -79,13 +78,13 @@ async def test_what_is_about_one_work_is_no_cause(world: World) -> None:
     [
         (
             'configmaps is forbidden: User "x" cannot create resource "configmaps" in API group ""',
-            (Right(GroupVersionKind("", "v1", "ConfigMap"), "edge"),),
+            ((GroupVersionKind("", "v1", "ConfigMap"), "edge"),),
         ),
         ('configmaps "c" is forbidden: exceeded quota: q', ()),
     ],
 )
 async def test_missing_right_is_a_cause_but_a_quota_is_not(
-    world: World, message: str, expected: tuple[Right, ...]
+    world: World, message: str, expected: tuple[Dependency, ...]
 ) -> None:
     given(world, config_map("c"))
     world.host.fail(403, method="POST", path=CONFIG_MAPS, message=message)
@@ -192,7 +191,7 @@ async def test_hook_that_does_not_answer_is_a_cause(world: World) -> None:
     world.levels.append(silent)
     given(world, config_map("c"))
     error = await blamed(world)
-    assert error.dependencies == (targets.HookDependency("branch-a", "silent"),)
+    assert error.dependencies == (("branch-a", "silent"),)
     assert not error.is_own
 
 
@@ -200,7 +199,7 @@ def test_definition_that_waits_for_objects_of_others_is_tried_again() -> None:
     vc = objects.virtual_cluster("branch-a")
     refusal = Refusal(Code.SHARED_OBJECT_CONFLICT, "spec", "differs", "example.com/Gadget")
     failure = refused(vc, gadget(), refusal)
-    assert (failure.waits_for, failure.is_final) == ((Named("example.com/Gadget"),), False)
+    assert (failure.waits_for, failure.is_final) == ((("example.com/Gadget",),), False)
     assert refused(vc, gadget(), replace(refusal, about="")).is_final
 
 

@@ -1,13 +1,11 @@
-"""ExecutionController: the manifests of one Work, in their order and side by side."""
+"""ExecutionController: the manifests of one Work, in their order."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.execution import CONCURRENT_MANIFESTS
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -59,7 +57,7 @@ async def test_namespaces_and_definitions_go_first(world: World) -> None:
     given(world, widget, objects.config_map(), definition(), objects.namespace_manifest())
     await world.execution.reconcile(KEY)
     paths = posted(world)
-    assert sorted(paths[:2]) == [NAMESPACES, DEFINITIONS]
+    assert paths[:2] == [DEFINITIONS, NAMESPACES]
     assert paths[2:] == [f"/apis/example.com/v1/namespaces/{HOST}/widgets", MAPS]
 
 
@@ -75,18 +73,6 @@ async def test_what_is_told_keeps_the_order_of_the_work(world: World) -> None:
     assert message.index("NodeSelectorConflict") < message.index("NamespaceForbidden")
     reasons = [reason for kind, reason, _ in await world.events() if kind == "Work"]
     assert reasons.index("NodeSelectorConflict") < reasons.index("NamespaceForbidden")
-
-
-async def test_neighbours_of_one_kind_do_not_wait_for_each_other(world: World) -> None:
-    given(world, objects.namespace_manifest(), *(objects.config_map(f"m-{n}") for n in range(3)))
-    released, others_came = world.host.hold("POST", MAPS), asyncio.Event()
-    world.host.before("POST", MAPS, others_came.set)
-    reconciling = asyncio.ensure_future(world.execution.reconcile(KEY))
-    await others_came.wait()
-    assert not reconciling.done()
-    released.set()
-    await reconciling
-    assert len(world.host.listed(MAPS)) == 3
 
 
 async def test_role_is_there_before_its_binding_is_written(world: World) -> None:
@@ -111,4 +97,4 @@ async def test_outage_costs_no_condition_and_stops_the_rest(world: World) -> Non
     with world.host.down("POST", MAPS), pytest.raises(UnreachableError):
         await world.execution.reconcile(KEY)
     assert world.hub.writes() == []
-    assert len(posted(world)) <= 1 + CONCURRENT_MANIFESTS
+    assert len(posted(world)) == 2

@@ -4,13 +4,15 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.controller import Rest, RetryError
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.targets import Dependency
 from tests.fakes import objects
 from tests.fakes.world import World
 
 A, B = ("branch-a", "web-1"), ("branch-b", "web-1")
 SHOP = "shop.example.com"
+HOST_DEPENDENCY = (f"host {SHOP}",)
 REFUSED = (
     'Failed to apply all manifests (0/1): virtual cluster "branch-b" refused Ingress edge/web: '
     'SharedHostConflict: spec.rules[0].host "shop.example.com" is used by another virtual cluster; '
@@ -53,6 +55,13 @@ def applied(world: World, name: str) -> Object:
     return next(c for c in found if c["type"] == "Applied")
 
 
+def freed_names(world: World) -> list[Dependency]:
+    """Return a list of the dependencies that change from now on."""
+    freed: list[Dependency] = []
+    world.parts.common.signals.dependencies.subscribe(freed.extend)
+    return freed
+
+
 @pytest.fixture
 def two(world: World) -> World:
     world.register("branch-a")
@@ -74,28 +83,22 @@ async def test_two_hosts_of_one_virtual_cluster_are_nobodys_business(two: World)
     assert "HostShared" not in [reason for _, reason, _ in await two.events()]
 
 
-async def test_work_that_goes_waits_for_no_host(two: World) -> None:
-    two.restart(refuse_shared_hosts=True)
-    await carried_out(two, "branch-a", SHOP)
-    await carried_out(two, "branch-b", SHOP)
-    assert [*two.shared_names._waiting.values()] == [{"karmada-es-branch-b/web-1"}]
-    two.hub.mark_deleted(work_of("branch-b"))
-    two.look()
-    await two.execution.reconcile(B)
-    assert two.shared_names._waiting == {}
-    assert two.host.find(on_host("branch-a")) is not None
-
-
 async def test_second_is_refused_and_comes_again_when_the_first_goes(two: World) -> None:
     two.restart(refuse_shared_hosts=True)
     await carried_out(two, "branch-a", SHOP)
-    assert (await carried_out(two, "branch-b", SHOP))["message"] == REFUSED
+    two.hub.seed(objects.work(ingress(SHOP), vc="branch-b"))
+    two.look()
+    async with two.looking():
+        rest = await two.execution.reconcile(B)
+    assert isinstance(rest, Rest)
+    assert rest.dependencies == (HOST_DEPENDENCY,)
+    assert applied(two, "branch-b")["message"] == REFUSED
     assert list(two.memory.refusals()) == [("branch-b", "SharedHostConflict")]
     assert two.host.find(on_host("branch-b")) is None
-    two.enqueued.clear()
+    freed = freed_names(two)
     two.host.remove(on_host("branch-a"))
     two.look()
-    assert B in two.enqueued
+    assert HOST_DEPENDENCY in freed
     await two.execution.reconcile(B)
     assert applied(two, "branch-b")["status"] == "True"
 
@@ -104,9 +107,9 @@ async def test_host_that_an_update_gives_up_is_free(two: World) -> None:
     two.restart(refuse_shared_hosts=True)
     await carried_out(two, "branch-a", SHOP)
     await carried_out(two, "branch-b", SHOP)
-    two.enqueued.clear()
+    freed = freed_names(two)
     await carried_out(two, "branch-a", "other.example.com")
-    assert B in two.enqueued
+    assert HOST_DEPENDENCY in freed
     await two.execution.reconcile(B)
     assert applied(two, "branch-b")["status"] == "True"
 
@@ -145,7 +148,7 @@ async def test_host_whose_write_fails_is_free_again(two: World) -> None:
 async def test_nothing_is_given_away_before_all_is_listed(
     two: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("karmada_vc_agent.work.strategies.LOOKS", 2)
+    monkeypatch.setattr("karmada_vc_agent.work.shared_names.LOOKS", 2)
     two.restart(refuse_shared_hosts=True)
     two.hub.seed(objects.work(ingress(SHOP), vc="branch-b"))
     two.look()

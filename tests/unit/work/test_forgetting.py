@@ -7,7 +7,6 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.errors import ForbiddenError
-from karmada_vc_agent.translation.shared_names import SharedName, Space
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -18,7 +17,6 @@ _MEMORIES = (
     "_barred",
     "_depending_on_claims",
     "_users",
-    "_waiting",
     "_equipped",
 )
 
@@ -31,7 +29,6 @@ def keepers(world: World) -> list[Any]:
         world.manifests,
         world.namespace_writer,
         world.shared_objects,
-        world.shared_names,
     ]
 
 
@@ -66,9 +63,6 @@ async def applied(world: World, name: str) -> None:
     for work in works:
         await world.execution.reconcile((name, work))
     world.manifests._depending_on_claims[f"karmada-es-{name}/refused"] = None
-    world.shared_names._waiting[SharedName(Space.HOST, "shop.example")].add(
-        f"karmada-es-{name}/map"
-    )
 
 
 async def test_nothing_is_remembered_of_a_cluster_that_is_gone(world: World) -> None:
@@ -79,7 +73,7 @@ async def test_nothing_is_remembered_of_a_cluster_that_is_gone(world: World) -> 
     world.hub.fail(403, "Forbidden", method="PATCH")
     with pytest.raises(ForbiddenError):
         await world.execution.reconcile(("branch-a", "map"))
-    both = {"_outcomes", "_depending_on_claims", "_users", "_waiting", "_equipped"}
+    both = {"_outcomes", "_depending_on_claims", "_users", "_equipped"}
     assert remembered(world, "branch-a") == both | {"_cleaned", "_barred"}
     assert remembered(world, "branch-b") == both | {"_memory"}
     world.hub.remove(f"{CLUSTERS_PATH}/branch-a")

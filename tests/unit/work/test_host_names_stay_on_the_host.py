@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.features.windows.window_state import Windows, WindowStates
+from karmada_vc_agent.interpretation.interpreter import BUILT_IN
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.kube.events import EventRecorder
@@ -31,9 +32,9 @@ from karmada_vc_agent.translation.translate import HostObject, translate
 from karmada_vc_agent.work.host_objects import Applied, HostObjects
 from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter
-from karmada_vc_agent.work.reporting import WorkEvents, WorkStatus
+from karmada_vc_agent.work.reporting import WorkEvents, reflect
+from karmada_vc_agent.work.shared_names import SharedNames
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.strategies import SharedNames
 from karmada_vc_agent.work.targets import Failure, WorkManifest
 from tests.unit.translation import given as facts
 from tests.unit.translation.cases import CASES
@@ -190,8 +191,9 @@ def test_a_status_and_its_events_have_no_host_names(
         live["metadata"].setdefault("annotations", {})
         live["metadata"]["annotations"][karmada.TEMPLATE_GENERATION_ANNOTATION] = generation
         recorder = _Recorder()
-        work_status = WorkStatus(lambda *_: None, WorkEvents(recorder))
-        entry = asyncio.run(work_status.reflect(WORK, 0, manifest, live, context)).entry
+        item = WorkManifest(context.vc, manifest, context.work)
+        reflecting = reflect(BUILT_IN, WorkEvents(recorder), WORK, item, live, context)
+        entry, *_ = asyncio.run(reflecting)
         if entry is not None:
             _assert_none_of(host_names, json.dumps(entry, ensure_ascii=False).replace("\\n", " "))
         assert recorder.texts
@@ -222,11 +224,11 @@ async def test_an_answer_of_the_host_comes_without_host_names(
             kinds,
             lambda *_: context,
             lambda _: None,
-            SharedNames(_NoInformers(), kinds, lambda _: None, scopes=Scopes()),
+            SharedNames(_NoInformers(), kinds, lambda _: None),
             Windows(WindowStates({}, lambda: datetime.now(UTC)), _Refusing(text), _holds, Scopes()),
             ReportedObjects(Scopes()),
             Scopes(),
         )
-        failure = await manifests.apply(WorkManifest(context.vc, manifest, context.work))
+        failure, _ = await manifests.apply(WorkManifest(context.vc, manifest, context.work))
         assert isinstance(failure, Failure)
         _assert_none_of(host_names, failure.text)

@@ -14,7 +14,7 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.work import host_objects
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
-from karmada_vc_agent.work.rules.apply_plan import Foreign
+from karmada_vc_agent.work.rules.apply_plan import ForeignError
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.world import fill
@@ -48,7 +48,7 @@ class Setting:
         fill(self.store, self.host, MAPS.path())
         self.host.requests.clear()
 
-    async def apply(self, value: str = "1", vc: str = "branch-a") -> Applied | Foreign:
+    async def apply(self, value: str = "1", vc: str = "branch-a") -> Applied:
         return await self.host_objects.apply(MAPS, desired(value, vc), as_it_is)
 
     async def applied(self, value: str = "1") -> Applied:
@@ -198,7 +198,8 @@ async def test_object_that_nobody_manages_is_foreign(setting: Setting) -> None:
     unmanaged = objects.config_map(ns="hns", value="0")
     unmanaged["metadata"]["labels"] = {}
     setting.host.seed(unmanaged)
-    assert await setting.apply() == Foreign()
+    with pytest.raises(ForeignError):
+        await setting.apply()
     assert setting.host.live(PATH)["data"] == {"value": "0"}
 
 
@@ -218,7 +219,8 @@ async def test_unmanaged_object_is_taken_where_the_manifest_says_overwrite(
 async def test_object_of_another_virtual_cluster_is_foreign(setting: Setting) -> None:
     setting.host.seed(desired("0", vc="branch-b"))
     setting.look()
-    assert await setting.apply() == Foreign()
+    with pytest.raises(ForeignError):
+        await setting.apply()
     assert setting.sent() == []
 
 
@@ -393,26 +395,26 @@ async def test_foreign_object_is_not_deleted(setting: Setting, labels: dict[str,
 
 async def test_released_object_keeps_its_content_without_our_marks(setting: Setting) -> None:
     await setting.apply()
-    assert await setting.host_objects.release(MAPS, desired()) is None
+    await setting.host_objects.release(MAPS, desired())
     live = setting.host.live(PATH)
     assert live["data"] == {"value": "1"}
     assert labels_of(live) == {}
 
 
 async def test_releasing_what_is_gone_is_fine(setting: Setting) -> None:
-    assert await setting.host_objects.release(MAPS, desired()) is None
+    await setting.host_objects.release(MAPS, desired())
 
 
 async def test_foreign_object_is_not_released(setting: Setting) -> None:
     setting.host.seed(desired(vc="branch-b"))
-    assert await setting.host_objects.release(MAPS, desired()) == Foreign()
+    await setting.host_objects.release(MAPS, desired())
     assert setting.sent() == ["GET"]
 
 
 async def test_release_that_meets_a_change_is_tried_again(setting: Setting) -> None:
     await setting.apply()
     setting.host.before("PUT", PATH, lambda: setting.host.change(PATH, data={"value": "x"}))
-    assert await setting.host_objects.release(MAPS, desired()) is None
+    await setting.host_objects.release(MAPS, desired())
     assert labels_of(setting.host.live(PATH)) == {}
 
 

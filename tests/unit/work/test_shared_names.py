@@ -2,7 +2,6 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
@@ -11,7 +10,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 from karmada_vc_agent.translation.shared_names import SharedName, Space, index_keys
-from karmada_vc_agent.work.strategies import NAME_INDEX, SharedNames
+from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
 from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
 
@@ -55,15 +54,14 @@ def test_rest_path_of_another_is_told_and_never_refused() -> None:
         NothingServed(),
         lambda _: None,
         lambda _cluster: True,
-        scopes=Scopes(),
     )
-    with names.taking(rule("branch-b"), None, "w") as taken:
+    with names.taking(rule("branch-b"), None) as taken:
         assert taken == (SharedName(Space.REST_PATH, "prices"),)
 
 
 def test_own_path_is_nobodys_business() -> None:
-    names = SharedNames(Listed(rule("branch-a")), NothingServed(), lambda _: None, scopes=Scopes())
-    with names.taking(rule("branch-a"), rule("branch-a"), "w") as taken:
+    names = SharedNames(Listed(rule("branch-a")), NothingServed(), lambda _: None)
+    with names.taking(rule("branch-a"), rule("branch-a")) as taken:
         assert taken == ()
 
 
@@ -84,9 +82,7 @@ async def test_one_informer_for_each_kind_with_names_is_needed() -> None:
         discovery = Discovery(client)
         discovery.served = ServedApis([], is_complete=True, by_kind=by_kind)
         informers = InformerSet(client, {}, lambda *_: None, {NAME_INDEX: index_keys})
-        names = SharedNames(
-            informers, discovery, lambda _: None, lambda _cluster: True, scopes=Scopes()
-        )
+        names = SharedNames(informers, discovery, lambda _: None, lambda _cluster: True)
         assert not informers.stores()
         with pytest.raises(RetryError):
             await names.wait_listed(rule("branch-a"))

@@ -113,7 +113,8 @@ async def test_report_of_a_work_that_went_is_dropped(given: World) -> None:
     given.forget_requests()
     await write(given)
     assert given.hub.requests == []
-    assert given.parts.works.reports.of(KEY) is None
+    live = objects.work(objects.config_map())
+    assert given.parts.works.statuses.with_reported_status(live) == live
 
 
 async def test_report_is_not_written_to_another_work_of_that_name(given: World) -> None:
@@ -130,10 +131,10 @@ async def test_watch_that_is_faster_than_the_answer_enqueues_nothing(given: Worl
     await sync(given)
     held = given.held_changes
     work, newer = newer_work(given)
-    held.begin_status(KEY)
+    held.begin(KEY, is_status=True)
     held.work_changed("branch-a", work, newer)
     held.saw(KEY, newer)
-    held.end_status(KEY)
+    held.end(KEY, is_status=True)
     assert given.enqueued == []
 
 
@@ -141,15 +142,15 @@ async def test_status_that_somebody_else_writes_meanwhile_enqueues_the_work(give
     await sync(given)
     held = given.held_changes
     work, newer = newer_work(given)
-    held.begin_status(KEY)
+    held.begin(KEY, is_status=True)
     held.work_changed("branch-a", work, newer)
-    held.end_status(KEY)
+    held.end(KEY, is_status=True)
     assert given.enqueued == [KEY]
 
 
 async def test_change_of_the_template_does_not_wait_for_a_status(given: World) -> None:
     work, newer = newer_work(given, generation=9)
-    given.held_changes.begin_status(KEY)
+    given.held_changes.begin(KEY, is_status=True)
     given.held_changes.work_changed("branch-a", work, newer)
     assert given.enqueued == [KEY]
 
@@ -159,8 +160,8 @@ async def test_work_that_changes_while_its_status_is_written_is_looked_at_again(
 ) -> None:
     """The sync of the change took the status for written, but the change may have removed it."""
     work, newer = newer_work(given, generation=9)
-    given.held_changes.begin_status(KEY)
+    given.held_changes.begin(KEY, is_status=True)
     given.held_changes.work_changed("branch-a", work, newer)
     given.enqueued.clear()
-    given.held_changes.end_status(KEY)
+    given.held_changes.end(KEY, is_status=True)
     assert given.enqueued == [KEY]

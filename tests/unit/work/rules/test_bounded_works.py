@@ -19,10 +19,9 @@ from karmada_vc_agent.model.virtual_cluster import (
 )
 from karmada_vc_agent.work.rules.bounded_works import (
     BoundedWorks,
-    Measure,
-    _FirstOnes,
     measure,
 )
+from karmada_vc_agent.work.rules.work_conditions import Measure
 
 NONE = Bounds(0, Size(0), 0, 0, 0)
 
@@ -96,10 +95,10 @@ def test_kinds_are_in_by_the_oldest_work_that_has_them() -> None:
     works = BoundedWorks(Bounds(kinds=2))
     put(works, "a", "1", kinds="XY")
     assert put(works, "b", "2", kinds="YZ") == []
-    assert [works.kinds.is_in(kind(letter)) for letter in "XYZ"] == [True, True, False]
+    assert [works.is_kind_in(kind(letter)) for letter in "XYZ"] == [True, True, False]
     assert works.met() == [KINDS_BOUND]
     assert works.remove("a", "uid of a") == ["b"]
-    assert works.kinds.is_in(kind("Z"))
+    assert works.is_kind_in(kind("Z"))
 
 
 def test_an_older_work_with_a_new_kind_puts_out_that_of_the_youngest() -> None:
@@ -107,22 +106,24 @@ def test_an_older_work_with_a_new_kind_puts_out_that_of_the_youngest() -> None:
     put(works, "b", "2", kinds="X")
     put(works, "c", "3", kinds="Y")
     assert put(works, "a", "1", kinds="Z") == ["c"]
-    assert [works.kinds.is_in(kind(letter)) for letter in "XYZ"] == [True, False, True]
+    assert [works.is_kind_in(kind(letter)) for letter in "XYZ"] == [True, False, True]
 
 
 def test_kinds_of_works_that_are_out_do_not_count() -> None:
     works = BoundedWorks(Bounds(works=1, kinds=1))
     put(works, "b", "2", kinds="X")
     put(works, "a", "1", kinds="Y")
-    assert [works.kinds.is_in(kind(letter)) for letter in "XY"] == [False, True]
+    assert problems(works, "ab") == {"b": WORKS_BOUND}
+    assert works.is_kind_in(kind("Y"))
+    assert works.met() == [WORKS_BOUND]
 
 
 def test_shared_objects_have_a_bound() -> None:
     works = BoundedWorks(Bounds(shared_objects=1))
     put(works, "a", "1", shared="p")
     put(works, "b", "2", shared="q")
-    assert works.shared.is_in(("g", "Class", "p"))
-    assert not works.shared.is_in(("g", "Class", "q"))
+    assert works.is_shared_in(("g", "Class", "p"))
+    assert not works.is_shared_in(("g", "Class", "q"))
     assert works.met() == [SHARED_OBJECTS_BOUND]
 
 
@@ -132,7 +133,7 @@ def test_zero_is_no_bound() -> None:
         name = f"w{number}"
         put(works, name, "1", size=2**30, count=10**6, kinds=[name], shared=[name])
         assert works.problem(name) == ""
-        assert works.kinds.is_in(kind(name))
+        assert works.is_kind_in(kind(name))
     assert works.met() == []
 
 
@@ -197,7 +198,7 @@ def test_only_what_there_is_decides_and_every_change_is_told(
 def _seen(works: BoundedWorks, name: str, parts: tuple[str, int, list[str]]) -> object:
     if works.problem(name):
         return "out"  # for which bound may change with others; nobody is told of that
-    return [(works.kinds.is_in(kind(x)), works.shared.is_in(("g", "Class", x))) for x in parts[2]]
+    return [(works.is_kind_in(kind(x)), works.is_shared_in(("g", "Class", x))) for x in parts[2]]
 
 
 # --- measures --------------------------------------------------------------------------------
@@ -233,9 +234,3 @@ def test_manifests_that_cannot_be_written_are_measured() -> None:
     for _ in range(100_000):
         deep = {"x": deep}
     assert measure([deep], lambda _: False).byte_count > 100_000 * 100
-
-
-def test_first_ones_have_nothing_of_nobody() -> None:
-    ones: _FirstOnes[str] = _FirstOnes(2)
-    assert not ones.is_in("x")
-    assert ones.discard("x", ("1", "a")) == []

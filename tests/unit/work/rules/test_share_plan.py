@@ -9,11 +9,7 @@ from karmada_vc_agent.model.domain import OWNERS_ANNOTATION, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, put
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import (
-    Create,
-    Differs,
-    Keep,
-    Remove,
-    Replace,
+    SharePlan,
     owners_of,
     plan_leave,
 )
@@ -37,7 +33,7 @@ def desired(value: int = 10, **labels: str) -> Object:
 
 def live(value: int = 10, **owners: str) -> Object:
     plan = plan_share(desired(value), None, "nobody")
-    assert isinstance(plan, Create)
+    assert plan.obj is not None
     obj = put(plan.obj, "7", "metadata", "resourceVersion")
     obj["preemptionPolicy"] = "PreemptLowerPriority"  # filled in by the host
     return apply_plan.with_owners(obj, owners)
@@ -49,28 +45,28 @@ def wish(value: int = 10, **labels: str) -> str:
 
 def test_first_one_creates_it() -> None:
     plan = plan_share(desired(), None, "a")
-    assert isinstance(plan, Create)
+    assert plan.obj is not None
     assert owners_of(plan.obj) == {"a": wish()}
 
 
 def test_equal_one_joins() -> None:
     plan = plan_share(desired(), live(a=wish()), "b")
-    assert isinstance(plan, Replace)
+    assert plan.obj is not None
     assert owners_of(plan.obj) == {"a": wish(), "b": wish()}
     assert plan.obj["metadata"]["resourceVersion"] == "7"
 
 
 def test_owner_of_what_is_right_writes_nothing() -> None:
-    assert plan_share(desired(), live(a=wish(), b="other"), "a") == Keep()
+    assert plan_share(desired(), live(a=wish(), b="other"), "a") == SharePlan()
 
 
 def test_different_newcomer_is_refused_and_not_noted() -> None:
-    assert plan_share(desired(20), live(a=wish()), "b") == Differs("value", None)
+    assert plan_share(desired(20), live(a=wish()), "b") == SharePlan(differs_at="value")
 
 
 def test_only_owner_changes_it() -> None:
     plan = plan_share(desired(20), live(a=wish()), "a")
-    assert isinstance(plan, Replace)
+    assert plan.obj is not None
     assert plan.obj["value"] == 20
     assert owners_of(plan.obj) == {"a": wish(20)}
 
@@ -81,57 +77,56 @@ def test_only_owner_removes_a_label() -> None:
     annotations = before["metadata"]["annotations"]
     annotations["resourcetemplate.karmada.io/managed-labels"] = "team"
     plan = plan_share(desired(), before, "a")
-    assert isinstance(plan, Replace)
+    assert plan.obj is not None
     assert "team" not in plan.obj["metadata"]["labels"]
 
 
 def test_one_of_several_owners_waits_and_is_noted_once() -> None:
     plan = plan_share(desired(20), live(a=wish(), b=wish()), "a")
-    assert isinstance(plan, Differs)
-    assert plan.path == "value"
+    assert plan.differs_at == "value"
     assert plan.obj is not None
     assert plan.obj["value"] == 10
     assert owners_of(plan.obj) == {"a": wish(20), "b": wish()}
-    assert plan_share(desired(20), plan.obj, "a") == Differs("value", None)
+    assert plan_share(desired(20), plan.obj, "a") == SharePlan(differs_at="value")
 
 
 def test_last_owner_to_agree_changes_it() -> None:
     plan = plan_share(desired(20), live(a=wish(20), b=wish()), "b")
-    assert isinstance(plan, Replace)
+    assert plan.obj is not None
     assert plan.obj["value"] == 20
     assert owners_of(plan.obj) == {"a": wish(20), "b": wish(20)}
 
 
 def test_drift_of_what_all_want_is_mended() -> None:
     plan = plan_share(desired(), live(99, a=wish(), b=wish()), "b")
-    assert isinstance(plan, Replace)
+    assert plan.obj is not None
     assert plan.obj["value"] == 10
 
 
 def test_object_of_the_host_is_right_or_differs_and_is_never_written() -> None:
     foreign = live()
     foreign["metadata"] = {"name": "high", "resourceVersion": "7"}
-    assert plan_share(desired(), foreign, "a") == Keep()
-    assert plan_share(desired(20), foreign, "a") == Differs("value", None)
-    assert plan_leave(foreign, "a") == Keep()
+    assert plan_share(desired(), foreign, "a") == SharePlan()
+    assert plan_share(desired(20), foreign, "a") == SharePlan(differs_at="value")
+    assert plan_leave(foreign, "a") is None
 
 
 def test_owner_leaves() -> None:
-    plan = plan_leave(live(a=wish(), b=wish()), "a")
-    assert isinstance(plan, Replace)
-    assert owners_of(plan.obj) == {"b": wish()}
+    left = plan_leave(live(a=wish(), b=wish()), "a")
+    assert left is not None
+    assert owners_of(left) == {"b": wish()}
 
 
 def test_last_owner_removes_it_or_leaves_it_to_nobody() -> None:
-    plan = plan_leave(live(a=wish()), "a")
-    assert isinstance(plan, Remove)
-    assert owners_of(plan.otherwise) == {}
-    assert plan_leave(plan.otherwise, "a") == Keep()
+    left = plan_leave(live(a=wish()), "a")
+    assert left is not None
+    assert owners_of(left) == {}
+    assert plan_leave(left, "a") is None
 
 
 def test_object_left_to_nobody_is_changed_by_who_comes() -> None:
     plan = plan_share(desired(20), live(), "b")
-    assert isinstance(plan, Replace)
+    assert plan.obj is not None
     assert plan.obj["value"] == 20
 
 
@@ -145,11 +140,13 @@ def test_what_names_one_work_makes_no_difference() -> None:
     other = desired()
     other["metadata"]["labels"]["work.karmada.io/permanent-id"] = "1"
     assert apply_plan.content_hash(other) == wish()
-    assert plan_share(other, live(a=wish()), "a") == Keep()
+    assert plan_share(other, live(a=wish()), "a") == SharePlan()
 
 
 def test_label_makes_a_difference() -> None:
-    assert plan_share(desired(team="x"), live(a=wish()), "b") == Differs("metadata.labels", None)
+    assert plan_share(desired(team="x"), live(a=wish()), "b") == SharePlan(
+        differs_at="metadata.labels"
+    )
 
 
 def test_first_difference_is_named_by_its_path() -> None:
