@@ -1,7 +1,7 @@
-"""Declarations of settings: help, unit, range, label selectors, switches.
+"""Declarations of settings: range, label selectors, switches.
 
-A setting is a field of a msgspec struct, annotated with these; the command line, the checks and
-docs/settings.md are made from them. A type that files write in a way of its own, as `40s`, has
+A setting is a field of a msgspec struct, with a docstring below it; the command line, the checks
+and docs/settings.md are made from them. A type that files write in a way of its own, as `40s`, has
 `expected` and `read` (see Written). Switches have Karmada's names; its agent has no `hostEvents`.
 Source: contract 8, 9.1, 9.4; docs/adr/0009.
 """
@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import msgspec
 
@@ -35,30 +35,18 @@ class Written(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Help:
-    """The help text of a setting, for the command line and docs/settings.md."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """The unit of a number, for docs/settings.md: `requests per second`."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Range:
     """The range of a number: from `least` on, below `below`.
 
-    is_open: excludes `least` itself. zero: the special meaning of 0, if it has one.
+    is_open: excludes `least` itself. zero: the special meaning of 0, if it has one. unit: of the
+    number, for docs/settings.md.
     """
 
     least: float = 0
     below: float = math.inf
     is_open: bool = False
     zero: str = ""
+    unit: str = ""
 
     def problem(self, value: float) -> str | None:
         """Return what is wrong with a number, or None."""
@@ -101,14 +89,12 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of matchExpressions."""
 
-    key: Annotated[str, Help("Key of the label.")]
-    operator: Annotated[
-        Operator,
-        Help("How the label is compared; `NotIn` also matches nodes without it."),
-    ]
-    values: Annotated[
-        frozenset[str], Help("Values to compare with; only for `In` and `NotIn`.")
-    ] = frozenset()
+    key: str
+    """Key of the label."""
+    operator: Operator
+    """How the label is compared; `NotIn` also matches nodes without it."""
+    values: frozenset[str] = frozenset()
+    """Values to compare with; only for `In` and `NotIn`."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return True if labels meet it; NotIn is also met if the key is missing."""
@@ -136,10 +122,10 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A Kubernetes label selector; an empty one is not allowed here."""
 
-    match_labels: Annotated[Mapping[str, str], Help("Labels that a node must have.")] = {}
-    match_expressions: Annotated[
-        tuple[Requirement, ...], Help("Requirements on the labels of a node; all must be met.")
-    ] = ()
+    match_labels: Mapping[str, str] = {}
+    """Labels that a node must have."""
+    match_expressions: tuple[Requirement, ...] = ()
+    """Requirements on the labels of a node; all must be met."""
 
     def __bool__(self) -> bool:
         """Return True if anything is required."""
