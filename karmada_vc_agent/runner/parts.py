@@ -33,7 +33,6 @@ from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.hub_presence import HubStart
 from karmada_vc_agent.runner.settings_follower import has_rights
 from karmada_vc_agent.runner.work_parts import WorkParts
-from karmada_vc_agent.telemetry.families import NO_FAMILIES, Families
 from karmada_vc_agent.work.removal import Removal
 from karmada_vc_agent.work.work_finalizer import OrphanedObjects
 
@@ -231,7 +230,7 @@ class Feature:
     connect: the same once all parts exist.
     controllers: their setups.
     conditions: of Clusters and VirtualCluster objects.
-    metrics: their families; `prepare` or `connect` adds what fills them.
+    metrics: file of the package with their families; `prepare` or `connect` adds what fills them.
     commands: name -> module, imported when it is called.
     describe: which virtual clusters the host describes, for `join`; raises KubeError.
     definitions: CustomResourceDefinitions that `join` installs on the host.
@@ -251,7 +250,7 @@ class Feature:
     connect: Callable[[Parts], None] = lambda _: None
     controllers: tuple[Setup, ...] = ()
     conditions: tuple[ConditionSpec, ...] = ()
-    metrics: Families = NO_FAMILIES
+    metrics: str = ""
     commands: Mapping[str, str] = field(default_factory=dict)
     describe: Callable[[ApiClient, AgentConfig], Awaitable[Described]] | None = None
     definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()

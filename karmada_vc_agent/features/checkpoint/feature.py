@@ -18,7 +18,7 @@ from karmada_vc_agent.features.checkpoint.reader import (
     why_unusable,
 )
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
-from karmada_vc_agent.features.checkpoint.serving import METRICS, CheckpointParts, is_of_checkpoint
+from karmada_vc_agent.features.checkpoint.serving import CheckpointParts, is_of_checkpoint
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError
 from karmada_vc_agent.kube.leader_election import LeaderElection
@@ -239,7 +239,7 @@ FEATURE = Feature(
     hub_start=CheckpointStart,
     connect=_connect,
     conditions=CONDITIONS,
-    metrics=METRICS,
+    metrics="features/checkpoint/metrics.yaml",
     host_roles=_host_roles,
     leave=forget_saved,
     purge=purge,

@@ -31,7 +31,6 @@ from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.hub_presence import PATIENCE_S
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.endpoints import Note
-from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
 from karmada_vc_agent.work.works import Works
 
@@ -196,15 +195,6 @@ class OfflineServing:
 
 
 AGE = "checkpoint_age_seconds"
-METRICS = Families(
-    {
-        AGE: Gauge(
-            "Age of the state of the hub that it is served from; 0 while it is the hub's own list "
-            "(ADR 42).",
-            (CLUSTER,),
-        )
-    }
-)
 
 
 class CheckpointParts:
