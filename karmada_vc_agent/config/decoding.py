@@ -38,7 +38,7 @@ class ConfigError(Exception):
         self.other_path = other_path
 
 
-_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+_T = TypeVar("_T")
 
 _PLACE = re.compile(r"(.*) - at (`key` in )?`\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
@@ -55,8 +55,8 @@ _MUST_BE = {
 """Type name in messages of msgspec -> type name in ours."""
 
 
-def decode(raw: Any, struct: type[_Struct], source: str) -> _Struct:
-    """Decode the content of a settings file. Raises ConfigError; source: the path of the file."""
+def decode(raw: Any, struct: type[_T], source: str) -> _T:
+    """Decode settings, or a part of them. Raises ConfigError; source: the path of the file."""
     try:
         return msgspec.convert(raw, struct, dec_hook=_read)
     except msgspec.ValidationError as error:

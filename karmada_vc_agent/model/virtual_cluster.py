@@ -1,7 +1,7 @@
 """A virtual cluster: a group of nodes that Karmada sees as a Cluster.
 
 Settings files are decoded directly into these structs (config/loading.py);
-virtual_cluster_problems.py validates what their types do not.
+config/virtual_cluster_problems.py validates what their types do not.
 """
 
 from collections import UserDict

@@ -11,6 +11,11 @@ from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import completed, field_of
 from karmada_vc_agent.config.settings import AgentConfig, Fields, SourceSettings
+from karmada_vc_agent.config.virtual_cluster_problems import (
+    NAME_PLACEHOLDER,
+    VALUE_PLACEHOLDER,
+    template_problem,
+)
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.kinds import NODE_GROUP_LABEL
@@ -22,11 +27,6 @@ from karmada_vc_agent.model.setting import (
     label_key_problem,
 )
 from karmada_vc_agent.model.virtual_cluster import NO_NODES, VirtualCluster, virtual_cluster_of
-from karmada_vc_agent.model.virtual_cluster_problems import (
-    NAME_PLACEHOLDER,
-    VALUE_PLACEHOLDER,
-    template_problem,
-)
 
 
 class NodeGroupSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):

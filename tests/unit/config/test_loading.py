@@ -121,8 +121,8 @@ def test_every_setting_of_a_virtual_cluster_is_read(file: File) -> None:
         ({"quota": {"pods": "many"}}, 'quota[pods]: "many" is not a valid quantity'),
         ({"quota": {"pods": -1}}, "quota[pods]: must not be negative"),
         ({"limits": [{"type": "Node"}]}, 'limits[0].type: is "Node", must be Container, Pod or'),
-        ({"limits": [{"type": "Pod", "most": {}}]}, "limits[0].most: must be a map, one of max"),
-        ({"limits": [{"type": "Pod", "max": "1"}]}, "limits[0].max: must be a map"),
+        ({"limits": [{"type": "Pod", "most": {}}]}, "limits[0].most: is unknown"),
+        ({"limits": [{"type": "Pod", "max": "1"}]}, 'limits[0].max: is "1", must be a map'),
         ({"limits": [{"type": "Pod", "max": {"cpu": "x"}}]}, 'limits[0].max[cpu]: "x" is not a'),
         ({"networkPolicy": "yes"}, 'networkPolicy: is "yes", must be none or isolate'),
         ({"podSecurity": "high"}, 'podSecurity: is "high", must be privileged, baseline or'),
@@ -338,7 +338,10 @@ TAINT = {"key": "edge", "effect": "NoSchedule"}
         ({"taints": [{"effect": "NoSchedule"}]}, "taints[0].key: "),
         ({"taints": [{"key": "k", "effect": "Prefer"}]}, 'taints[0].effect: is "Prefer", must be'),
         ({"taints": [TAINT, {**TAINT, "value": "x"}]}, "taints[1]: key and effect are used twice"),
-        ({"resourceModels": [{**MODEL, "grade": "0"}]}, "resourceModels[0].grade: must be"),
+        (
+            {"resourceModels": [{**MODEL, "grade": "0"}]},
+            'resourceModels[0].grade: is "0", must be an integer',
+        ),
         (
             {"resourceModels": [MODEL, {"grade": 1, "ranges": [{"name": "cpu", "min": "a lot"}]}]},
             'resourceModels[1].ranges[0].min: "a lot" is not a valid quantity',
@@ -347,14 +350,18 @@ TAINT = {"key": "edge", "effect": "NoSchedule"}
             {"resourceModels": [{"grade": 0, "ranges": [{"name": "cpu"}]}, MODEL]},
             "resourceModels[0].ranges[0].max: is not set",
         ),
-        ({"resourceModels": [{"grade": 0}]}, "resourceModels[0].ranges: is empty; give name"),
+        ({"resourceModels": [{"grade": 0}]}, "resourceModels[0].ranges: is not set"),
+        (
+            {"resourceModels": [{"grade": 0, "ranges": []}]},
+            "resourceModels[0].ranges: is empty; give name",
+        ),
         (
             {"resourceModels": [{"grade": 0, "ranges": [{"min": "0", "max": "1"}]}]},
             "resourceModels[0].ranges[0].name: is not set",
         ),
         (
             {"resourceModels": [{"grade": 0, "ranges": ["x"]}]},
-            "resourceModels[0].ranges[0]: must have",
+            'resourceModels[0].ranges[0]: is "x", must be a map',
         ),
     ],
     ids=lambda value: str(value)[:40],
