@@ -41,7 +41,7 @@ from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, wa
 from karmada_vc_agent.runner.collector import HOST, HUB
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.ending import until
-from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart, hub_relief
+from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart
 from karmada_vc_agent.runner.process_checks import (
     NEITHER,
     SERVING,
@@ -252,7 +252,7 @@ class Agent:
         self._election = election
         self.checks.phase = STANDING_BY
         start = self.checks.hub_start
-        asking = self._supervisor.start(group, "ask the hub", start.presence.keep_checking)
+        asking = self._supervisor.start(group, "ask the hub", start.keep_checking)
         await election.acquire()
         await start.look()
         asking.cancel()
@@ -275,7 +275,7 @@ class Agent:
         )
 
         async def ask(name: str) -> bool:
-            if not self.checks.hub_start.presence.is_checked:
+            if not self.checks.hub_start.is_checked:
                 raise UnreachableError("the hub has not answered yet")
             return await has_rights(clients.hub, name)
 
@@ -298,7 +298,7 @@ class Agent:
             reregister=self._reregister,
             node=self._node,
             provided=(*self._starts, *self.checks.hub_start.provided),
-            hub=self.checks.hub_start.identity,
+            hub_uid=lambda: self.checks.hub_start.uid,
         )
 
     async def _check_file(self, clients: Clients, vcs: tuple[VirtualCluster, ...]) -> None:
@@ -330,5 +330,5 @@ class Agent:
             self._identity,
             times,
             lineage=self.checks.hub_start.line,
-            hand_over=hub_relief(self.checks.is_hub_away, self.checks.hub_start.presence),
+            hand_over=self.checks.hub_start.hand_over(self.checks.is_hub_away),
         )

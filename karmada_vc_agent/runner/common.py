@@ -54,7 +54,6 @@ from karmada_vc_agent.model.setting import (
 )
 from karmada_vc_agent.model.virtual_cluster import LOOP_BOUND, VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, is_agents_own
-from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.runner.translation_contexts import translation_settings
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation.context import TranslationSettings
@@ -294,8 +293,8 @@ class Common:
 
     live: those of the settings that change. host_uid: of the host's namespace kube-system.
     reregister: virtual clusters to register again although their Clusters were deleted. node: name
-    of the agent's own node, "" = none is recorded. provided: what features read at the start. hub:
-    which one it is.
+    of the agent's own node, "" = none is recorded. provided: what features read at the start.
+    hub_uid: of the hub's namespace kube-system, "" until it answers.
 
     switches: names of the enabled controllers of Karmada's. contact: what the hub accepts of what
     judgements say, and of Leases. An emitter of changes of a store or of the registry is made
@@ -313,7 +312,7 @@ class Common:
     reregister: frozenset[str] = frozenset()
     node: str = ""
     provided: tuple[object, ...] = ()
-    hub: HubIdentity = field(default_factory=HubIdentity)
+    hub_uid: Callable[[], str] = lambda: ""
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:

@@ -115,10 +115,10 @@ class ProcessChecks:
         if self.service is not None:
             return self.service.not_followed(server)
         is_standby = server == HUB and self.phase == STANDING_BY
-        return self.hub_start.presence.away if is_standby else None
+        return self.hub_start.away if is_standby else None
 
     def _check_hub_accepts(self) -> str | None:
         """Return why a hub that answers accepts nothing, as with a certificate that expired."""
         if self.service is not None:
             return self.service.not_accepted()
-        return self.hub_start.presence.refuses if self.phase == STANDING_BY else None
+        return self.hub_start.refuses if self.phase == STANDING_BY else None

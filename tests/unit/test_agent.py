@@ -114,8 +114,8 @@ def test_server_that_answers_and_does_not_list_is_named(scene: Scene, server: st
 def test_standby_says_that_the_hub_is_a_page(scene: Scene) -> None:
     scene.agent.checks.service, scene.agent.checks.phase = None, STANDING_BY
     scene.agent.checks.hub_start = MagicMock()
-    scene.agent.checks.hub_start.presence.refuses = None
-    scene.agent.checks.hub_start.presence.away = "no list"
+    scene.agent.checks.hub_start.refuses = None
+    scene.agent.checks.hub_start.away = "no list"
     assert (scene.wrong(), scene.warnings()) == ({}, {"hub": "no list"})
 
 
@@ -127,11 +127,9 @@ def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
 def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
     scene.agent.checks.service, scene.agent.checks.phase = None, STANDING_BY
     scene.agent.checks.hub_start = MagicMock()
-    scene.agent.checks.hub_start.presence.refuses = scene.agent.checks.hub_start.presence.away = (
-        None
-    )
+    scene.agent.checks.hub_start.refuses = scene.agent.checks.hub_start.away = None
     assert scene.wrong() == {}
-    scene.agent.checks.hub_start.presence.refuses = "the hub refuses the agent: Unauthorized"
+    scene.agent.checks.hub_start.refuses = "the hub refuses the agent: Unauthorized"
     assert scene.wrong() == {"hub": "the hub refuses the agent: Unauthorized"}
 
 

@@ -42,7 +42,6 @@ from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.model.setting import Range
 from karmada_vc_agent.model.texts import listed
-from karmada_vc_agent.runner.hub_presence import HubIdentity
 
 SKEW_S = 300.0
 """How far the clocks of replicas may differ."""
@@ -355,7 +354,7 @@ async def read_checkpoint(
     host: ApiClient,
     config: AgentConfig,
     state: AgentState,
-    hub: HubIdentity,
+    hub: str,
     *,
     is_continued: bool = True,
 ) -> Checkpoint:
@@ -385,7 +384,7 @@ def log_refusal(name: str, refusal: UnusableError) -> None:
     _log.warning("Not using the checkpoint", extra={of: name, "reason": str(refusal)})
 
 
-async def why_unusable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -> str:
+async def why_unusable(host: ApiClient, config: AgentConfig, hub: str) -> str:
     """Return why nothing can be served from the checkpoint now, "" if something can.
 
     Gauge before this process leads; changes nothing. Raises KubeError.
@@ -402,7 +401,7 @@ async def why_unusable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -
     return listed(reasons, _SHOWN) or "there is no checkpoint"
 
 
-def _expected(config: AgentConfig, state: AgentState, hub: HubIdentity) -> Expected:
+def _expected(config: AgentConfig, state: AgentState, hub: str) -> Expected:
     registered = {
         name: None if record.has_left or record.was_deleted else record.uid
         for name, record in state.clusters().items()
@@ -410,7 +409,7 @@ def _expected(config: AgentConfig, state: AgentState, hub: HubIdentity) -> Expec
     return Expected(
         template=config.namespace_template,
         uids=registered,
-        hub=hub.uid,
+        hub=hub,
         times=usable_times(datetime.now(UTC), config.of(CheckpointFields).offline_max_age),
         is_outdated=Outdated(state).has,
     )

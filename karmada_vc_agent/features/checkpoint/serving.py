@@ -217,7 +217,7 @@ class CheckpointParts:
                 rules=rules,
                 served=common.virtual_clusters,
                 template=common.config.namespace_template,
-                hub=lambda: common.hub.uid,
+                hub=common.hub_uid,
                 is_in_contact=lambda name: (
                     common.clients.hub.is_reachable and not failing_s("") and not failing_s(name)
                 ),
@@ -239,7 +239,7 @@ class CheckpointParts:
         )
         works.rules.were_seen = bool(checkpoint.saved.rules())
         # It may have answered while the agent's state was read, which is not notified again.
-        self.offline.hub_identified(common.hub.uid)
+        self.offline.hub_identified(common.hub_uid())
         common.signals.work.subscribe(self.writer.work_changed)
         common.virtual_clusters.changed.subscribe(lambda *_: self.writer.clusters_changed())
         clusters.store.add_handler(lambda *_: self.writer.clusters_changed())
