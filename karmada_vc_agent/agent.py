@@ -39,7 +39,7 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, warn_of_few_files
 from karmada_vc_agent.runner.collector import HOST, HUB
-from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.common import Common, Fence
 from karmada_vc_agent.runner.ending import until
 from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart
 from karmada_vc_agent.runner.process_checks import (
@@ -93,7 +93,7 @@ class Agent:
         self._reregister = reregister
         self._node = node
         self._settings = settings
-        self._election: LeaderElection | None = None
+        self._fence = Fence()
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._has_handed_over = False
         self.metrics = metrics or Metrics(each.metrics for each in FEATURES)
@@ -125,8 +125,8 @@ class Agent:
             yield Sample("settings_reload_successful", (), self._settings.problem is None)
         for server, client in self.checks.lanes():
             yield Sample("api_server_went_back_total", (server,), client.history.time_resets)
-        if self._election is not None:
-            leads = self._election.is_leading()
+        if self._fence.election is not None:
+            leads = self._fence.election.is_leading()
             yield Sample("leader_election_master_status", (self._config.agent_name,), leads)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -138,7 +138,7 @@ class Agent:
         _log.info("Starting", extra={"hub": hub.server, "host": host.server})
         warn_of_few_files(len(self._virtual_clusters))
         is_shared = self._virtual_clusters.are_several
-        clients = connect(config, hub, host, self._is_leading, self._hub_fence, is_shared)
+        clients = connect(config, hub, host, self._fence.is_leading, self._fence.of_hub, is_shared)
         self.checks.clients = clients
         made = next((each.hub_start for each in FEATURES if each.hub_start), HubStart)
         self.checks.hub_start = made(config, clients.hub_urgent, clients.host_urgent)
@@ -155,10 +155,10 @@ class Agent:
         finally:
             for task in followers:
                 task.cancel()
-            if self._election is not None:
+            if self._fence.election is not None:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RELEASE_S):
-                        await self._election.release()
+                        await self._fence.election.release()
             await clients.close()
 
     def _follow(self, clients: Clients) -> list[asyncio.Task[None]]:
@@ -179,17 +179,6 @@ class Agent:
 
     def _keep(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         return asyncio.create_task(self._supervisor.keep(name, run), name=name)
-
-    def _is_leading(self) -> bool:
-        return self._election is None or self._election.is_leading()
-
-    def _hub_fence(self) -> str:
-        """Return why no lane may write to the hub now, "" if each of them may."""
-        if self.checks.service is not None and self.checks.service.is_offline():
-            return "the hub has not listed its Clusters yet"
-        if self._election is not None and not self._election.is_in_touch():
-            return "not the leader"
-        return ""
 
     async def _lead_and_serve(self, clients: Clients, stop: asyncio.Event) -> None:
         config = self._config
@@ -222,8 +211,8 @@ class Agent:
             service = Service(self._common(clients, state, host_uid), FEATURES)
             self.checks.service = service
             start.on_hub_answer = service.hub_identified
-            if self._election is not None:
-                self._election.on_regained(service.lead_regained)
+            if self._fence.election is not None:
+                self._fence.election.on_regained(service.lead_regained)
             self.checks.phase = SERVING
             await service.run(stop)
             for task in looking:
@@ -249,7 +238,7 @@ class Agent:
         self, election: LeaderElection, group: asyncio.TaskGroup, stop: asyncio.Event
     ) -> list[asyncio.Task[None]]:
         """Stand by until this process leads; return what keeps the lead, and hands it over."""
-        self._election = election
+        self._fence.election = election
         self.checks.phase = STANDING_BY
         start = self.checks.hub_start
         asking = self._supervisor.start(group, "ask the hub", start.keep_checking)
@@ -283,7 +272,7 @@ class Agent:
         for start in self._starts:
             read = partial(start.read, clients.host, self._live, state)
             await retry_until_done(start.reads, read)
-        await self.checks.hub_start.read(clients.host, state, self._election)
+        await self.checks.hub_start.read(clients.host, state, self._fence.election)
 
     def _common(self, clients: Clients, state: AgentState, host_uid: str) -> Common:
         return Common(
@@ -293,12 +282,13 @@ class Agent:
             state=state,
             host_uid=host_uid,
             virtual_clusters=self._virtual_clusters,
-            lead=Lead(self._identity, self._is_leading),
+            lead=Lead(self._identity, self._fence.is_leading),
             metrics=self.metrics,
             reregister=self._reregister,
             node=self._node,
             provided=(*self._starts, *self.checks.hub_start.provided),
-            hub_uid=lambda: self.checks.hub_start.uid,
+            fence=self._fence,
+            hub_uid=partial(getattr, self.checks.hub_start, "uid"),
         )
 
     async def _check_file(self, clients: Clients, vcs: tuple[VirtualCluster, ...]) -> None:

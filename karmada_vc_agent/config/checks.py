@@ -21,7 +21,6 @@ from karmada_vc_agent.model.setting import (
     Requirement,
     enabled_controllers,
     feature_gates,
-    implies,
     label_value_problem,
 )
 from karmada_vc_agent.model.texts import listen_problem
@@ -226,7 +225,7 @@ def _cidr_problem(cidr: str) -> str | None:
 def _shared_nodes(clusters: tuple[VirtualCluster, ...]) -> Problems:
     """Yield nodes that two certainly share, whatever nodes there are."""
     owners: dict[str, int] = {}
-    selecting: list[tuple[int, tuple[Requirement, ...]]] = []
+    selecting: dict[frozenset[Requirement], int] = {}
     for index, vc in enumerate(clusters):
         path = f"virtualClusters[{index}]"
         for name in vc.node_names:
@@ -239,12 +238,10 @@ def _shared_nodes(clusters: tuple[VirtualCluster, ...]) -> Problems:
                 yield f"{path}.nodeNames", problem
         if not vc.node_selector:
             continue
-        ours = vc.node_selector.requirements()
-        for earlier, theirs in selecting:
-            if implies(ours, theirs) or implies(theirs, ours):
-                problem = (
-                    f'"{vc.name}" and "{clusters[earlier].name}" (virtualClusters[{earlier}]) '
-                    "select the same nodes: one selector implies the other"
-                )
-                yield f"{path}.nodeSelector", problem
-        selecting.append((index, ours))
+        earlier = selecting.setdefault(frozenset(vc.node_selector.requirements()), index)
+        if earlier != index:
+            problem = (
+                f'"{vc.name}" and "{clusters[earlier].name}" (virtualClusters[{earlier}]) '
+                "select the same nodes"
+            )
+            yield f"{path}.nodeSelector", problem

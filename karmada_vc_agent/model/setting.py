@@ -8,7 +8,7 @@ Source: contract 8, 9.1, 9.4; docs/adr/0009.
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -106,18 +106,6 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return labels.get(self.key) in self.values
         return labels.get(self.key) not in self.values
 
-    def follows_from(self, other: "Requirement") -> bool:
-        """Return True if everything that meets `other` also meets this one."""
-        if self.key != other.key:
-            return False
-        if other.operator == "In":
-            return all(self.matches({self.key: value}) for value in other.values)
-        if other.operator == "DoesNotExist":
-            return self.operator in ("DoesNotExist", "NotIn")
-        if other.operator == "Exists":
-            return self.operator == "Exists"
-        return self.operator == "NotIn" and self.values <= other.values
-
 
 class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A Kubernetes label selector; an empty one is not allowed here."""
@@ -139,15 +127,6 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
         """Return matchLabels and matchExpressions in one form."""
         equalities = (Requirement(k, "In", frozenset((v,))) for k, v in self.match_labels.items())
         return (*equalities, *self.match_expressions)
-
-
-def implies(ours: Sequence[Requirement], theirs: Sequence[Requirement]) -> bool:
-    """Return True if all that meets our requirements certainly meets theirs, too.
-
-    Requirements are compared one by one, so an implication that follows only from several of them
-    is not detected; overlaps at run time are reported by node.
-    """
-    return all(any(their.follows_from(our) for our in ours) for their in theirs)
 
 
 def label_key_problem(key: str) -> str | None:

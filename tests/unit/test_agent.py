@@ -159,19 +159,19 @@ def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None
 
 
 def test_nothing_is_written_to_a_hub_that_has_told_nothing(scene: Scene) -> None:
-    scene.service.is_offline.return_value = False
-    assert scene.agent._hub_fence() == ""
-    scene.service.is_offline.return_value = True
-    assert scene.agent._hub_fence() == "the hub has not listed its Clusters yet"
+    scene.agent._fence.offline = MagicMock(is_fencing=False)
+    assert scene.agent._fence.of_hub() == ""
+    scene.agent._fence.offline = MagicMock(is_fencing=True)
+    assert scene.agent._fence.of_hub() == "the hub has not listed its Clusters yet"
 
 
 def test_who_does_not_know_that_it_leads_writes_nothing_to_the_hub(scene: Scene) -> None:
-    scene.service.is_offline.return_value = False
-    scene.agent._election = MagicMock()
-    scene.agent._election.is_in_touch.return_value = True
-    assert scene.agent._hub_fence() == ""
-    scene.agent._election.is_in_touch.return_value = False
-    assert scene.agent._hub_fence() == "not the leader"
+    scene.agent._fence.offline = MagicMock(is_fencing=False)
+    scene.agent._fence.election = MagicMock()
+    scene.agent._fence.election.is_in_touch.return_value = True
+    assert scene.agent._fence.of_hub() == ""
+    scene.agent._fence.election.is_in_touch.return_value = False
+    assert scene.agent._fence.of_hub() == "not the leader"
 
 
 async def test_every_lane_of_the_hub_has_the_fence() -> None:
