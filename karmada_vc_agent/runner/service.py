@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from karmada_vc_agent.cluster.hub_clusters import HubClusters, Judgements
 from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import Controller
@@ -36,25 +35,13 @@ class WaitingWrites:
     """Determines why the leader writes no Works of a virtual cluster.
 
     Nothing else logs these states (of the lead, the host, workers). Logged once for as long as one
-    stays, and shown by /readyz?verbose.
-
-    is_leading: whether the lead is certain. execution: the controller of Works.
+    stays, and shown by /readyz?verbose. execution: the controller of Works.
     """
 
-    def __init__(
-        self,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        clusters: HubClusters,
-        judgements: Judgements,
-        works: Works,
-        is_leading: Callable[[], bool],
-        execution: Controller[WorkKey],
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._clusters = clusters
-        self._judgements = judgements
+    def __init__(self, common: Common, works: Works, execution: Controller[WorkKey]) -> None:
+        self._common = common
+        self._clusters = common.stores.clusters
         self._works = works
-        self._is_leading = is_leading
         self._execution = execution
         self._before: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
@@ -81,11 +68,11 @@ class WaitingWrites:
 
     def _now(self) -> Iterator[tuple[str, str]]:
         synced, self._synced = self._synced, self._execution.succeeded
-        if not self._is_leading():
+        if not self._common.lead.is_certain():
             yield ALL, "the lead is in doubt: the host does not confirm the leader Lease"
             return
         waiting = self._execution.queue.waiting()
-        for name, vc in self._virtual_clusters.items():
+        for name, vc in self._common.virtual_clusters.items():
             if vc.paused or self._clusters.ours(name) is None:
                 continue
             _, oldest_s = waiting.get(name, (0, 0.0))
@@ -98,7 +85,7 @@ class WaitingWrites:
             yield ALL, self._execution.failed_by
 
     def _host(self, name: str) -> str:
-        judged = self._judgements.of(name)
+        judged = self._common.judgements.of(name)
         if judged is None or judged["status"] == "True":
             return "the Cluster is not judged Ready yet: no probe of the host has ended"
         return f"the host is not ready ({judged['reason']}): {judged['message']}"
@@ -124,7 +111,9 @@ class Service:
         self._changed: dict[str, None] = {}
         self._controllers: list[Controller[Any]] = all_controllers(parts)
         parts.controllers += self._controllers
-        self._waiting_writes = self._waiting(parts)
+        works = parts.works.watches.works
+        execution = [each for each in self._controllers if each.name == EXECUTION]
+        self._waiting_writes = [WaitingWrites(common, works, each) for each in execution]
         for client in (common.clients.hub, common.clients.host):
             client.on_recovery(self.retry_failed)
             client.on_return(self.retry_failed)
@@ -146,7 +135,6 @@ class Service:
         lists = unlisted_paths(
             stores.of_host if self._common.fence.is_offline() else stores.reflectors
         )
-        waiting = self._waiting_writes.reasons if self._waiting_writes is not None else {}
         missing, checkpoint = self._parts.missing_rights, self._parts.checkpoint
         return {
             "lists": f"waiting for the first list of {', '.join(lists)}" if lists else None,
@@ -154,7 +142,13 @@ class Service:
             "found": _note(common.origins.refusals()),
             "rights": missing.of_all() or _note(missing.warnings()),
             "checkpoint": checkpoint.warning() if checkpoint is not None else None,
-            "writes": _note([f"{name}: {why}" for name, why in waiting.items()]),
+            "writes": _note(
+                [
+                    f"{name}: {why}"
+                    for each in self._waiting_writes
+                    for name, why in each.reasons.items()
+                ]
+            ),
         }
 
     def _check_other_agents(self) -> str | None:
@@ -179,21 +173,6 @@ class Service:
     def serves_from_checkpoint(self) -> bool:
         """Return whether any virtual cluster is served from the checkpoint."""
         return self._parts.checkpoint is not None and self._parts.checkpoint.is_served_from()
-
-    def _waiting(self, parts: Parts) -> WaitingWrites | None:
-        """Return what says why no Works are written, None where none are ever."""
-        common = parts.common
-        for controller in self._controllers:
-            if controller.name == EXECUTION:
-                return WaitingWrites(
-                    common.virtual_clusters,
-                    common.stores.clusters,
-                    common.judgements,
-                    parts.works.watches.works,
-                    common.lead.is_certain,
-                    controller,
-                )
-        return None
 
     def hub_identified(self, hub: str) -> None:
         """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
@@ -359,10 +338,8 @@ class Service:
 
     def _start_keeping(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start what never ends by itself: the end of the service does not wait for it."""
-        keeping: list[asyncio.Task[None]] = []
         start = self._common.supervisor.start
-        if self._waiting_writes is not None:
-            keeping.append(start(group, "waiting writes", self._waiting_writes.run))
+        keeping = [start(group, "waiting writes", each.run) for each in self._waiting_writes]
         if self._common.config.resync_period:
             keeping.append(start(group, "resync", self._keep_resyncing))
         return keeping + [start(group, name, run) for name, run in self._parts.keeps.items()]
