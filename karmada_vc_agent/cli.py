@@ -24,7 +24,7 @@ from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, one_line_e
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting, camel, flags_of
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.loading import Reloaded, load_config, reload, with_profile_defaults
+from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG, FEATURES
 from karmada_vc_agent.karmada_flags import KarmadaFlags
@@ -215,7 +215,9 @@ def read_settings(
     return replace(config, agent_namespace=namespace)
 
 
-def reload_settings(running: AgentConfig, read: Callable[[], AgentConfig], path: Path) -> Reloaded:
+def reload_settings(
+    running: AgentConfig, read: Callable[[], AgentConfig], path: Path
+) -> tuple[AgentConfig, tuple[str, ...]]:
     """Return what a running agent takes of its settings as they are now. Raises ConfigError."""
     config, at_restart = reload(running, read())
     try:
@@ -227,8 +229,7 @@ def reload_settings(running: AgentConfig, read: Callable[[], AgentConfig], path:
         # The file is good as a whole: what is missing is a setting that is not taken now.
         problem = f"{error.problem}; restart the agent to use {', '.join(at_restart)} of the file"
         raise ConfigError(str(path), error.path, problem) from error
-    config = with_profile_defaults(config, config.agent_namespace)
-    return Reloaded(config, at_restart)
+    return with_profile_defaults(config, config.agent_namespace), at_restart
 
 
 def _variables() -> dict[str, str]:
@@ -314,7 +315,7 @@ async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
     if not config.metrics_secure and not is_local(config.metrics_bind_address):
         text = "Serving metrics to anyone who can reach their address; see --metrics-secure"
         _log.warning(text, extra={"address": config.metrics_bind_address})
-    health = health_routes(agent.checks.liveness, agent.checks.readiness)
+    health = health_routes(agent.liveness, agent.readiness)
     async with AsyncExitStack() as endpoints:
         if config.metrics_secure:
             readers = agent.metrics_readers.refusal

@@ -13,7 +13,6 @@ from karmada_vc_agent.config.declared import (
     settings_of,
     struct_of,
 )
-from karmada_vc_agent.model.setting import Written
 from karmada_vc_agent.model.texts import (
     cut_words,
     did_you_mean,
@@ -74,7 +73,7 @@ def decode_one(setting: Setting, given: Any, source: str, path: str) -> Any:
         raise ConfigError(source, path, _problem(str(error), given, setting.kind)) from error
 
 
-def _read(kind: type[Written], given: Any) -> Any:
+def _read(kind: Any, given: Any) -> Any:
     """Decode a type that is not one of msgspec's."""
     try:
         return kind.read(given)

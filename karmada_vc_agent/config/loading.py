@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -248,19 +247,6 @@ _TAKEN = (
     *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
 )
 """They are virtual clusters or their defaults, and are taken at once, as are their sources."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reloaded:
-    """config: the settings in use from now on. at_restart: other settings that changed."""
-
-    config: AgentConfig
-    at_restart: tuple[str, ...] = ()
-
-    @property
-    def virtual_clusters(self) -> tuple[VirtualCluster, ...]:
-        """Return those of the file."""
-        return self.config.virtual_clusters
 
 
 def reload(running: AgentConfig, read: AgentConfig) -> tuple[AgentConfig, tuple[str, ...]]:

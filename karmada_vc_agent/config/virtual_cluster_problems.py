@@ -39,17 +39,17 @@ Problems = Iterator[tuple[str, str | None]]
 _Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX, le=INT64_MAX)]
 
 
-class _Shape(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+class _ShapeSetting(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """What is written to hub or host as the settings have it; null as if it were not set."""
 
 
-class _Taint(_Shape):
+class _TaintSetting(_ShapeSetting):
     key: str
     effect: Literal["NoSchedule", "NoExecute"]
     value: str | None = None
 
 
-class _Toleration(_Shape):
+class _TolerationSetting(_ShapeSetting):
     key: str | None = None
     operator: Literal["", "Exists", "Equal"] | None = None
     value: str | None = None
@@ -57,18 +57,18 @@ class _Toleration(_Shape):
     toleration_seconds: _Int64 | None = None
 
 
-class _ModelRange(_Shape):
+class _ModelRangeSetting(_ShapeSetting):
     name: str
     min: QuantityText | None = None
     max: QuantityText | None = None
 
 
-class _Model(_Shape):
-    ranges: list[_ModelRange]
+class _ModelSetting(_ShapeSetting):
+    ranges: list[_ModelRangeSetting]
     grade: _Int64 = 0
 
 
-class _Limit(_Shape):
+class _LimitSetting(_ShapeSetting):
     type: Literal["Container", "Pod", "PersistentVolumeClaim"]
     max: Mapping[str, QuantityText] = {}
     min: Mapping[str, QuantityText] = {}
@@ -81,10 +81,10 @@ def problems_of(vc: VirtualCluster) -> Problems:
     """Yield every validated setting, and what is wrong with it."""
     yield "name", cluster_name_problem(vc.name)
     for key, objects, shape in (
-        ("taints", vc.taints, _Taint),
-        ("tolerations", vc.tolerations, _Toleration),
-        ("resourceModels", vc.resource_models, _Model),
-        ("limits", vc.limits, _Limit),
+        ("taints", vc.taints, _TaintSetting),
+        ("tolerations", vc.tolerations, _TolerationSetting),
+        ("resourceModels", vc.resource_models, _ModelSetting),
+        ("limits", vc.limits, _LimitSetting),
     ):
         yield _misshapen(key, objects, shape)
     yield from _node_problems(vc)

@@ -40,7 +40,7 @@ class _Meta(_PodMeta, rename="camel", gc=False):
         self.labels = _first(OF_NODE, self.labels)
 
 
-class _Condition(Struct, rename="camel", gc=False):
+class _NodeCondition(Struct, rename="camel", gc=False):
     type: str = ""
     status: str = ""
 
@@ -57,7 +57,7 @@ class _NodeStatus(Struct, rename="camel", gc=False):
     """Status of a Node; allocatable maps resource names to quantities."""
 
     allocatable: dict[str, str] = field(default_factory=dict)
-    conditions: list[_Condition] = field(default_factory=list)
+    conditions: list[_NodeCondition] = field(default_factory=list)
     node_info: _NodeInfo = field(default_factory=_NodeInfo)
     addresses: list[_NodeAddress] = field(default_factory=list)
 

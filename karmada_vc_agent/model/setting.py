@@ -2,7 +2,8 @@
 
 A setting is a field of a msgspec struct, with a docstring below it; the command line, the checks
 and docs/settings.md are made from them. A type that files write in a way of its own, as `40s`, has
-`expected` and `read` (see Written). Switches have Karmada's names; its agent has no `hostEvents`.
+`expected`, that way, and `read`, which raises TypeError for another type (model/quantity.py).
+Switches have Karmada's names; its agent has no `hostEvents`.
 Source: contract 8, 9.1, 9.4; docs/adr/0009.
 """
 
@@ -10,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Literal
 
 import msgspec
 
@@ -18,20 +19,6 @@ from karmada_vc_agent.model.quantity import Duration, format_duration
 from karmada_vc_agent.model.texts import either, shown
 
 _INT64_MAX = 2**63 - 1
-
-
-class Written(Protocol):
-    """A type with a notation of its own in settings files."""
-
-    expected: ClassVar[str]
-    """The required form of a value, for messages: `a duration such as 40s or 2m`."""
-
-    @classmethod
-    def read(cls, given: Any) -> Self:
-        """Parse the value in the file.
-
-        Raises TypeError for a value of a wrong type, and ValueError with the problem otherwise.
-        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.loading import Reloaded
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need
@@ -25,18 +25,20 @@ SETTLES_S = 0.2
 """An editor may write a file in several parts."""
 
 Check = Callable[[tuple[VirtualCluster, ...]], Awaitable[None]]
-Use = Callable[[Reloaded], None]
+Read = Callable[[], tuple[AgentConfig, tuple[str, ...]]]
+Use = Callable[[AgentConfig], None]
 
 
 class SettingsFollower:
     """Follows the settings of the file that a running agent takes.
 
     digest: of the file, from before the settings in use were read: what changed since is seen.
-    read: reads and checks all settings; raises ConfigError. check: checks the virtual clusters by
+    read: reads and checks all settings, and names those that wait for a restart; raises
+    ConfigError. check: checks the virtual clusters by
     what the host says; raises ConfigError, KubeError. use: takes the settings.
     """
 
-    def __init__(self, path: Path, digest: bytes, read: Callable[[], Reloaded]) -> None:
+    def __init__(self, path: Path, digest: bytes, read: Read) -> None:
         self._path = path
         self._read = read
         self._seen = self._used = digest
@@ -68,10 +70,10 @@ class SettingsFollower:
 
     async def _take(self, digest: bytes, check: Check, use: Use) -> None:
         try:
-            reloaded = self._read()
+            config, at_restart = self._read()
             if digest != digest_of(self._path):
                 return  # it changed under the reader, and is read again
-            await check(reloaded.virtual_clusters)
+            await check(config.virtual_clusters)
         except ConfigError as error:
             self._seen = digest
             self._complain(str(error))
@@ -82,14 +84,14 @@ class SettingsFollower:
         self._seen, self._used = digest, digest
         self._well()
         _log.info(
-            "Using the settings file", extra={"virtual_clusters": len(reloaded.virtual_clusters)}
+            "Using the settings file", extra={"virtual_clusters": len(config.virtual_clusters)}
         )
-        if reloaded.at_restart:
+        if at_restart:
             _log.warning(
                 "Restart the agent to use the other settings that changed",
-                extra={"settings": ",".join(reloaded.at_restart)},
+                extra={"settings": ",".join(at_restart)},
             )
-        use(reloaded)
+        use(config)
 
     def _well(self) -> None:
         self.problem = None

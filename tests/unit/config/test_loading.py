@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.config.declared import flags_of
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig, KindPaths
 from karmada_vc_agent.feature_list import CONFIG
-from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.quantity import Duration, Size
 from karmada_vc_agent.model.setting import Requirement
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, Bounds
@@ -479,17 +477,6 @@ def test_number_from_a_flag_or_the_environment_is_a_text(file: File, value: str)
 def test_number_that_is_none_names_the_flag(file: File) -> None:
     with pytest.raises(ConfigError, match=r'^flags: --kube-api-qps: is "many", must be a number$'):
         file.load({"kube_api_qps": "many"})
-
-
-def test_template_that_cannot_be_used_is_refused_before_anything_is_stored(file: File) -> None:
-    config = file.load(namespaceTemplate="{namespace}")
-    nowhere = Credentials("http://127.0.0.1:1", None, "a test")
-    with pytest.raises(ConfigError) as raised:
-        Agent(config, nowhere, nowhere)
-    assert str(raised.value) == (
-        'settings: namespaceTemplate: "{namespace}" must contain {namespace} and {cluster} '
-        "once each"
-    )
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
