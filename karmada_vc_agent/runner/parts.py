@@ -37,10 +37,7 @@ from karmada_vc_agent.work.work_finalizer import OrphanedObjects
 
 
 class _SavedHub(Protocol):
-    """All that is saved of the hub.
-
-    offline: serves from it.
-    """
+    """All that is saved of the hub. offline: serves from it."""
 
     @property
     def offline(self) -> Offline:

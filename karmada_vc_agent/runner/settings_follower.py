@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -113,7 +112,6 @@ def digest_of(path: Path) -> bytes:
 
 LOOK_S = 10.0
 """Interval of reviews for those that wait; rights cannot be watched."""
-WARN_AGAIN_S = 3600.0
 
 Ask = Callable[[str], Awaitable[bool]]
 
@@ -129,33 +127,24 @@ class JoinedClusters:
     One without rights would be registered half, and every request for it would fail. It waits, and
     is served soon after `join`. One that was registered before is admitted: the hub may be away.
 
-    use: takes them. clock: monotonic seconds.
+    use: takes them.
     """
 
-    def __init__(
-        self,
-        use: Callable[[Iterable[VirtualCluster]], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, use: Callable[[Iterable[VirtualCluster]], None]) -> None:
         self._use = use
-        self._clock = clock
         self._declared: tuple[VirtualCluster, ...] = ()
         self._admitted: set[str] = set()
-        self._warned_at: dict[str, float] = {}
+        self.waiting: list[str] = []
+        """The names that wait for `join`."""
         self._ask: Ask | None = None
         self._is_registered: Callable[[str], bool] = lambda _: False
-
-    @property
-    def waiting(self) -> list[str]:
-        """Return the names that wait for `join`."""
-        return list(self._warned_at)
 
     def take(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Have these served; before start() all of them, for nothing is done with them yet."""
         self._declared = tuple(virtual_clusters)
         names = {vc.name for vc in self._declared}
         self._admitted &= names
-        self._warned_at = {name: at for name, at in self._warned_at.items() if name in names}
+        self.waiting = [name for name in self.waiting if name in names]
         self._pass_on()
 
     async def start(self, ask: Ask, is_registered: Callable[[str], bool]) -> None:
@@ -182,14 +171,17 @@ class JoinedClusters:
     async def _look_at(self, name: str, ask: Ask) -> None:
         try:
             if not self._is_registered(name) and not await ask(name):
-                self._warn(name)
+                if name not in self.waiting:
+                    self.waiting.append(name)
+                    text = "Waiting for rights on the hub; run karmada-vc-agent join"
+                    _log.warning(text, extra={"virtual_cluster": name})
                 return
         except ForbiddenError as error:
             _log.debug("Serving without a review of the rights", extra={"reason": str(error)})
         except KubeError:
             return
         self._admitted.add(name)
-        self._warned_at.pop(name, None)
+        self.waiting = [each for each in self.waiting if each != name]
 
     async def run(self) -> None:
         """Review at intervals, until cancelled."""
@@ -203,13 +195,3 @@ class JoinedClusters:
             self._use(self._declared)
         else:
             self._use(vc for vc in self._declared if vc.name in self._admitted)
-
-    def _warn(self, name: str) -> None:
-        """Log that one waits, and again after long."""
-        at = self._warned_at.get(name)
-        if at is None or self._clock() - at >= WARN_AGAIN_S:
-            self._warned_at[name] = self._clock()
-            _log.warning(
-                "Waiting for rights on the hub; run karmada-vc-agent join",
-                extra={"virtual_cluster": name},
-            )

@@ -139,12 +139,8 @@ class Metrics:
             self._resources.add(resource)
         return resource if resource in self._resources else OTHER
 
-    def object_failed(self, server: str, resource: str, part: str) -> None:
-        """Count a bug at one object; part: watch, index, handler."""
-        self.counters["object_faults_total"].labels(server, resource, part).inc()
-
     def note_unreadable(
-        self, server: str, source: str, resource: str, reasons: Mapping[str, str]
+        self, server: str, resource: str, source: str, reasons: Mapping[str, str]
     ) -> None:
         """Record the objects that a reflector cannot read now; source: the reflector."""
         self._unreadable.pop((server, source), None)
@@ -219,7 +215,6 @@ class ControllerMeter(ControllerInstrument):
         )
 
     def ended(self, result: str, took_s: float) -> None:
-        """Count a reconcile."""
         self._results[result].inc()
         self._time.observe(took_s)
         if result in ("error", "panic"):
@@ -228,19 +223,15 @@ class ControllerMeter(ControllerInstrument):
             self._panics.inc()
 
     def added(self) -> None:
-        """Count a key added."""
         self._adds.inc()
 
     def retried(self) -> None:
-        """Count a retry of a key."""
         self._retries.inc()
 
     def taken(self, waited_s: float) -> None:
-        """Record how long a key waited."""
         self._queue_time.observe(waited_s)
 
     def done(self, worked_s: float) -> None:
-        """Record how long a key was processed."""
         self._work_time.observe(worked_s)
 
 
@@ -252,47 +243,29 @@ class ClientMeter(ClientInstrument):
 
     def __init__(self, metrics: Metrics, server: str, host: str) -> None:
         self._metrics = metrics
+        self._counters = metrics.counters
         self._server = server
         self._host = host
-        self._codes: dict[tuple[str, str], Counter] = {}
-        self._times: dict[str, Histogram] = {}
 
     def answered(self, method: str, code: str, took_s: float) -> None:
-        """Count a request by its response."""
-        counter = self._codes.get((method, code))
-        if counter is None:
-            counter = self._metrics.counters["rest_client_requests_total"].labels(
-                code, method, self._host
-            )
-            self._codes[method, code] = counter
-        counter.inc()
-        times = self._times.get(method)
-        if times is None:
-            times = self._times[method] = self._metrics.timers[
-                "rest_client_request_duration_seconds"
-            ].labels(method, self._host)
-        times.observe(took_s)
+        self._counters["rest_client_requests_total"].labels(code, method, self._host).inc()
+        times = self._metrics.timers["rest_client_request_duration_seconds"]
+        times.labels(method, self._host).observe(took_s)
 
     def failed(self, path: str, part: str) -> None:
-        """Count a bug at one object."""
-        self._metrics.object_failed(self._server, self._metrics.resource_label(path), part)
+        self._counters["object_faults_total"].labels(*self._resource(path), part).inc()
 
     def unreadable(self, source: str, path: str, reasons: Mapping[str, str]) -> None:
-        """Record the objects that a reflector cannot read now."""
-        resource = self._metrics.resource_label(path)
-        self._metrics.note_unreadable(self._server, source, resource, reasons)
+        self._metrics.note_unreadable(*self._resource(path), source, reasons)
 
     def listed(self, path: str) -> None:
-        """Count a list that starts."""
-        self._metrics.counters["watch_lists_total"].labels(
-            self._server, self._metrics.resource_label(path)
-        ).inc()
+        self._counters["watch_lists_total"].labels(*self._resource(path)).inc()
 
     def watched(self, path: str) -> None:
-        """Count a watch that is opened."""
-        self._metrics.counters["watch_starts_total"].labels(
-            self._server, self._metrics.resource_label(path)
-        ).inc()
+        self._counters["watch_starts_total"].labels(*self._resource(path)).inc()
+
+    def _resource(self, path: str) -> tuple[str, str]:
+        return self._server, self._metrics.resource_label(path)
 
 
 def build_info() -> Iterator[Sample]:
