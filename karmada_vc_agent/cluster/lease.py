@@ -51,8 +51,8 @@ LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{karmada.LEASE_NAMESPACE
 JITTER = 0.04
 RETRY_MAX_S = 5.0
 _NO_NAMESPACE = (
-    f"hub: Namespace {karmada.LEASE_NAMESPACE} does not exist, so no Lease can be created and the "
-    "hub does not consider the Clusters Ready; run karmada-vc-agent join, or create it"
+    f"hub: Namespace {karmada.LEASE_NAMESPACE} does not exist, so no Lease can be created and "
+    "the hub does not consider the Clusters Ready; run karmada-vc-agent join, or create it"
 )
 _NO_FIELDS: list[Object] = [{}]
 """Has the server drop the owners of fields, for good: half a KB in each renewal and answer."""

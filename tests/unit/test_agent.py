@@ -140,7 +140,7 @@ def test_server_that_went_back_in_time_is_a_warning(scene: Scene) -> None:
 
 
 def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scene) -> None:
-    scene.agent._joined._warned_at = {"b": 0.0}
+    scene.agent._joined.waiting = ["b"]
     text = "waiting for rights on the hub: b; run karmada-vc-agent join"
     assert (scene.wrong(), scene.warnings()) == ({}, {"rights": text})
     scene.agent._virtual_clusters.replace_all(())
@@ -148,7 +148,7 @@ def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scen
 
 
 def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None:
-    scene.agent._joined._warned_at = {"b": 0.0}
+    scene.agent._joined.waiting = ["b"]
     scene.service.checks.return_value["rights"] = "hub: the agent lacks a rule"
     assert scene.wrong() == {"rights": "hub: the agent lacks a rule"}
     scene.service.checks.return_value["rights"] = Note("a: hub: the agent lacks a rule")
