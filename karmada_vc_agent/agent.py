@@ -52,6 +52,8 @@ RELEASE_S = 0.8
 """Limit for the release of the lead; a host that does not answer must not hold up the end."""
 
 
+OF_SERVICE = ("lists", "agents", "found", "rights", "checkpoint", "writes")
+"""Checks of what runs while this process leads; they pass before."""
 NEITHER = "waits for the API server of the hub, without a checkpoint"
 STARTING, STANDING_BY, SERVING = "starting", "standing by", "serving"
 
@@ -332,14 +334,11 @@ class Agent:
         return {
             **{server: self._check_server(server, client) for server, client in self.lanes()},
             "phase": self._check_phase(),
-            "lists": served.get("lists"),
             "objects": Note(f"cannot read {'; '.join(unreadable)}") if unreadable else None,
-            "agents": served.get("agents"),
             "settings": Note(f"keeping those in use: {problem}") if problem else None,
-            "found": served.get("found"),
+            **dict.fromkeys(OF_SERVICE),
+            **served,
             "rights": self._check_rights(served.get("rights")),
-            "checkpoint": served.get("checkpoint"),
-            "writes": served.get("writes"),
         }
 
     def liveness(self) -> dict[str, str | None]:

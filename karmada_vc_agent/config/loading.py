@@ -129,11 +129,6 @@ OF_LINK: Mapping[str, Mapping[str, Any]] = {
 """Value of `link` -> the defaults that it changes; docs/thin-links.md has the figures."""
 
 
-def with_presets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the defaults that go with them."""
-    return {**OF_LINK.get(settings.get("link", ""), {}), **settings}
-
-
 _log = logging.getLogger(__name__)
 
 
@@ -160,7 +155,7 @@ def load_config(
             origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
             origins[setting.key] = origin
             settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
-    config = with_descriptions(struct(**with_presets(settings)))
+    config = with_descriptions(struct(**{**OF_LINK.get(settings.get("link", ""), {}), **settings}))
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)

@@ -218,10 +218,9 @@ async def _no_fields(_: VirtualCluster) -> Object:
 class Hooks:
     """The hooks of one process, set by features in `prepare`.
 
-    window_gate: made of the writer of host objects and MayHold.
-    placement_keeper: made of the record of kept workloads. shares: of quotas, by
-    namespace. fields_of_new: metadata and spec that a
-    new Cluster has besides its own. writes_ready: awaited before the first Work is written.
+    window_gate: made of the writer of host objects and MayHold. placement_keeper: made of the
+    record of kept workloads. shares: of quotas, by namespace. fields_of_new: metadata and spec that
+    a new Cluster has besides its own. writes_ready: awaited before the first Work is written.
     """
 
     window_gate: Callable[[HostObjects, MayHold], WindowGate] = lambda *_: WindowGate()

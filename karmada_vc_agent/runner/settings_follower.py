@@ -33,8 +33,8 @@ class SettingsFollower:
 
     digest: of the file, from before the settings in use were read: what changed since is seen.
     read: reads and checks all settings, and names those that wait for a restart; raises
-    ConfigError. check: checks the virtual clusters by
-    what the host says; raises ConfigError, KubeError. use: takes the settings.
+    ConfigError. check: checks the virtual clusters by what the host says; raises ConfigError,
+    KubeError. use: takes the settings.
     """
 
     def __init__(self, path: Path, digest: bytes, read: Read) -> None:
