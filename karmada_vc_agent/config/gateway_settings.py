@@ -1,7 +1,7 @@
 """Settings of the gateway, which shows each virtual cluster as a cluster of its own."""
 
+import re
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -9,7 +9,7 @@ from karmada_vc_agent.config.declared import camel
 from karmada_vc_agent.model.setting import Range
 from karmada_vc_agent.model.texts import is_host, listen_problem
 
-_SCHEMES = ("http", "https", "socks5")
+_PROXY = re.compile(r"(https?|socks5)://(?P<host>\[[^]]*\]|[^]@:/?#[]+)(:(?P<port>[0-9]{1,5}))?/?")
 _PORT_BELOW = 65536
 _LISTENS = ("bind_address", "health_probe_bind_address", "metrics_bind_address")
 
@@ -78,21 +78,14 @@ def _in_url(host: str) -> str:
 
 
 def _proxy_problem(url: str) -> str | None:
-    """Return what is wrong with the URL of a proxy, or None.
+    """Return what is wrong with the URL of a proxy, or None; it is not shown, for its password.
 
     A user in it makes the hub's dialer of upgrades panic, so that exec and attach end.
     """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return f'"{url}" is not a valid URL'
-    if parts.scheme not in _SCHEMES:
-        return f'"{url}" must begin with one of {", ".join(f"{s}://" for s in _SCHEMES)}'
-    if parts.username is not None or parts.password is not None:
-        return "must not contain a user or password: the hub's exec and attach would fail"
-    if not host or port == 0 or not is_host(_in_url(host)):
-        return f'"{url}" has no valid host and port'
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
-        return f'"{url}" must end after host and port'
-    return None
+    match = _PROXY.fullmatch(url)
+    if match and is_host(match["host"]) and 0 < int(match["port"] or 1) < _PORT_BELOW:
+        return None
+    return (
+        "is not http://host:port, https://host:port or socks5://host:port, without a user, with "
+        "which the hub's exec and attach would fail, and without a path"
+    )
