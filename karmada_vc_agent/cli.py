@@ -174,11 +174,10 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     start.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a follower
-    warnings: list[str] = []
     read = partial(read_settings, config_path, flags, _variables())
     digest = digest_of(config_path) if config_path is not None else b""
     with one_line_errors():
-        given = read(warnings.append)
+        given = read()
         check_reregister(given, reregister)
         config = with_profile_defaults(given, given.agent_namespace)
         hub = find_credentials(
@@ -186,8 +185,6 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
         )
         host = find_credentials(config.kubeconfig, in_cluster_first=True)
     start_logging(config.log_level, config.log_format)
-    for warning in warnings:
-        _log.warning("Settings contain deprecated names", extra={"reason": warning})
     follower = None
     if config_path is not None:
         reread = partial(reload_settings, given, read, config_path)
@@ -207,10 +204,9 @@ def read_settings(
     path: Path | None,
     flags: Mapping[str, Any],
     variables: Mapping[str, str],
-    warn: Callable[[str], None] = lambda _: None,
 ) -> AgentConfig:
     """Return the settings of file, environment and flags. Raises ConfigError."""
-    config = load_config(CONFIG, path, flags, variables, check_rules, warn)
+    config = load_config(CONFIG, path, flags, variables, check_rules)
     namespace = config.agent_namespace or pod_namespace() or config.agent_name
     return replace(config, agent_namespace=namespace)
 

@@ -595,35 +595,6 @@ def test_kinds_and_their_paths_are_read(file: File) -> None:
     )
 
 
-OLD_NAMES = [
-    ("clusterApiQPS", "clusterAPIQPS"),
-    ("clusterApiBurst", "clusterAPIBurst"),
-    ("kubeApiQPS", "kubeAPIQPS"),
-    ("kubeApiBurst", "kubeAPIBurst"),
-]
-
-
-@pytest.mark.parametrize(("old", "new"), OLD_NAMES)
-def test_earlier_name_of_a_setting_is_read_with_a_warning(file: File, old: str, new: str) -> None:
-    content = {**HEAD, "virtualClusters": [BRANCH_A], old: 7}
-    file.path.write_text(yaml.safe_dump(content))
-    warnings: list[str] = []
-    config = load_config(CONFIG, file.path, {}, warn=warnings.append)
-    (setting,) = (setting for setting in flags_of(CONFIG) if setting.key == new)
-    assert getattr(config, setting.name) == 7
-    assert warnings == [f"{file.path}: {old} is deprecated, use {new}"]
-
-
-@pytest.mark.parametrize(("old", "new"), OLD_NAMES)
-def test_setting_under_both_of_its_names_is_refused(file: File, old: str, new: str) -> None:
-    both: dict[str, Any] = {old: 7, new: 8}
-    assert file.problem(**both) == f"{old}: is the earlier name of {new}, which is set, too"
-
-
-def test_mistake_under_an_earlier_name_is_told_with_the_new_one(file: File) -> None:
-    assert file.problem(kubeApiQPS=-1) == "kubeAPIQPS: is -1, must be 0 (no limit) or more"
-
-
 def test_long_value_is_cut_and_what_it_must_be_is_told(file: File) -> None:
     told = file.problem(virtualClusters=[{**BRANCH_A, "name": "b" * 3000}])
     assert told.startswith('virtualClusters[0].name: "bbb')
