@@ -322,7 +322,7 @@ async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
         ):
             try:
                 runner = await serve(getattr(config, setting), routes, context)
-            except (OSError, ValueError) as error:
+            except OSError as error:
                 raise ConfigError("settings", camel(setting), listen_failure(error)) from error
             if runner is not None:
                 endpoints.push_async_callback(runner.cleanup)

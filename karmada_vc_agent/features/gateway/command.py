@@ -180,7 +180,7 @@ class _GatewayProcess:
         ):
             try:
                 runner = await serve(getattr(self._settings, setting), routes, tls)
-            except (OSError, ValueError) as error:
+            except OSError as error:
                 detail = listen_failure(error)
                 raise ConfigError("settings", f"gateway.{camel(setting)}", detail) from error
             if runner is not None:
