@@ -31,7 +31,7 @@ class _PodMeta(Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
 
 
-class _Meta(_PodMeta, rename="camel", gc=False):
+class _LabelledMeta(_PodMeta, rename="camel", gc=False):
     """Metadata of a Node, and of a Pod whose labels are read."""
 
     labels: dict[str, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class _NodeSpec(Struct, gc=False):
 class Node(Struct):
     """A Node of the host."""
 
-    metadata: _Meta
+    metadata: _LabelledMeta
     status: _NodeStatus = field(default_factory=_NodeStatus)
     spec: _NodeSpec = field(default_factory=_NodeSpec)
 
@@ -147,4 +147,4 @@ class Pod(Struct):
 class LabelledPod(Pod):
     """A Pod that selectors are compared with; none is stored."""
 
-    metadata: _Meta
+    metadata: _LabelledMeta
