@@ -20,13 +20,12 @@ from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.lease import Lead
 from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
-from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.loading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.kube.access_reviews import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.kubeconfig import CredentialsFollower
 from karmada_vc_agent.kube.leader_election import (
     LeaderElection,
@@ -38,21 +37,13 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, warn_of_few_files
 from karmada_vc_agent.runner.collector import HOST, HUB
-from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.common import Common, Fence
 from karmada_vc_agent.runner.ending import until
-from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart, hub_relief
-from karmada_vc_agent.runner.process_checks import (
-    NEITHER,
-    SERVING,
-    STANDING_BY,
-    STARTING,
-    ProcessChecks,
-)
+from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart
 from karmada_vc_agent.runner.service import END_S, Service
 from karmada_vc_agent.runner.settings_follower import JoinedClusters, SettingsFollower, has_rights
-from karmada_vc_agent.telemetry.endpoints import METRICS_PATH
+from karmada_vc_agent.telemetry.endpoints import METRICS_PATH, Note
 from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample, build_info
-from karmada_vc_agent.translation.names import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
 
@@ -60,8 +51,20 @@ RELEASE_S = 0.8
 """Limit for the release of the lead; a host that does not answer must not hold up the end."""
 
 
+OF_SERVICE = ("lists", "agents", "found", "rights", "checkpoint", "writes")
+"""Checks of what runs while this process leads; they pass before."""
+NEITHER = "waits for the API server of the hub, without a checkpoint"
+STARTING, STANDING_BY, SERVING = "starting", "standing by", "serving"
+
+
 class Agent:
-    """One agent: serves the virtual clusters of its settings until it is stopped."""
+    """One agent: serves the virtual clusters of its settings until it is stopped.
+
+    phase: STARTING, STANDING_BY or SERVING. waits_for: what a start waits for. clients,
+    reachability, hub_start: from when it runs. service: from when it leads.
+    """
+
+    hub_start: HubStart
 
     def __init__(
         self,
@@ -73,11 +76,6 @@ class Agent:
         node: str = "",
         settings: SettingsFollower | None = None,
     ) -> None:
-        try:
-            # Before it is stored: after that no other template is accepted.
-            NamespaceTemplate.parse(config.namespace_template)
-        except ValueError as error:
-            raise ConfigError("settings", "namespaceTemplate", str(error)) from error
         self._virtual_clusters = VirtualClusters()
         sources = VirtualClusterSources(self._virtual_clusters)
         self._joined = JoinedClusters(sources.add("the settings file").replace_all)
@@ -92,11 +90,14 @@ class Agent:
         self._reregister = reregister
         self._node = node
         self._settings = settings
-        self._election: LeaderElection | None = None
+        self._fence = Fence()
+        self.phase, self.waits_for = STARTING, "waits for the API servers"
+        self.clients: Clients | None = None
+        self.reachability: dict[str, History] = {}
+        self.service: Service | None = None
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._has_handed_over = False
         self.metrics = metrics or Metrics(each.metrics for each in FEATURES)
-        self.checks = ProcessChecks(self._virtual_clusters, self._joined, self.metrics, settings)
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self.metrics.add_source(self._samples)
         self.metrics_readers = BearerReview(self._ask_host_about, METRICS_PATH)
@@ -107,25 +108,25 @@ class Agent:
             self._settings.reload()
 
     def _current_hub_credentials(self) -> Credentials:
-        return self.checks.clients.hub.credentials if self.checks.clients else self._hub_credentials
+        return self.clients.hub.credentials if self.clients else self._hub_credentials
 
     async def _ask_host_about(self, path: str, review: Any) -> Object:
-        if self.checks.clients is None:
+        if self.clients is None:
             raise UnreachableError("the agent is starting")
-        return await self.checks.clients.host_reviews.create(path, review)
+        return await self.clients.host_reviews.create(path, review)
 
     def _samples(self) -> Iterator[Sample]:
         yield from build_info()
-        for server, reachability in self.checks.reachability.items():
+        for server, reachability in self.reachability.items():
             yield Sample("api_server_reachable", (server,), reachability.is_reachable)
         if (expires := self._hub_certificate.expires()) is not None:
             yield Sample("hub_certificate_expiration_timestamp_seconds", (), expires)
         if self._settings is not None:
             yield Sample("settings_reload_successful", (), self._settings.problem is None)
-        for server, client in self.checks.lanes():
+        for server, client in self.lanes():
             yield Sample("api_server_went_back_total", (server,), client.history.time_resets)
-        if self._election is not None:
-            leads = self._election.is_leading()
+        if self._fence.election is not None:
+            leads = self._fence.election.is_leading()
             yield Sample("leader_election_master_status", (self._config.agent_name,), leads)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -137,10 +138,10 @@ class Agent:
         _log.info("Starting", extra={"hub": hub.server, "host": host.server})
         warn_of_few_files(len(self._virtual_clusters))
         is_shared = self._virtual_clusters.are_several
-        clients = connect(config, hub, host, self._is_leading, self._hub_fence, is_shared)
-        self.checks.clients = clients
+        clients = connect(config, hub, host, self._fence.is_leading, self._fence.of_hub, is_shared)
+        self.clients = clients
         made = next((each.hub_start for each in FEATURES if each.hub_start), HubStart)
-        self.checks.hub_start = made(config, clients.hub_urgent, clients.host_urgent)
+        self.hub_start = made(config, clients.hub_urgent, clients.host_urgent)
         followers = self._follow(clients)
         followers.append(self._keep("hub certificate", self._hub_certificate.watch))
         if self._settings is not None:
@@ -148,16 +149,16 @@ class Agent:
             followers.append(self._keep("settings", partial(self._settings.run, check, self._use)))
         try:
             work = self._lead_and_serve(clients, stop)
-            await until(stop, work, lambda: self.checks.phase == SERVING, END_S)
+            await until(stop, work, lambda: self.phase == SERVING, END_S)
             if self._has_handed_over:
                 raise LeadLostError("handed over to a standby that reaches the hub")
         finally:
             for task in followers:
                 task.cancel()
-            if self._election is not None:
+            if self._fence.election is not None:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RELEASE_S):
-                        await self._election.release()
+                        await self._fence.election.release()
             await clients.close()
 
     def _follow(self, clients: Clients) -> list[asyncio.Task[None]]:
@@ -172,29 +173,22 @@ class Agent:
             for client in lanes:
                 client.instrument = meter
                 client.on_unknown(follower.suspect)
-            self.checks.reachability[server] = lanes[0].history
+            self.reachability[server] = lanes[0].history
             tasks.append(self._keep("credentials", follower.run))
         return tasks
 
     def _keep(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         return asyncio.create_task(self._supervisor.keep(name, run), name=name)
 
-    def _is_leading(self) -> bool:
-        return self._election is None or self._election.is_leading()
-
-    def _hub_fence(self) -> str:
-        """Return why no lane may write to the hub now, "" if each of them may."""
-        if self.checks.service is not None and self.checks.service.is_offline():
-            return "the hub has not listed its Clusters yet"
-        if self._election is not None and not self._election.is_in_touch():
-            return "not the leader"
-        return ""
-
     async def _lead_and_serve(self, clients: Clients, stop: asyncio.Event) -> None:
         config = self._config
-        host_uid = await self._check_host(clients)
+        kube_system = await retry_until_done(
+            "read namespace kube-system on the host",
+            lambda: clients.host_urgent.get(KUBE_SYSTEM_PATH),
+        )
+        host_uid = str(kube_system["metadata"]["uid"])
         async with asyncio.TaskGroup() as group:
-            start = self.checks.hub_start
+            start = self.hub_start
             checking = group.create_task(start.check(host_uid), name="check the hub")
             await start.wait(checking)
             vcs = self._virtual_clusters.values()
@@ -203,7 +197,7 @@ class Agent:
             state = AgentState(clients.host, config.agent_namespace, config.agent_name)
             election = self._new_election(clients.host_urgent) if config.leader_elect else None
             if election is not None:
-                self.checks.waits_for = NEITHER
+                self.waits_for = NEITHER
                 await start.wait_for_either(checking, clients.host, election)
             await retry_until_done(
                 "prepare the agent's namespace on the host", state.ensure_namespace
@@ -215,15 +209,15 @@ class Agent:
                 await start.look()
             await self._read_state(clients, state)
             if not checking.done() and start.is_needed:
-                self.checks.waits_for = NEITHER
+                self.waits_for = NEITHER
                 await asyncio.wait((checking,))
             looking = [*leading, self._supervisor.start(group, "rights", self._joined.run)]
             service = Service(self._common(clients, state, host_uid), FEATURES)
-            self.checks.service = service
+            self.service = service
             start.on_hub_answer = service.hub_identified
-            if self._election is not None:
-                self._election.on_regained(service.lead_regained)
-            self.checks.phase = SERVING
+            if self._fence.election is not None:
+                self._fence.election.on_regained(service.lead_regained)
+            self.phase = SERVING
             await service.run(stop)
             for task in looking:
                 task.cancel()
@@ -236,27 +230,19 @@ class Agent:
         self._has_handed_over = True
         stop.set()
 
-    async def _check_host(self, clients: Clients) -> str:
-        """Return the uid of the host."""
-        host = clients.host_urgent
-        kube_system = await retry_until_done(
-            "read namespace kube-system on the host", lambda: host.get(KUBE_SYSTEM_PATH)
-        )
-        return str(kube_system["metadata"]["uid"])
-
     async def _take_lead(
         self, election: LeaderElection, group: asyncio.TaskGroup, stop: asyncio.Event
     ) -> list[asyncio.Task[None]]:
         """Stand by until this process leads; return what keeps the lead, and hands it over."""
-        self._election = election
-        self.checks.phase = STANDING_BY
-        start = self.checks.hub_start
-        asking = self._supervisor.start(group, "ask the hub", start.presence.keep_checking)
+        self._fence.election = election
+        self.phase = STANDING_BY
+        start = self.hub_start
+        asking = self._supervisor.start(group, "ask the hub", start.keep_checking)
         await election.acquire()
         await start.look()
         asking.cancel()
-        self.checks.phase = STARTING
-        self.checks.waits_for = "reads the agent's state on the host"
+        self.phase = STARTING
+        self.waits_for = "reads the agent's state on the host"
         return [
             group.create_task(election.lead(), name="lead"),
             group.create_task(self._hand_over(election, stop), name="hand over"),
@@ -274,7 +260,7 @@ class Agent:
         )
 
         async def ask(name: str) -> bool:
-            if not self.checks.hub_start.presence.is_checked:
+            if not self.hub_start.is_checked:
                 raise UnreachableError("the hub has not answered yet")
             return await has_rights(clients.hub, name)
 
@@ -282,7 +268,7 @@ class Agent:
         for start in self._starts:
             read = partial(start.read, clients.host, self._live, state)
             await retry_until_done(start.reads, read)
-        await self.checks.hub_start.read(clients.host, state, self._election)
+        await self.hub_start.read(clients.host, state, self._fence.election)
 
     def _common(self, clients: Clients, state: AgentState, host_uid: str) -> Common:
         return Common(
@@ -292,12 +278,13 @@ class Agent:
             state=state,
             host_uid=host_uid,
             virtual_clusters=self._virtual_clusters,
-            lead=Lead(self._identity, self._is_leading),
+            lead=Lead(self._identity, self._fence.is_leading),
             metrics=self.metrics,
             reregister=self._reregister,
             node=self._node,
-            provided=(*self._starts, *self.checks.hub_start.provided),
-            hub=self.checks.hub_start.identity,
+            provided=(*self._starts, *self.hub_start.provided),
+            fence=self._fence,
+            hub_uid=partial(getattr, self.hub_start, "uid"),
         )
 
     async def _check_file(self, clients: Clients, vcs: tuple[VirtualCluster, ...]) -> None:
@@ -305,10 +292,10 @@ class Agent:
         await self._check_node(clients, vcs)
         await self._joined.look(vcs)
 
-    def _use(self, reloaded: Reloaded) -> None:
+    def _use(self, config: AgentConfig) -> None:
         """Take the settings of a changed file that a running agent takes."""
-        self._joined.take(reloaded.virtual_clusters)
-        self._live.use(reloaded.config)
+        self._joined.take(config.virtual_clusters)
+        self._live.use(config)
 
     async def _check_node(self, clients: Clients, vcs: Iterable[VirtualCluster]) -> None:
         """Refuse virtual clusters that may have the agent's node. Raises ConfigError, KubeError."""
@@ -325,6 +312,88 @@ class Agent:
             lease_duration_s=config.leader_elect_lease_duration,
             renew_deadline_s=config.leader_elect_renew_deadline,
             retry_period_s=config.leader_elect_retry_period,
-            lineage=self.checks.hub_start.line,
-            hand_over=hub_relief(self.checks.is_hub_away, self.checks.hub_start.presence),
+            lineage=self.hub_start.line,
+            hand_over=self.hub_start.hand_over(self.is_hub_away),
         )
+
+    # --- checks -------------------------------------------------------------------------
+
+    def readiness(self) -> dict[str, str | None]:
+        """Return what keeps this agent from its work, by part; a standby is ready to take over.
+
+        A hub that is away does not, where there is a checkpoint: a drain of a node in a cut needs
+        the replicas to be ready.
+        """
+        served = self.service.checks() if self.service is not None else {}
+        unreadable = self.metrics.unreadable()
+        problem = self._settings.problem if self._settings is not None else None
+        return {
+            **{server: self._check_server(server, client) for server, client in self.lanes()},
+            "phase": self._check_phase(),
+            "objects": Note(f"cannot read {'; '.join(unreadable)}") if unreadable else None,
+            "settings": Note(f"keeping those in use: {problem}") if problem else None,
+            **dict.fromkeys(OF_SERVICE),
+            **served,
+            "rights": self._check_rights(served.get("rights")),
+        }
+
+    def liveness(self) -> dict[str, str | None]:
+        """Return what is stuck in this process; an API server that is away is not."""
+        if self.service is None:
+            return {}
+        return self.service.stuck(self.reachability[HUB].since)
+
+    def lanes(self) -> tuple[tuple[str, ApiClient], ...]:
+        """Return hub and host, each with one of its clients."""
+        clients = self.clients
+        return ((HUB, clients.hub), (HOST, clients.host)) if clients is not None else ()
+
+    def is_hub_away(self) -> bool:
+        """Return whether the hub does not answer, or accepts nothing that is reported."""
+        refusal = self._check_hub_accepts()
+        accepts_none = bool(refusal) and not isinstance(refusal, Note)
+        return accepts_none or self._check_away(HUB) is not None
+
+    def _check_phase(self) -> str | None:
+        """Return what a start waits for, and why no checkpoint does instead."""
+        if self.phase != STARTING:
+            return None
+        lack = self.hub_start.lack if self.waits_for == NEITHER else ""
+        return f"{self.phase}: {self.waits_for}" + (f": {lack}" if lack else "")
+
+    def _check_rights(self, lacks: str | None) -> str | None:
+        """Return which right is missing; a virtual cluster that waits for `join` fails no other."""
+        if (lacks and not isinstance(lacks, Note)) or not self._joined.waiting:
+            return lacks
+        names = ", ".join(self._joined.waiting)
+        text = f"waiting for rights on the hub: {names}; run karmada-vc-agent join"
+        if not len(self._virtual_clusters):
+            return text
+        return Note(f"{text}; {lacks}" if lacks else text)
+
+    def _check_server(self, server: str, client: ApiClient) -> str | None:
+        """Return what is wrong with hub or host, by one of its clients."""
+        if away := self._check_away(server):
+            has_checkpoint = self.phase != STARTING and bool(self.hub_start.line)
+            return Note(away) if server == HUB and has_checkpoint else away
+        if server == HUB and (refusal := self._check_hub_accepts()) is not None:
+            is_served = self.service is not None and self.service.serves_from_checkpoint()
+            return Note(refusal) if is_served else refusal
+        if client.history.is_in_doubt:
+            return Note(f"the API server of the {server} went back in time; resyncing everything")
+        return None
+
+    def _check_away(self, server: str) -> str | None:
+        """Return why hub or host is away: no response, or none that an API server gives."""
+        if not self.reachability[server].is_reachable:
+            return f"the API server of the {server} does not answer"
+        if self.service is not None:
+            return self.service.not_followed(server)
+        is_standby = server == HUB and self.phase == STANDING_BY
+        return self.hub_start.away if is_standby else None
+
+    def _check_hub_accepts(self) -> str | None:
+        """Return why a hub that answers accepts nothing, as with a certificate that expired."""
+        if self.service is not None:
+            return self.service.not_accepted()
+        return self.hub_start.refuses if self.phase == STANDING_BY else None

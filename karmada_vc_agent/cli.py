@@ -24,7 +24,7 @@ from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, one_line_e
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting, camel, flags_of
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.loading import Reloaded, load_config, reload, with_profile_defaults
+from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG, FEATURES
 from karmada_vc_agent.karmada_flags import KarmadaFlags
@@ -174,11 +174,10 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     start.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a follower
-    warnings: list[str] = []
     read = partial(read_settings, config_path, flags, _variables())
     digest = digest_of(config_path) if config_path is not None else b""
     with one_line_errors():
-        given = read(warnings.append)
+        given = read()
         check_reregister(given, reregister)
         config = with_profile_defaults(given, given.agent_namespace)
         hub = find_credentials(
@@ -186,8 +185,6 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
         )
         host = find_credentials(config.kubeconfig, in_cluster_first=True)
     start_logging(config.log_level, config.log_format)
-    for warning in warnings:
-        _log.warning("Settings contain deprecated names", extra={"reason": warning})
     follower = None
     if config_path is not None:
         reread = partial(reload_settings, given, read, config_path)
@@ -207,15 +204,16 @@ def read_settings(
     path: Path | None,
     flags: Mapping[str, Any],
     variables: Mapping[str, str],
-    warn: Callable[[str], None] = lambda _: None,
 ) -> AgentConfig:
     """Return the settings of file, environment and flags. Raises ConfigError."""
-    config = load_config(CONFIG, path, flags, variables, check_rules, warn)
+    config = load_config(CONFIG, path, flags, variables, check_rules)
     namespace = config.agent_namespace or pod_namespace() or config.agent_name
     return replace(config, agent_namespace=namespace)
 
 
-def reload_settings(running: AgentConfig, read: Callable[[], AgentConfig], path: Path) -> Reloaded:
+def reload_settings(
+    running: AgentConfig, read: Callable[[], AgentConfig], path: Path
+) -> tuple[AgentConfig, tuple[str, ...]]:
     """Return what a running agent takes of its settings as they are now. Raises ConfigError."""
     config, at_restart = reload(running, read())
     try:
@@ -227,8 +225,7 @@ def reload_settings(running: AgentConfig, read: Callable[[], AgentConfig], path:
         # The file is good as a whole: what is missing is a setting that is not taken now.
         problem = f"{error.problem}; restart the agent to use {', '.join(at_restart)} of the file"
         raise ConfigError(str(path), error.path, problem) from error
-    config = with_profile_defaults(config, config.agent_namespace)
-    return Reloaded(config, at_restart)
+    return with_profile_defaults(config, config.agent_namespace), at_restart
 
 
 def _variables() -> dict[str, str]:
@@ -314,7 +311,7 @@ async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
     if not config.metrics_secure and not is_local(config.metrics_bind_address):
         text = "Serving metrics to anyone who can reach their address; see --metrics-secure"
         _log.warning(text, extra={"address": config.metrics_bind_address})
-    health = health_routes(agent.checks.liveness, agent.checks.readiness)
+    health = health_routes(agent.liveness, agent.readiness)
     async with AsyncExitStack() as endpoints:
         if config.metrics_secure:
             readers = agent.metrics_readers.refusal
@@ -325,7 +322,7 @@ async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
         ):
             try:
                 runner = await serve(getattr(config, setting), routes, context)
-            except (OSError, ValueError) as error:
+            except OSError as error:
                 raise ConfigError("settings", camel(setting), listen_failure(error)) from error
             if runner is not None:
                 endpoints.push_async_callback(runner.cleanup)

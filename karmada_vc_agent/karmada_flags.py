@@ -11,6 +11,14 @@ import click
 _NO_GLOG = "logs go to standard error, one line each; see --log-level and --log-format"
 _NO_PROFILE = "the agent has no profiling endpoint; use a sampling profiler such as py-spy"
 
+_GLOG = (
+    *("--add-dir-header", "--alsologtostderr", "--log-backtrace-at", "--log-dir", "--log-file"),
+    *("--log-file-max-size", "--log-flush-frequency", "--log-json-info-buffer-size"),
+    *("--log-json-split-stream", "--log-text-info-buffer-size", "--log-text-split-stream"),
+    *("--logtostderr", "--one-output", "--skip-headers", "--skip-log-headers"),
+    "--stderrthreshold",
+)
+
 REPLACED = {
     "--cluster-name": "name it in the settings file: virtualClusters[].name",
     "--cluster-namespace": "the Secrets of the gateway are in karmada-cluster",
@@ -26,27 +34,7 @@ REPLACED = {
     "--v": "use --log-level",
     "-v": "use --log-level",
     "--vmodule": "use --log-level",
-    **dict.fromkeys(
-        (
-            "--add-dir-header",
-            "--alsologtostderr",
-            "--log-backtrace-at",
-            "--log-dir",
-            "--log-file",
-            "--log-file-max-size",
-            "--log-flush-frequency",
-            "--log-json-info-buffer-size",
-            "--log-json-split-stream",
-            "--log-text-info-buffer-size",
-            "--log-text-split-stream",
-            "--logtostderr",
-            "--one-output",
-            "--skip-headers",
-            "--skip-log-headers",
-            "--stderrthreshold",
-        ),
-        _NO_GLOG,
-    ),
+    **dict.fromkeys(_GLOG, _NO_GLOG),
 }
 """Flag of karmada-agent without meaning here -> what to use instead."""
 

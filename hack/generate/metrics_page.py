@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client import (
@@ -14,18 +14,19 @@ from prometheus_client import (
 
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.runner.parts import Feature
-from karmada_vc_agent.telemetry.families import (
-    AS_FRAMEWORKS,
-    AS_KARMADA,
-    OF_AGENT,
-    OF_CLUSTERS,
-    Families,
-)
+from karmada_vc_agent.telemetry.families import OF_CORE, Family, declared_families
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 _TABLE = re.compile(r"^\| name \|.*?\n(?=\n)", re.DOTALL | re.MULTILINE)
 _HEAD = "| name | type | labels | meaning |\n|---|---|---|---|\n"
-_GATEWAY = "gateway"
+_TITLES = (
+    "as Karmada",
+    "as controller-runtime and client-go",
+    "of each virtual cluster",
+    "of the gateway",
+    "of the agent",
+)
+_NOTES = {"of the gateway": " (`karmada-vc-agent gateway`)"}
 
 
 def page(text: str, features: Iterable[Feature] = FEATURES) -> str:
@@ -38,29 +39,21 @@ def page(text: str, features: Iterable[Feature] = FEATURES) -> str:
 
 
 def _rows(features: tuple[Feature, ...]) -> Iterator[str]:
-    of_gateway = [each.metrics for each in features if each.name == _GATEWAY]
-    of_others = [each.metrics for each in features if each.name != _GATEWAY]
-    for title, tables in (
-        ("**as Karmada**", [AS_KARMADA]),
-        ("**as controller-runtime and client-go**", [AS_FRAMEWORKS]),
-        ("**of each virtual cluster**", [OF_CLUSTERS, *of_others]),
-        ("**of the gateway** (`karmada-vc-agent gateway`)", of_gateway),
-        ("**of the agent**", [OF_AGENT]),
-    ):
+    paths = (OF_CORE, *(each.metrics for each in features if each.metrics))
+    files = [declared_families(path) for path in paths]
+    for title in _TITLES:
+        tables = [file[title] for file in files if title in file]
         if tables:
-            yield f"| {title} | | | |\n"
+            yield f"| **{title}**{_NOTES.get(title, '')} | | | |\n"
         for table in tables:
             yield from _declared(table)
     yield "| **of the process, as every exporter** | | | |\n"
     yield from _of_process()
 
 
-def _declared(table: Families) -> Iterator[str]:
-    for name, gauge in table.gauges.items():
-        yield _row(name, "counter" if gauge.is_counter else "gauge", gauge.labels, gauge.help)
-    for kind, families in (("counter", table.counters), ("histogram", table.timers)):
-        for family in families.values():
-            yield _row(family.name, kind, family.labels, family.help)
+def _declared(table: Mapping[str, Family]) -> Iterator[str]:
+    for name, family in table.items():
+        yield _row(name, family.type, family.labels, family.help)
 
 
 def _of_process() -> Iterator[str]:

@@ -109,7 +109,9 @@ def _table(columns: _Cells, rows: Iterable[_Cells]) -> Iterator[str]:
 
 
 def _meaning(setting: Setting) -> _Cells:
-    unit = setting.unit or ("s" if setting.kind is Duration else "")
+    unit = (setting.range.unit if setting.range else "") or (
+        "s" if setting.kind is Duration else ""
+    )
     return _default_of(setting), unit, setting.help
 
 

@@ -1,13 +1,10 @@
 """Renews the Lease of each Cluster while this process may lead (contract 3.1)."""
 
-import asyncio
 import logging
 import random
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
 
 from karmada_vc_agent.cluster.agent_conditions import AgentCondition
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
@@ -54,8 +51,8 @@ LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{karmada.LEASE_NAMESPACE
 JITTER = 0.04
 RETRY_MAX_S = 5.0
 _NO_NAMESPACE = (
-    f"hub: Namespace {karmada.LEASE_NAMESPACE} does not exist, so no Lease can be created and the "
-    "hub does not consider the Clusters Ready; run karmada-vc-agent join, or create it"
+    f"hub: Namespace {karmada.LEASE_NAMESPACE} does not exist, so no Lease can be created and "
+    "the hub does not consider the Clusters Ready; run karmada-vc-agent join, or create it"
 )
 _NO_FIELDS: list[Object] = [{}]
 """Has the server drop the owners of fields, for good: half a KB in each renewal and answer."""
@@ -211,44 +208,3 @@ class ClusterLeaseController:
             "renewTime": renew_time(lease, self._now()),
         }
         return {**lease, "metadata": metadata, "spec": spec}
-
-
-class Progress:
-    """Records attempts, whatever their result."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._noted: dict[str, float] = {}
-
-    def note(self, name: str) -> None:
-        """Record an attempt."""
-        self._noted[name] = self._clock()
-
-    def forget(self, name: str) -> None:
-        """Expect no more attempts."""
-        self._noted.pop(name, None)
-
-    def late(self, limit_s: float, possible_since: float) -> list[str]:
-        """Return the virtual clusters whose last attempt is longer ago than `limit_s`.
-
-        possible_since: since when attempts could finish, by the same clock; inf in an outage.
-        """
-        now = self._clock()
-        noted = self._noted.items()
-        return sorted(name for name, at in noted if now - max(at, possible_since) > limit_s)
-
-
-def vital_checks(
-    tasks: Iterable[asyncio.Task[Any]], leases: Progress, limit_s: float, hub_answers_since: float
-) -> dict[str, str | None]:
-    """Return the liveness checks: name -> None, or a failure that only a restart can fix.
-
-    tasks: those that must run until cancelled. leases: attempts to renew, and `limit_s` after which
-    one is overdue; see Progress.late.
-    """
-    ended = ", ".join(task.get_name() for task in tasks if task.done())
-    late = ", ".join(leases.late(limit_s, hub_answers_since))
-    return {
-        "tasks": f"ended unexpectedly: {ended}" if ended else None,
-        "leases": f"no attempt to renew for {limit_s:g}s: {late}" if late else None,
-    }

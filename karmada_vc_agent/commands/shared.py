@@ -15,6 +15,7 @@ import yaml
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.virtual_cluster_problems import dns_label_problem
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import (
     ForbiddenError,
@@ -24,7 +25,6 @@ from karmada_vc_agent.kube.errors import (
     UnreachableError,
 )
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError
-from karmada_vc_agent.model.virtual_cluster_problems import dns_label_problem
 
 EXIT_FAILED = 1
 EXIT_SETTINGS = 2

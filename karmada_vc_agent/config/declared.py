@@ -1,14 +1,19 @@
 """The declarations of settings, read from the structs that the code uses."""
 
+import ast
+import inspect
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
 from karmada_vc_agent.model.quantity import Duration, Size, format_duration, of_whole
-from karmada_vc_agent.model.setting import Help, Range, Unit
+from karmada_vc_agent.model.setting import Range
 
 _INITIALISMS = {"api": "API", "qps": "QPS", "cidrs": "CIDRs", "dns": "DNS", "url": "URL"}
 
@@ -30,16 +35,24 @@ class Setting:
     """One field of a struct of settings.
 
     name: in the code. key: in the file. kind: its type, without annotations and without None.
-    default: REQUIRED if it has none. unit, range: of a number, "" or None if it has none.
+    default: REQUIRED if it has none. range: of a number, None if it has none. struct: that it is
+    a field of.
     """
 
     name: str
     key: str
     kind: Any
     default: Any
-    help: str
-    unit: str
     range: Range | None
+    struct: type[msgspec.Struct]
+
+    @property
+    def help(self) -> str:
+        """Return what it does, in Markdown."""
+        bases = (*self.struct.__mro__, *getattr(self.struct, "added", ()))
+        structs = (base for base in bases if issubclass(base, msgspec.Struct))
+        helps = (_helps(each.__module__).get((each.__name__, self.name)) for each in structs)
+        return next(filter(None, helps), "")
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -76,7 +89,7 @@ class Setting:
 @cache
 def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
     """Return the declared settings of a struct, one for each field; read once: that is slow."""
-    return tuple(map(_setting, msgspec.structs.fields(struct)))
+    return tuple(_setting(struct, field) for field in msgspec.structs.fields(struct))
 
 
 def flags_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
@@ -84,12 +97,25 @@ def flags_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
     return tuple(setting for setting in settings_of(struct) if setting.is_flag)
 
 
-def _setting(field: Any) -> Setting:
-    # A field's own annotations follow those of its type.
-    notes = {type(note): note for note in getattr(field.type, "__metadata__", ())}
-    text, unit = (notes[kind].text if kind in notes else "" for kind in (Help, Unit))
-    kind, default = bare(field.type), _default(field)
-    return Setting(field.name, field.encode_name, kind, default, text, unit, notes.get(Range))
+def _setting(struct: type[msgspec.Struct], field: Any) -> Setting:
+    (allowed,) = getattr(field.type, "__metadata__", (None,))
+    kind = bare(field.type)
+    return Setting(field.name, field.encode_name, kind, _default(field), allowed, struct)
+
+
+@cache
+def _helps(module: str) -> Mapping[tuple[str, str], str]:
+    """Return the docstrings below the fields of a module: class, field -> text on one line."""
+    body = ast.parse(inspect.getsource(sys.modules[module])).body
+    classes = (each for each in body if isinstance(each, ast.ClassDef))
+    return {
+        (each.name, field.target.id): " ".join(text.value.value.split())
+        for each in classes
+        for field, text in pairwise(each.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr)
+        if isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
 
 
 def _default(field: Any) -> Any:

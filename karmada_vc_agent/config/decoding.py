@@ -13,7 +13,6 @@ from karmada_vc_agent.config.declared import (
     settings_of,
     struct_of,
 )
-from karmada_vc_agent.model.setting import Written
 from karmada_vc_agent.model.texts import (
     cut_words,
     did_you_mean,
@@ -38,7 +37,7 @@ class ConfigError(Exception):
         self.other_path = other_path
 
 
-_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+_T = TypeVar("_T")
 
 _PLACE = re.compile(r"(.*) - at (`key` in )?`\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
@@ -55,8 +54,8 @@ _MUST_BE = {
 """Type name in messages of msgspec -> type name in ours."""
 
 
-def decode(raw: Any, struct: type[_Struct], source: str) -> _Struct:
-    """Decode the content of a settings file. Raises ConfigError; source: the path of the file."""
+def decode(raw: Any, struct: type[_T], source: str) -> _T:
+    """Decode settings, or a part of them. Raises ConfigError; source: the path of the file."""
     try:
         return msgspec.convert(raw, struct, dec_hook=_read)
     except msgspec.ValidationError as error:
@@ -74,7 +73,7 @@ def decode_one(setting: Setting, given: Any, source: str, path: str) -> Any:
         raise ConfigError(source, path, _problem(str(error), given, setting.kind)) from error
 
 
-def _read(kind: type[Written], given: Any) -> Any:
+def _read(kind: Any, given: Any) -> Any:
     """Decode a type that is not one of msgspec's."""
     try:
         return kind.read(given)

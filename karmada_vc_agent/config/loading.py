@@ -1,8 +1,6 @@
 """Settings of file, environment and flags, with defaults, and what reloads take."""
 
-import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,24 +25,12 @@ from karmada_vc_agent.model.virtual_cluster import (
 )
 from karmada_vc_agent.model.yaml_text import read_small
 
-_RENAMED = {
-    "clusterApiQPS": "clusterAPIQPS",
-    "clusterApiBurst": "clusterAPIBurst",
-    "kubeApiQPS": "kubeAPIQPS",
-    "kubeApiBurst": "kubeAPIBurst",
-}
-"""Earlier name of a setting -> its name."""
-
-
 _HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
 """The header of a file of settings."""
 
 
-def read_file(struct: type[AgentConfig], path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
-    """Return what the file sets, by the names in the struct. Raises ConfigError.
-
-    warn: called with a line for each deprecated name.
-    """
+def read_file(struct: type[AgentConfig], path: Path) -> dict[str, Any]:
+    """Return what the file sets, by the names in the struct. Raises ConfigError."""
     source = str(path)
     try:
         raw = yaml_text.load(read_small(path))
@@ -54,8 +40,7 @@ def read_file(struct: type[AgentConfig], path: Path, warn: Callable[[str], None]
         raise ConfigError(source, "", str(error)) from error
     if not isinstance(raw, dict):
         raise ConfigError(source, "", "empty, or not a mapping of settings")
-    raw = _without_header(_without_nulls(raw), source)
-    raw = _with_bounds(_with_new_names(raw, source, warn), struct)
+    raw = _with_bounds(_without_header(_without_nulls(raw), source), struct)
     decoded = decode(raw, struct, source)
     fields = msgspec.structs.fields(struct)
     return {f.name: getattr(decoded, f.name) for f in fields if f.encode_name in raw}
@@ -68,17 +53,6 @@ def _without_header(raw: dict[str, Any], source: str) -> dict[str, Any]:
             problem = f"is {shown(given)}" if given else "is not set"
             raise ConfigError(source, key, f'{problem}, must be "{expected}"')
     return {key: value for key, value in raw.items() if key not in _HEADER}
-
-
-def _with_new_names(
-    raw: dict[str, Any], source: str, warn: Callable[[str], None]
-) -> dict[str, Any]:
-    for old, new in _RENAMED.items():
-        if old in raw and new in raw:
-            raise ConfigError(source, old, f"is the earlier name of {new}, which is set, too")
-        if old in raw:
-            warn(f"{source}: {old} is deprecated, use {new}")
-    return {_RENAMED.get(key, key): value for key, value in raw.items()}
 
 
 def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
@@ -130,38 +104,28 @@ OF_LINK: Mapping[str, Mapping[str, Any]] = {
 """Value of `link` -> the defaults that it changes; docs/thin-links.md has the figures."""
 
 
-def with_presets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the defaults that go with them."""
-    return {**OF_LINK.get(settings.get("link", ""), {}), **settings}
-
-
-_log = logging.getLogger(__name__)
-
-
 def load_config(
     struct: type[AgentConfig],
     path: Path | None,
     overrides: Mapping[str, Any],
     variables: Mapping[str, str] | None = None,
     check_beyond: Callable[[AgentConfig, str], None] = lambda _config, _source: None,
-    warn: Callable[[str], None] = _log.warning,
 ) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
     struct: the settings of this agent, with those of its features.
     variables: the environment variable of each override that is from one.
-    check_beyond: what is checked besides; it is given the source, too, and raises ConfigError.
-    warn: called with a line for each deprecated name. Raises ConfigError.
+    check_beyond: what is checked besides; it is given the source, too. Raises ConfigError, as that.
     """
     origins: dict[str, tuple[str, str]] = {}
-    settings = read_file(struct, path, warn) if path else {}
+    settings = read_file(struct, path) if path else {}
     for setting in flags_of(struct):
         if overrides.get(setting.name) is not None:
             variable = (variables or {}).get(setting.name)
             origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
             origins[setting.key] = origin
             settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
-    config = with_descriptions(struct(**with_presets(settings)))
+    config = with_descriptions(struct(**{**OF_LINK.get(settings.get("link", ""), {}), **settings}))
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)
@@ -248,19 +212,6 @@ _TAKEN = (
     *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
 )
 """They are virtual clusters or their defaults, and are taken at once, as are their sources."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reloaded:
-    """config: the settings in use from now on. at_restart: other settings that changed."""
-
-    config: AgentConfig
-    at_restart: tuple[str, ...] = ()
-
-    @property
-    def virtual_clusters(self) -> tuple[VirtualCluster, ...]:
-        """Return those of the file."""
-        return self.config.virtual_clusters
 
 
 def reload(running: AgentConfig, read: AgentConfig) -> tuple[AgentConfig, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from karmada_vc_agent.config.declared import Setting, camel, settings_of, struct
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.model.kinds import DEFAULT_CLUSTER_DOMAIN
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import Help, Range, Unit
+from karmada_vc_agent.model.setting import Range
 from karmada_vc_agent.model.virtual_cluster import (
     SHARED,
     Bounds,
@@ -27,8 +27,8 @@ from karmada_vc_agent.model.virtual_cluster import (
 )
 
 _Positive = Annotated[Duration, Range(is_open=True)]
-_Fraction = Annotated[float, Range(below=1, is_open=True), Unit("fraction")]
-_Rate = Annotated[float, Range(zero="no limit"), Unit("per second")]
+_Fraction = Annotated[float, Range(below=1, is_open=True, unit="fraction")]
+_Rate = Annotated[float, Range(zero="no limit", unit="per second")]
 _Burst = Annotated[int, Range()]
 _Count = Annotated[int, Range(1)]
 
@@ -36,35 +36,26 @@ _Count = Annotated[int, Range(1)]
 class KindPaths(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Paths in objects of one kind; items of `podTemplates` and `namespaceReferences`."""
 
-    group: Annotated[str, Help("API group of the kind; empty for the core group.")]
-    kind: Annotated[str, Help("The kind.")]
-    paths: Annotated[tuple[str, ...], Help("Paths in the object, such as `spec.tasks[].template`.")]
-    selector_only: Annotated[
-        bool,
-        Help(
-            "For `podTemplates` only: the kind has `nodeSelector` and `tolerations` at these paths."
-        ),
-    ] = False
+    group: str
+    """API group of the kind; empty for the core group."""
+    kind: str
+    """The kind."""
+    paths: tuple[str, ...]
+    """Paths in the object, such as `spec.tasks[].template`."""
+    selector_only: bool = False
+    """For `podTemplates` only: the kind has `nodeSelector` and `tolerations` at these paths."""
 
 
 class ObjectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """VirtualCluster objects as a source of virtual clusters."""
 
-    enabled: Annotated[
-        bool,
-        Help(
-            "Serve VirtualCluster objects of the host, too (manifests/base/crd.yaml, "
-            "[ADR 31](adr/0031-objects.md)). Run `karmada-vc-agent join` after changing it."
-        ),
-    ] = False
-    any_name: Annotated[
-        bool,
-        Help(
-            "Let objects, NodeGroups and values of `discover` have any name: `join` then gives the "
-            "agent its rights over all Clusters and Works of the hub. Otherwise name them in "
-            "`join --name`. Not with `tenancy: Strict`."
-        ),
-    ] = False
+    enabled: bool = False
+    """Serve VirtualCluster objects of the host, too (manifests/base/crd.yaml, [ADR
+    31](adr/0031-objects.md)). Run `karmada-vc-agent join` after changing it."""
+    any_name: bool = False
+    """Let objects, NodeGroups and values of `discover` have any name: `join` then gives the agent
+    its rights over all Clusters and Works of the hub. Otherwise name them in `join --name`. Not
+    with `tenancy: Strict`."""
 
 
 class SourceSettings(
@@ -75,24 +66,14 @@ class SourceSettings(
     They are taken without a restart.
     """
 
-    grace_period: Annotated[
-        Duration,
-        Range(),
-        Help(
-            "How long a virtual cluster stays unchanged once its NodeGroup or label value is gone."
-        ),
-    ] = Duration(600)
-    drain: Annotated[
-        bool,
-        Help(
-            "After that remove it: its Cluster from the hub, then what its Works made. Otherwise "
-            "it stays registered, and condition `GroupPresent` of its Cluster says so. Run "
-            "`karmada-vc-agent join` after changing it."
-        ),
-    ] = False
-    settings: Annotated[
-        VirtualClusterSettings, Help("Settings of each of these virtual clusters.")
-    ] = VirtualClusterSettings()
+    grace_period: Annotated[Duration, Range()] = Duration(600)
+    """How long a virtual cluster stays unchanged once its NodeGroup or label value is gone."""
+    drain: bool = False
+    """After that remove it: its Cluster from the hub, then what its Works made. Otherwise it stays
+    registered, and condition `GroupPresent` of its Cluster says so. Run `karmada-vc-agent join`
+    after changing it."""
+    settings: VirtualClusterSettings = VirtualClusterSettings()
+    """Settings of each of these virtual clusters."""
 
     @property
     def is_used(self) -> bool:
@@ -125,295 +106,155 @@ class AgentConfig(
 ):
     """All settings of one agent."""
 
-    karmada_kubeconfig: Annotated[
-        str,
-        Help(
-            "Kubeconfig of the Karmada control plane (the hub). "
-            "Default: $KUBECONFIG, then ~/.kube/config, then the Pod's ServiceAccount."
-        ),
-    ] = ""
-    karmada_context: Annotated[
-        str, Help("Context of that kubeconfig. Default: its current context.")
-    ] = ""
-    kubeconfig: Annotated[
-        str,
-        Help(
-            "Kubeconfig of the host cluster. "
-            "Default: the Pod's ServiceAccount, then $KUBECONFIG, then ~/.kube/config."
-        ),
-    ] = ""
-    agent_name: Annotated[
-        str,
-        Help(
-            "Name of the agent: of its leader Lease and its state, and the label on its "
-            "namespaces. Two agents on one host need different names."
-        ),
-    ] = "karmada-vc-agent"
-    agent_namespace: Annotated[
-        str,
-        Help(
-            "Namespace on the host for the leader Lease and the state; created if it does not "
-            "exist. Default: that of the agent's Pod, else the agent's name."
-        ),
-    ] = ""
-    namespace_template: Annotated[
-        str,
-        Help("Template for the names of host namespaces. Cannot be changed after its first use."),
-    ] = "{namespace}-v-{cluster}"
-    controllers: Annotated[
-        str,
-        Help(
-            "Controllers to enable: * enables those on by default, foo enables foo, -foo "
-            "disables foo; the first match wins. clusterStatus: status and Lease of the "
-            "Clusters. execution: Works. workStatus: manifestStatuses and repair of drift; needs "
-            "execution. serviceExport and endpointsliceCollect (gate MultiClusterService): "
-            "report EndpointSlices. certRotation (on by default only with "
-            "the certificate that join got for the agent): renews the hub credential. "
-            "hostEvents: warnings of the host about objects of Works, as events on the hub. "
-            "Registration, namespaces and node membership always run."
-        ),
-    ] = "*"
-    feature_gates: Annotated[
-        str,
-        Help(
-            "Feature gates as Name=true,Other=false. MultiClusterService (default false), "
-            "CustomizedClusterResourceModeling (default true): modelings of resourceModels."
-        ),
-    ] = ""
-    karmada_kubeconfig_namespace: Annotated[
-        str,
-        Help(
-            "Namespace on the host of the Secret karmada-kubeconfig, which certRotation renews. "
-            "Default: the agent's namespace."
-        ),
-    ] = ""
-    cluster_domain: Annotated[
-        str, Help("DNS domain of the host, to recognise the names of its Services.")
-    ] = DEFAULT_CLUSTER_DOMAIN
-    cluster_provider: Annotated[
-        str, Help("Provider of Clusters whose virtual cluster sets none.")
-    ] = ""
-    cluster_region: Annotated[str, Help("Region of Clusters whose virtual cluster sets none.")] = ""
-    cluster_zones: Annotated[
-        str, Help("Zones of Clusters whose virtual cluster sets none, separated by commas.")
-    ] = ""
-    cluster_host: Annotated[
-        str,
-        Help(
-            "Label virtualcluster.kubeedge.io/host of the Clusters, which tells the hub that they "
-            "share this host. Default: an id derived from the UID of its namespace kube-system."
-        ),
-    ] = ""
-    link: Annotated[
-        Literal["normal", "thin"],
-        Help(
-            "The uplink to the hub. `thin`, for 64 kbit/s and round trips of seconds: other "
-            "defaults for `clusterLeaseRenewIntervalFraction`, `clusterStatusUpdateFrequency`, "
-            "`hubEvents` and `clustersByName`, few requests at a time, more patience "
-            "([thin links](thin-links.md))."
-        ),
-    ] = "normal"
-    hub_events: Annotated[
-        Literal["All", "Warnings"],
-        Help("Which events the agent writes on the hub: all that karmada-agent does, or warnings."),
-    ] = "All"
-    clusters_by_name: Annotated[
-        bool,
-        Help(
-            "Watch each Cluster by its name, not all Clusters of the hub: a watch more for each "
-            "virtual cluster, and nothing of what the rest of a federation changes."
-        ),
-    ] = False
-    cluster_status_update_frequency: Annotated[
-        _Positive,
-        Help("How often the status of each Cluster is computed; it is written only if it changed."),
-    ] = Duration(10)
-    cluster_lease_duration: Annotated[
-        Duration, Range(1), Help("Lease duration of each Cluster.")
-    ] = Duration(40)
-    cluster_lease_renew_interval_fraction: Annotated[
-        _Fraction, Help("Fraction of the Lease duration after which the Lease is renewed.")
-    ] = 0.25
-    cluster_success_threshold: Annotated[
-        Duration,
-        Range(),
-        Help("How long the host must be healthy before a Cluster becomes Ready again."),
-    ] = Duration(30)
-    cluster_failure_threshold: Annotated[
-        Duration,
-        Range(),
-        Help("How long the host must be unhealthy before a Cluster becomes not Ready."),
-    ] = Duration(30)
-    enable_cluster_resource_modeling: Annotated[
-        bool, Help("Report resource sums, and modelings for Clusters with resourceModels.")
-    ] = True
-    install_policies: Annotated[
-        bool,
-        Help(
-            "Whether karmada-vc-agent join installs the admission policies on the host. The "
-            "agent itself only reads them."
-        ),
-    ] = True
-    tenancy: Annotated[
-        Tenancy,
-        Help(
-            "Shared: the virtual clusters belong to one organisation; what its Karmada users "
-            "propagate is applied. Strict: they do not trust each other; whatever may affect "
-            "another virtual cluster is refused unless `allow` of the virtual cluster permits it."
-        ),
-    ] = SHARED
-    refuse_shared_hosts: Annotated[
-        bool,
-        Help(
-            "Refuse host names of Ingresses and routes that another virtual cluster already uses."
-        ),
-    ] = False
-    cluster_api_qps: Annotated[
-        _Rate, Help("QPS to the API server of the host, all virtual clusters together.")
-    ] = 400.0
-    cluster_api_burst: Annotated[
-        _Burst, Help("Burst to the API server of the host, above its QPS.")
-    ] = 800
-    kube_api_qps: Annotated[
-        _Rate, Help("QPS to the API server of the hub, all virtual clusters together.")
-    ] = 400.0
-    kube_api_burst: Annotated[
-        _Burst, Help("Burst to the API server of the hub, above its QPS.")
-    ] = 800
-    cluster_cache_sync_timeout: Annotated[
-        _Positive,
-        Help("How long the first lists may take before the agent logs which ones are missing."),
-    ] = Duration(120)
-    resync_period: Annotated[
-        Duration,
-        Range(zero="never"),
-        Help("How often every Work is reconciled even if nothing changed."),
-    ] = Duration(0)
-    concurrent_cluster_syncs: Annotated[
-        _Count,
-        Help(
-            "Number of Clusters whose status is computed concurrently, all virtual clusters "
-            "together."
-        ),
-    ] = 8
-    concurrent_work_syncs: Annotated[
-        _Count, Help("Number of Works reconciled concurrently, all virtual clusters together.")
-    ] = 32
-    works_cluster_wide: Annotated[
-        bool,
-        Help(
-            "Watch the Works of all Clusters with a single watch; needs the right to read them all."
-        ),
-    ] = False
-    leader_elect: Annotated[
-        bool, Help("Elect a leader among the replicas with a Lease on the host.")
-    ] = True
-    leader_elect_lease_duration: Annotated[
-        _Positive, Help("Leader election lease duration: another replica may take over after it.")
-    ] = Duration(15)
-    leader_elect_renew_deadline: Annotated[
-        _Positive,
-        Help("Leader election renew deadline: how long the leader keeps writing without renewing."),
-    ] = Duration(10)
-    leader_elect_retry_period: Annotated[
-        _Positive,
-        Help("Leader election retry period between attempts to acquire or renew the Lease."),
-    ] = Duration(2)
-    rate_limiter_base_delay: Annotated[
-        _Positive,
-        Help("Initial backoff of a Work or other task that failed; it doubles each time."),
-    ] = Duration(0.005)
-    rate_limiter_max_delay: Annotated[
-        _Positive, Help("Maximum backoff of a Work that keeps failing.")
-    ] = Duration(1000)
-    rate_limiter_qps: Annotated[_Rate, Help("Retries of Works, for each virtual cluster.")] = 10.0
-    rate_limiter_bucket_size: Annotated[
-        _Count, Help("Burst of retries above that rate, for each virtual cluster.")
-    ] = 100
-    metrics_bind_address: Annotated[str, Help("Address of /metrics; 0 disables it.")] = (
-        "127.0.0.1:8080"
-    )
-    metrics_secure: Annotated[
-        bool,
-        Help("Serve /metrics over TLS, and only to tokens that the host authorizes."),
-    ] = False
-    metrics_cert_dir: Annotated[
-        str,
-        Help(
-            "Directory with tls.crt and tls.key for /metrics with metricsSecure. Without these "
-            "files its certificate is self-signed and new at each start."
-        ),
-    ] = ""
-    health_probe_bind_address: Annotated[
-        str, Help("Address of /healthz and /readyz; 0 disables them.")
-    ] = ":10357"
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Help("Log level.")] = "info"
-    log_format: Annotated[Literal["text", "json"], Help("Log format.")] = "text"
-    dns_namespace: Annotated[
-        str,
-        Help(
-            "Namespace of the host's CoreDNS, where the rewrite rules for serviceNames are stored."
-        ),
-    ] = "kube-system"
-    forbidden_namespaces: Annotated[
-        tuple[str, ...],
-        Help(
-            "Patterns of namespaces that virtual clusters may neither have nor refer to. "
-            "`kube-system`, `karmada-system`, `karmada-cluster`, `karmada-es-*` and `vc-system` "
-            "are always reserved."
-        ),
-    ] = ("kube-*",)
-    namespace_keys: Annotated[
-        tuple[str, ...],
-        Help(
-            "Patterns (`*`, `?`) of labels and annotations that Works may set on Namespaces, in "
-            "addition to the known ones ([isolation](isolation.md)). Run `join` after a change."
-        ),
-    ] = ()
-    cluster_scoped_kinds: Annotated[
-        Mapping[str, str],
-        Help(
-            "`group/Kind` -> `share`, `rename` or `refuse`, for kinds that the agent refuses or "
-            "treats differently ([ADR 12](adr/0012-cluster-scoped-kinds.md))."
-        ),
-    ] = {}
-    pod_templates: Annotated[
-        tuple[KindPaths, ...], Help("Pod templates in custom kinds that the agent does not know.")
-    ] = ()
-    namespace_references: Annotated[
-        tuple[KindPaths, ...],
-        Help("Names of namespaces in custom kinds that the agent does not know."),
-    ] = ()
-    infrastructure_namespaces: Annotated[
-        tuple[str, ...],
-        Help(
-            "Host namespaces whose pods may reach namespaces with `networkPolicy: isolate`; the "
-            "agent's own namespace always may."
-        ),
-    ] = ("kube-system", "kubeedge")
-    pod_cidrs: Annotated[
-        tuple[str, ...],
-        Help(
-            "All CIDRs of the host's pods: in `Strict` nodes may report no other addresses for "
-            "pods, once `join` has run. Without them isolated pods are not reachable through node "
-            "ports."
-        ),
-    ] = ()
-    cluster_dns: Annotated[
-        tuple[str, ...],
-        Help("IP addresses of the host's DNS; required by `serviceNames: VirtualFirst`."),
-    ] = ()
-    bounds: Annotated[Bounds, Help("Bounds of each virtual cluster that sets none of its own.")] = (
-        Bounds()
-    )
-    objects: Annotated[ObjectSettings, Help("VirtualCluster objects.")] = ObjectSettings()
-    gateway: Annotated[
-        GatewaySettings, Help("How the hub reaches virtual clusters; off by default.")
-    ] = GatewaySettings()
-    virtual_clusters: Annotated[
-        tuple[VirtualCluster, ...],
-        Help("The virtual clusters; at least one, unless there is another source of them."),
-    ] = ()
+    karmada_kubeconfig: str = ""
+    """Kubeconfig of the Karmada control plane (the hub). Default: $KUBECONFIG, then ~/.kube/config,
+    then the Pod's ServiceAccount."""
+    karmada_context: str = ""
+    """Context of that kubeconfig. Default: its current context."""
+    kubeconfig: str = ""
+    """Kubeconfig of the host cluster. Default: the Pod's ServiceAccount, then $KUBECONFIG, then
+    ~/.kube/config."""
+    agent_name: str = "karmada-vc-agent"
+    """Name of the agent: of its leader Lease and its state, and the label on its namespaces. Two
+    agents on one host need different names."""
+    agent_namespace: str = ""
+    """Namespace on the host for the leader Lease and the state; created if it does not exist.
+    Default: that of the agent's Pod, else the agent's name."""
+    namespace_template: str = "{namespace}-v-{cluster}"
+    """Template for the names of host namespaces. Cannot be changed after its first use."""
+    controllers: str = "*"
+    """Controllers to enable: * enables those on by default, foo enables foo, -foo disables foo; the
+    first match wins. clusterStatus: status and Lease of the Clusters. execution: Works. workStatus:
+    manifestStatuses and repair of drift; needs execution. serviceExport and endpointsliceCollect
+    (gate MultiClusterService): report EndpointSlices. certRotation (on by default only with the
+    certificate that join got for the agent): renews the hub credential. hostEvents: warnings of the
+    host about objects of Works, as events on the hub. Registration, namespaces and node membership
+    always run."""
+    feature_gates: str = ""
+    """Feature gates as Name=true,Other=false. MultiClusterService (default false),
+    CustomizedClusterResourceModeling (default true): modelings of resourceModels."""
+    karmada_kubeconfig_namespace: str = ""
+    """Namespace on the host of the Secret karmada-kubeconfig, which certRotation renews. Default:
+    the agent's namespace."""
+    cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
+    """DNS domain of the host, to recognise the names of its Services."""
+    cluster_provider: str = ""
+    """Provider of Clusters whose virtual cluster sets none."""
+    cluster_region: str = ""
+    """Region of Clusters whose virtual cluster sets none."""
+    cluster_zones: str = ""
+    """Zones of Clusters whose virtual cluster sets none, separated by commas."""
+    cluster_host: str = ""
+    """Label virtualcluster.kubeedge.io/host of the Clusters, which tells the hub that they share
+    this host. Default: an id derived from the UID of its namespace kube-system."""
+    link: Literal["normal", "thin"] = "normal"
+    """The uplink to the hub. `thin`, for 64 kbit/s and round trips of seconds: other defaults for
+    `clusterLeaseRenewIntervalFraction`, `clusterStatusUpdateFrequency`, `hubEvents` and
+    `clustersByName`, few requests at a time, more patience ([thin links](thin-links.md))."""
+    hub_events: Literal["All", "Warnings"] = "All"
+    """Which events the agent writes on the hub: all that karmada-agent does, or warnings."""
+    clusters_by_name: bool = False
+    """Watch each Cluster by its name, not all Clusters of the hub: a watch more for each virtual
+    cluster, and nothing of what the rest of a federation changes."""
+    cluster_status_update_frequency: _Positive = Duration(10)
+    """How often the status of each Cluster is computed; it is written only if it changed."""
+    cluster_lease_duration: Annotated[Duration, Range(1)] = Duration(40)
+    """Lease duration of each Cluster."""
+    cluster_lease_renew_interval_fraction: _Fraction = 0.25
+    """Fraction of the Lease duration after which the Lease is renewed."""
+    cluster_success_threshold: Annotated[Duration, Range()] = Duration(30)
+    """How long the host must be healthy before a Cluster becomes Ready again."""
+    cluster_failure_threshold: Annotated[Duration, Range()] = Duration(30)
+    """How long the host must be unhealthy before a Cluster becomes not Ready."""
+    enable_cluster_resource_modeling: bool = True
+    """Report resource sums, and modelings for Clusters with resourceModels."""
+    install_policies: bool = True
+    """Whether karmada-vc-agent join installs the admission policies on the host. The agent itself
+    only reads them."""
+    tenancy: Tenancy = SHARED
+    """Shared: the virtual clusters belong to one organisation; what its Karmada users propagate is
+    applied. Strict: they do not trust each other; whatever may affect another virtual cluster is
+    refused unless `allow` of the virtual cluster permits it."""
+    refuse_shared_hosts: bool = False
+    """Refuse host names of Ingresses and routes that another virtual cluster already uses."""
+    cluster_api_qps: _Rate = 400.0
+    """QPS to the API server of the host, all virtual clusters together."""
+    cluster_api_burst: _Burst = 800
+    """Burst to the API server of the host, above its QPS."""
+    kube_api_qps: _Rate = 400.0
+    """QPS to the API server of the hub, all virtual clusters together."""
+    kube_api_burst: _Burst = 800
+    """Burst to the API server of the hub, above its QPS."""
+    cluster_cache_sync_timeout: _Positive = Duration(120)
+    """How long the first lists may take before the agent logs which ones are missing."""
+    resync_period: Annotated[Duration, Range(zero="never")] = Duration(0)
+    """How often every Work is reconciled even if nothing changed."""
+    concurrent_cluster_syncs: _Count = 8
+    """Number of Clusters whose status is computed concurrently, all virtual clusters together."""
+    concurrent_work_syncs: _Count = 32
+    """Number of Works reconciled concurrently, all virtual clusters together."""
+    works_cluster_wide: bool = False
+    """Watch the Works of all Clusters with a single watch; needs the right to read them all."""
+    leader_elect: bool = True
+    """Elect a leader among the replicas with a Lease on the host."""
+    leader_elect_lease_duration: _Positive = Duration(15)
+    """Leader election lease duration: another replica may take over after it."""
+    leader_elect_renew_deadline: _Positive = Duration(10)
+    """Leader election renew deadline: how long the leader keeps writing without renewing."""
+    leader_elect_retry_period: _Positive = Duration(2)
+    """Leader election retry period between attempts to acquire or renew the Lease."""
+    rate_limiter_base_delay: _Positive = Duration(0.005)
+    """Initial backoff of a Work or other task that failed; it doubles each time."""
+    rate_limiter_max_delay: _Positive = Duration(1000)
+    """Maximum backoff of a Work that keeps failing."""
+    rate_limiter_qps: _Rate = 10.0
+    """Retries of Works, for each virtual cluster."""
+    rate_limiter_bucket_size: _Count = 100
+    """Burst of retries above that rate, for each virtual cluster."""
+    metrics_bind_address: str = "127.0.0.1:8080"
+    """Address of /metrics; 0 disables it."""
+    metrics_secure: bool = False
+    """Serve /metrics over TLS, and only to tokens that the host authorizes."""
+    metrics_cert_dir: str = ""
+    """Directory with tls.crt and tls.key for /metrics with metricsSecure. Without these files its
+    certificate is self-signed and new at each start."""
+    health_probe_bind_address: str = ":10357"
+    """Address of /healthz and /readyz; 0 disables them."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Log level."""
+    log_format: Literal["text", "json"] = "text"
+    """Log format."""
+    dns_namespace: str = "kube-system"
+    """Namespace of the host's CoreDNS, where the rewrite rules for serviceNames are stored."""
+    forbidden_namespaces: tuple[str, ...] = ("kube-*",)
+    """Patterns of namespaces that virtual clusters may neither have nor refer to. `kube-system`,
+    `karmada-system`, `karmada-cluster`, `karmada-es-*` and `vc-system` are always reserved."""
+    namespace_keys: tuple[str, ...] = ()
+    """Patterns (`*`, `?`) of labels and annotations that Works may set on Namespaces, in addition
+    to the known ones ([isolation](isolation.md)). Run `join` after a change."""
+    cluster_scoped_kinds: Mapping[str, str] = {}
+    """`group/Kind` -> `share`, `rename` or `refuse`, for kinds that the agent refuses or treats
+    differently ([ADR 12](adr/0012-cluster-scoped-kinds.md))."""
+    pod_templates: tuple[KindPaths, ...] = ()
+    """Pod templates in custom kinds that the agent does not know."""
+    namespace_references: tuple[KindPaths, ...] = ()
+    """Names of namespaces in custom kinds that the agent does not know."""
+    infrastructure_namespaces: tuple[str, ...] = ("kube-system", "kubeedge")
+    """Host namespaces whose pods may reach namespaces with `networkPolicy: isolate`; the agent's
+    own namespace always may."""
+    pod_cidrs: tuple[str, ...] = ()
+    """All CIDRs of the host's pods: in `Strict` nodes may report no other addresses for pods, once
+    `join` has run. Without them isolated pods are not reachable through node ports."""
+    cluster_dns: tuple[str, ...] = ()
+    """IP addresses of the host's DNS; required by `serviceNames: VirtualFirst`."""
+    bounds: Bounds = Bounds()
+    """Bounds of each virtual cluster that sets none of its own."""
+    objects: ObjectSettings = ObjectSettings()
+    """VirtualCluster objects."""
+    gateway: GatewaySettings = GatewaySettings()
+    """How the hub reaches virtual clusters; off by default."""
+    virtual_clusters: tuple[VirtualCluster, ...] = ()
+    """The virtual clusters; at least one, unless there is another source of them."""
 
     def of(self, added: type[_Added]) -> _Added:
         """Return the settings that a feature adds, the defaults where there are none of it."""
@@ -450,6 +291,7 @@ def sources_of(struct: type[AgentConfig]) -> tuple[Setting, ...]:
 
 def with_features(added: Iterable[type[Fields]]) -> type[AgentConfig]:
     """Return the settings of an agent with those that its features add."""
+    added = tuple(added)
     fields = [
         (each.name, each.type, _default(each)) for struct in added for each in fields_of(struct)
     ]
@@ -465,6 +307,7 @@ def with_features(added: Iterable[type[Fields]]) -> type[AgentConfig]:
         kw_only=True,
         forbid_unknown_fields=True,
         rename=camel,
+        namespace={"added": added},
     )
     return cast(type[AgentConfig], made)
 

@@ -14,12 +14,12 @@ from karmada_vc_agent.commands.shared import one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.virtual_cluster_problems import cluster_name_problem
 from karmada_vc_agent.feature_list import HUB_ROLES
 from karmada_vc_agent.install.hub_credentials import YEAR_S, check_hash, parse_token
 from karmada_vc_agent.install.join_hub import HubOptions, JoinPlan
 from karmada_vc_agent.install.join_run import run_join
 from karmada_vc_agent.kube.kubeconfig import is_http_url
-from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
 
 IMAGE = "karmada-vc-agent:0.1.0"
 

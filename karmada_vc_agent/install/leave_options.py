@@ -13,6 +13,7 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors, waiting
 from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.virtual_cluster_problems import cluster_name_problem
 from karmada_vc_agent.install import join_hub, leave_purge, leave_steps
 from karmada_vc_agent.install.apply_objects import find
 from karmada_vc_agent.install.leave_host import (
@@ -33,7 +34,6 @@ from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import parse_duration_s
-from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.work.rules.ownership import is_orphan, namespaces_needed
 

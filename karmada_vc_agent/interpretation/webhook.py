@@ -21,7 +21,7 @@ from karmada_vc_agent.interpretation.user_hooks import (
     Operation,
 )
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of
-from karmada_vc_agent.model.patches import JsonPatchError, apply_json_patch
+from karmada_vc_agent.model.patches import apply_json_patch
 
 LONGEST_TIMEOUT_S = 30
 """Timeout of a hook that sets none; Karmada then waits forever."""
@@ -249,10 +249,11 @@ def _retained(response: Object, desired: Object) -> Object:
         raise HookError(f'the response has patchType "{patch_type}", must be JSONPatch')
     try:
         operations = orjson.loads(base64.b64decode(patch, validate=True))
-        patched = apply_json_patch(desired, operations)
     except (binascii.Error, orjson.JSONDecodeError, TypeError) as error:
         raise HookError("the patch is not base64-encoded JSON") from error
-    except JsonPatchError as error:
+    try:
+        patched = apply_json_patch(desired, operations)
+    except ValueError as error:
         raise HookError(f"the patch cannot be applied: {error}") from error
     if not isinstance(patched, dict) or not patched.get("kind"):
         raise HookError("the patch results in no object")

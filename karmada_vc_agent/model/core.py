@@ -24,8 +24,6 @@ def _first(most: int, values: dict[str, Any]) -> dict[str, Any]:
 
 
 class _PodMeta(Struct, rename="camel", gc=False):
-    """Metadata of a Pod."""
-
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -33,45 +31,37 @@ class _PodMeta(Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
 
 
-class Meta(_PodMeta, rename="camel", gc=False):
+class _LabelledMeta(_PodMeta, rename="camel", gc=False):
     """Metadata of a Node, and of a Pod whose labels are read."""
 
     labels: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep so many labels."""
         self.labels = _first(OF_NODE, self.labels)
 
 
-class StatusCondition(Struct, rename="camel", gc=False):
-    """One entry of status.conditions."""
-
+class _NodeCondition(Struct, rename="camel", gc=False):
     type: str = ""
     status: str = ""
 
 
 class _NodeInfo(Struct, rename="camel", gc=False, frozen=True):
-    """The report of a kubelet on itself."""
-
     kubelet_version: str = ""
 
 
-class NodeAddress(Struct, gc=False, frozen=True):
-    """One entry of status.addresses, without its type."""
-
+class _NodeAddress(Struct, gc=False, frozen=True):
     address: str = ""
 
 
-class NodeStatus(Struct, rename="camel", gc=False):
+class _NodeStatus(Struct, rename="camel", gc=False):
     """Status of a Node; allocatable maps resource names to quantities."""
 
     allocatable: dict[str, str] = field(default_factory=dict)
-    conditions: list[StatusCondition] = field(default_factory=list)
+    conditions: list[_NodeCondition] = field(default_factory=list)
     node_info: _NodeInfo = field(default_factory=_NodeInfo)
-    addresses: list[NodeAddress] = field(default_factory=list)
+    addresses: list[_NodeAddress] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Keep what is read, and so many resources and addresses."""
         self.allocatable = _first(OF_NODE, self.allocatable)
         self.conditions = [each for each in self.conditions if each.type == "Ready"]
         del self.addresses[OF_NODE:]
@@ -85,18 +75,16 @@ class Taint(Struct, gc=False, frozen=True):
     effect: str = ""
 
 
-class NodeSpec(Struct, gc=False):
-    """Spec of a Node."""
-
+class _NodeSpec(Struct, gc=False):
     taints: list[Taint] = field(default_factory=list)
 
 
 class Node(Struct):
     """A Node of the host."""
 
-    metadata: Meta
-    status: NodeStatus = field(default_factory=NodeStatus)
-    spec: NodeSpec = field(default_factory=NodeSpec)
+    metadata: _LabelledMeta
+    status: _NodeStatus = field(default_factory=_NodeStatus)
+    spec: _NodeSpec = field(default_factory=_NodeSpec)
 
     @property
     def is_ready(self) -> bool:
@@ -104,20 +92,19 @@ class Node(Struct):
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
-class ResourceRequirements(Struct, gc=False):
+class _ResourceRequirements(Struct, gc=False):
     """Requests of one container: resource names to quantities."""
 
     requests: dict[str, str | int | float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep so many."""
         self.requests = _first(OF_POD, self.requests)
 
 
 class Container(Struct, gc=False):
     """A container or init container."""
 
-    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    resources: _ResourceRequirements = field(default_factory=_ResourceRequirements)
 
 
 def _requesting(containers: Iterable[Container]) -> list[Container]:
@@ -125,7 +112,7 @@ def _requesting(containers: Iterable[Container]) -> list[Container]:
     return list(islice(requesting, OF_POD))
 
 
-class PodSpec(Struct, rename="camel"):
+class _PodSpec(Struct, rename="camel"):
     """The fields of a Pod's spec that matter for resources and placement."""
 
     node_name: str = ""
@@ -135,15 +122,12 @@ class PodSpec(Struct, rename="camel"):
     overhead: dict[str, str | int | float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep so many labels of the selector, and containers that request something."""
         self.node_selector = _first(OF_POD, self.node_selector)
         self.containers = _requesting(self.containers)
         self.init_containers = _requesting(self.init_containers)
 
 
-class PodStatus(Struct, gc=False):
-    """Status of a Pod."""
-
+class _PodStatus(Struct, gc=False):
     phase: str = ""
 
 
@@ -151,8 +135,8 @@ class Pod(Struct):
     """A Pod of the host."""
 
     metadata: _PodMeta
-    spec: PodSpec = field(default_factory=PodSpec)
-    status: PodStatus = field(default_factory=PodStatus)
+    spec: _PodSpec = field(default_factory=_PodSpec)
+    status: _PodStatus = field(default_factory=_PodStatus)
 
     @property
     def is_finished(self) -> bool:
@@ -163,4 +147,4 @@ class Pod(Struct):
 class LabelledPod(Pod):
     """A Pod that selectors are compared with; none is stored."""
 
-    metadata: Meta
+    metadata: _LabelledMeta

@@ -68,8 +68,10 @@ NODE_SELECTOR_ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 
 
 MARKS = frozenset(
-    text for name, text in list(globals().items()) if name.endswith(("_LABEL", "_ANNOTATION"))
-)
+    text
+    for text in list(globals().values())
+    if isinstance(text, str) and text.startswith(f"{DOMAIN}/")
+) | {MEMBERSHIP_LABEL, NODE_SELECTOR_ANNOTATION}
 """All of the above."""
 
 _PREFIX = f"{DOMAIN}/"

@@ -22,26 +22,23 @@ def merge_patch(old: Object, new: Object) -> Object:
     return patch
 
 
-class JsonPatchError(ValueError):
-    """The patch is malformed or cannot be applied; `str()` names the operation and its path."""
-
-
 def apply_json_patch(document: Any, patch: Any) -> Any:
     """Return the document with all operations of the patch applied in order.
 
-    patch: a list of {op, path, value?, from?}. Raises JsonPatchError; then nothing is applied.
+    patch: a list of {op, path, value?, from?}. Raises ValueError, which names the operation and
+    its path; then nothing is applied.
     """
     if not isinstance(patch, list):
-        raise JsonPatchError("a JSON patch is a list of operations")
+        raise ValueError("a JSON patch is a list of operations")  # noqa: TRY004 - it is wrong
     document = copy_object(document)
     for operation in patch:
         if not isinstance(operation, dict):
-            raise JsonPatchError(f"{operation!r} is not an operation")
+            raise ValueError(f"{operation!r} is not an operation")  # noqa: TRY004 - as above
         try:
             document = _apply(document, operation)
         except (LookupError, TypeError, ValueError) as error:
             name, path = operation.get("op"), operation.get("path")
-            raise JsonPatchError(f"{name} {path}: {error.args[0]}") from error
+            raise ValueError(f"{name} {path}: {error.args[0]}") from error
     return document
 
 

@@ -33,16 +33,19 @@ class Size(int):
 
 
 class QuantityText(str):
-    """A quantity in settings, as a string or a number; it is not validated."""
+    """A quantity in settings, as a string or a number."""
 
     __slots__ = ()
     expected: ClassVar[str] = "a quantity such as 500m, 2 or 1.5Gi"
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Return the text of a quantity or a number. Raises TypeError."""
+        """Return the text of a quantity or a number. Raises TypeError and ValueError."""
         if isinstance(given, bool) or not isinstance(given, str | int | float):
             raise TypeError
+        if isinstance(given, int) and abs(given) > INT64_MAX:
+            raise ValueError("is too large")
+        parse(given)
         return cls(given)
 
 

@@ -1,16 +1,17 @@
-"""Declarations of settings: help, unit, range, label selectors, switches.
+"""Declarations of settings: range, label selectors, switches.
 
-A setting is a field of a msgspec struct, annotated with these; the command line, the checks and
-docs/settings.md are made from them. A type that files write in a way of its own, as `40s`, has
-`expected` and `read` (see Written). Switches have Karmada's names; its agent has no `hostEvents`.
+A setting is a field of a msgspec struct, with a docstring below it; the command line, the checks
+and docs/settings.md are made from them. A type that files write in a way of its own, as `40s`, has
+`expected`, that way, and `read`, which raises TypeError for another type (model/quantity.py).
+Switches have Karmada's names; its agent has no `hostEvents`.
 Source: contract 8, 9.1, 9.4; docs/adr/0009.
 """
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Literal
 
 import msgspec
 
@@ -20,45 +21,19 @@ from karmada_vc_agent.model.texts import either, shown
 _INT64_MAX = 2**63 - 1
 
 
-class Written(Protocol):
-    """A type with a notation of its own in settings files."""
-
-    expected: ClassVar[str]
-    """The required form of a value, for messages: `a duration such as 40s or 2m`."""
-
-    @classmethod
-    def read(cls, given: Any) -> Self:
-        """Parse the value in the file.
-
-        Raises TypeError for a value of a wrong type, and ValueError with the problem otherwise.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Help:
-    """The help text of a setting, for the command line and docs/settings.md."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """The unit of a number, for docs/settings.md: `requests per second`."""
-
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class Range:
     """The range of a number: from `least` on, below `below`.
 
-    is_open: excludes `least` itself. zero: the special meaning of 0, if it has one.
+    is_open: excludes `least` itself. zero: the special meaning of 0, if it has one. unit: of the
+    number, for docs/settings.md.
     """
 
     least: float = 0
     below: float = math.inf
     is_open: bool = False
     zero: str = ""
+    unit: str = ""
 
     def problem(self, value: float) -> str | None:
         """Return what is wrong with a number, or None."""
@@ -101,14 +76,12 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of matchExpressions."""
 
-    key: Annotated[str, Help("Key of the label.")]
-    operator: Annotated[
-        Operator,
-        Help("How the label is compared; `NotIn` also matches nodes without it."),
-    ]
-    values: Annotated[
-        frozenset[str], Help("Values to compare with; only for `In` and `NotIn`.")
-    ] = frozenset()
+    key: str
+    """Key of the label."""
+    operator: Operator
+    """How the label is compared; `NotIn` also matches nodes without it."""
+    values: frozenset[str] = frozenset()
+    """Values to compare with; only for `In` and `NotIn`."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return True if labels meet it; NotIn is also met if the key is missing."""
@@ -120,26 +93,14 @@ class Requirement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return labels.get(self.key) in self.values
         return labels.get(self.key) not in self.values
 
-    def follows_from(self, other: "Requirement") -> bool:
-        """Return True if everything that meets `other` also meets this one."""
-        if self.key != other.key:
-            return False
-        if other.operator == "In":
-            return all(self.matches({self.key: value}) for value in other.values)
-        if other.operator == "DoesNotExist":
-            return self.operator in ("DoesNotExist", "NotIn")
-        if other.operator == "Exists":
-            return self.operator == "Exists"
-        return self.operator == "NotIn" and self.values <= other.values
-
 
 class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A Kubernetes label selector; an empty one is not allowed here."""
 
-    match_labels: Annotated[Mapping[str, str], Help("Labels that a node must have.")] = {}
-    match_expressions: Annotated[
-        tuple[Requirement, ...], Help("Requirements on the labels of a node; all must be met.")
-    ] = ()
+    match_labels: Mapping[str, str] = {}
+    """Labels that a node must have."""
+    match_expressions: tuple[Requirement, ...] = ()
+    """Requirements on the labels of a node; all must be met."""
 
     def __bool__(self) -> bool:
         """Return True if anything is required."""
@@ -153,15 +114,6 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
         """Return matchLabels and matchExpressions in one form."""
         equalities = (Requirement(k, "In", frozenset((v,))) for k, v in self.match_labels.items())
         return (*equalities, *self.match_expressions)
-
-
-def implies(ours: Sequence[Requirement], theirs: Sequence[Requirement]) -> bool:
-    """Return True if all that meets our requirements certainly meets theirs, too.
-
-    Requirements are compared one by one, so an implication that follows only from several of them
-    is not detected; overlaps at run time are reported by node.
-    """
-    return all(any(their.follows_from(our) for our in ours) for their in theirs)
 
 
 def label_key_problem(key: str) -> str | None:

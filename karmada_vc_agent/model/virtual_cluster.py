@@ -1,7 +1,7 @@
 """A virtual cluster: a group of nodes that Karmada sees as a Cluster.
 
 Settings files are decoded directly into these structs (config/loading.py);
-virtual_cluster_problems.py validates what their types do not.
+config/virtual_cluster_problems.py validates what their types do not.
 """
 
 from collections import UserDict
@@ -15,44 +15,30 @@ from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.kinds import service_account_user
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import QuantityText, Size
-from karmada_vc_agent.model.setting import Help, LabelSelector, Range, Requirement, Unit
+from karmada_vc_agent.model.setting import LabelSelector, Range, Requirement
 
-_RANGE = Range(zero="no bound")
-_Bound = Annotated[int, _RANGE]
+_NO_BOUND = "no bound"
+_Bound = Annotated[int, Range(zero=_NO_BOUND)]
 
 
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Bounds of one virtual cluster; 0 = none."""
 
-    works: Annotated[_Bound, Help("Number of Works.")] = 5000
-    bytes: Annotated[
-        Size,
-        _RANGE,
-        Unit("bytes"),
-        Help(
-            "Memory for the manifests of all Works, and as much again for objects on the host and "
-            "what Works report of them; a manifest takes several times its size as JSON."
-        ),
-    ] = Size(32 * 2**20)
-    manifests_per_work: Annotated[_Bound, Help("Number of manifests in one Work.")] = 500
-    kinds: Annotated[
-        _Bound, Help("Number of kinds in the Works; the agent watches the host for each of them.")
-    ] = 100
-    shared_objects: Annotated[
-        _Bound,
-        Help(
-            "Number of cluster-scoped objects shared with other virtual clusters, such as CRDs "
-            "and classes."
-        ),
-    ] = 200
-    loop_milliseconds: Annotated[
-        _Bound,
-        Unit("ms"),
-        Help(
-            "Milliseconds of each second that the agent computes for it while it has something to "
-            "do for others; alone it takes what it needs."
-        ),
-    ] = 250
+    works: _Bound = 5000
+    """Number of Works."""
+    bytes: Annotated[Size, Range(zero=_NO_BOUND, unit="bytes")] = Size(32 * 2**20)
+    """Memory for the manifests of all Works, and as much again for objects on the host and what
+    Works report of them; a manifest takes several times its size as JSON."""
+    manifests_per_work: _Bound = 500
+    """Number of manifests in one Work."""
+    kinds: _Bound = 100
+    """Number of kinds in the Works; the agent watches the host for each of them."""
+    shared_objects: _Bound = 200
+    """Number of cluster-scoped objects shared with other virtual clusters, such as CRDs and
+    classes."""
+    loop_milliseconds: Annotated[int, Range(zero=_NO_BOUND, unit="ms")] = 250
+    """Milliseconds of each second that the agent computes for it while it has something to do for
+    others; alone it takes what it needs."""
 
 
 WORKS_BOUND, BYTES_BOUND, HOST_BYTES_BOUND, MANIFESTS_BOUND, KINDS_BOUND, SHARED_OBJECTS_BOUND = (
@@ -90,15 +76,13 @@ class ApplyAs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """The host ServiceAccount whose rights apply to the manifests of a virtual cluster."""
 
     is_default: ClassVar[bool] = False
-    namespace: Annotated[str, Help("Namespace of the ServiceAccount on the host.")]
-    name: Annotated[str, Help("Name of the ServiceAccount.")]
-    cluster_role: Annotated[
-        str,
-        Help(
-            "ClusterRole that is bound to it in every namespace of the virtual cluster; without "
-            "one the administrator creates the bindings."
-        ),
-    ] = ""
+    namespace: str
+    """Namespace of the ServiceAccount on the host."""
+    name: str
+    """Name of the ServiceAccount."""
+    cluster_role: str = ""
+    """ClusterRole that is bound to it in every namespace of the virtual cluster; without one the
+    administrator creates the bindings."""
 
     @property
     def user(self) -> str:
@@ -132,132 +116,74 @@ class VirtualClusterSettings(
 ):
     """All settings of a virtual cluster but its name and nodes (rewriting-rules 10)."""
 
-    cluster_labels: Annotated[Mapping[str, str], Help("Labels of the Cluster.")] = {}
-    provider: Annotated[str, Help("Provider of the Cluster. Default: `clusterProvider`.")] = ""
-    region: Annotated[str, Help("Region of the Cluster. Default: `clusterRegion`.")] = ""
-    zones: Annotated[tuple[str, ...], Help("Zones of the Cluster. Default: `clusterZones`.")] = ()
-    taints: Annotated[
-        tuple[Object, ...],
-        Help(
-            "Taints of the Cluster, applied when the settings change; taints of operators are kept."
-        ),
-    ] = ()
-    resource_models: Annotated[
-        tuple[Object, ...], Help("Grades of nodes, as in `spec.resourceModels` of a Cluster.")
-    ] = ()
-    namespaces: Annotated[
-        Literal["Always", "OnDemand"],
-        Help("When host namespaces are created: always, or when something needs them."),
-    ] = "Always"
-    adopt_namespaces: Annotated[
-        tuple[str, ...],
-        Help(
-            "Host namespaces that it may adopt, once `join` has marked them; its namespaces of "
-            "these names are those of the host ([adopting](adopting.md))."
-        ),
-    ] = ()
-    former_names: Annotated[
-        tuple[str, ...],
-        Help(
-            "Names it had before, the first one first: it takes over what they have on the host, "
-            "and names on the host stay those of the first. One that has its first name again "
-            "lists it first ([adopting](adopting.md))."
-        ),
-    ] = ()
-    tolerations: Annotated[tuple[Object, ...], Help("Tolerations added to all its pods.")] = ()
-    offline_tolerations: Annotated[bool, Help("Keep its pods on nodes that lost their uplink.")] = (
-        False
-    )
-    tolerate_node_taints: Annotated[
-        bool, Help("Add a toleration to all its pods for each taint that all its nodes have.")
-    ] = True
-    on_node_leave: Annotated[
-        Literal["Keep", "Evict"],
-        Help(
-            "What becomes of its pods on a node that leaves the group: they stay, or are evicted "
-            "once the node has been outside for `clusterFailureThreshold`, as far as "
-            "PodDisruptionBudgets allow ([ADR 33](adr/0033-nodes-that-leave-or-are-away.md))."
-        ),
-    ] = KEEP
-    ready_when_unreachable: Annotated[
-        bool,
-        Help(
-            "Whether the Cluster stays Ready while none of its nodes is (condition "
-            "`NodesReachable`), as Karmada's own agent has it."
-        ),
-    ] = True
-    quota: Annotated[
-        Mapping[str, QuantityText],
-        Help("Quota over all its namespaces together ([ADR 14](adr/0014-tenancy.md))."),
-    ] = {}
-    limits: Annotated[
-        tuple[Object, ...], Help("`limits` of the LimitRange in each of its namespaces.")
-    ] = ()
-    network_policy: Annotated[
-        Literal["none", "isolate"],
-        Help(
-            "`isolate`: NetworkPolicies admit to its pods only its own pods and those of "
-            "`infrastructureNamespaces`."
-        ),
-    ] = "none"
-    pod_security: Annotated[
-        PodSecurity,
-        Help(
-            "Pod Security Standard of its namespaces; wins over a label in the Work. Default: "
-            "none; with `tenancy: Strict` `baseline`."
-        ),
-    ] = ""
-    allowed_kinds: Annotated[
-        tuple[str, ...],
-        Help("Patterns of allowed kinds: `apps/Deployment`, `Secret`, `batch/*`; empty = all."),
-    ] = ()
-    denied_kinds: Annotated[
-        tuple[str, ...], Help("Patterns of denied kinds; win over `allowedKinds`.")
-    ] = ()
-    apply_as: Annotated[
-        ApplyAs | None,
-        Help(
-            "ServiceAccount of the host that applies its manifests. Default: the agent's; with "
-            "`tenancy: Strict` one that `join` creates."
-        ),
-    ] = None
-    service_names: Annotated[
-        Literal["None", "SearchDomain", "VirtualFirst"],
-        Help(
-            "How its pods resolve Services by the names of virtual namespaces ([ADR "
-            "15](adr/0015-service-names.md))."
-        ),
-    ] = SERVICE_NAMES_NONE
-    allow: Annotated[
-        tuple[str, ...],
-        Help(
-            "Guards that do not apply to it, or objects as `group/Kind`, `group/*` or "
-            "`group/Kind/name` ([isolation](isolation.md))."
-        ),
-    ] = ()
-    paused: Annotated[
-        bool,
-        Help(
-            "Write nothing of its Works to the host until this is off again, as if each of them "
-            "had `suspendDispatching`. Its Cluster, its status and deletions go on."
-        ),
-    ] = False
-    window: Annotated[
-        str,
-        Help(
-            "When the site takes changes: `Mon-Fri 22:00-05:00 Europe/Berlin`, several with `;` "
-            "between them; empty = always. Otherwise new generations of what Works contain wait, "
-            "and what was applied before is kept as it is ([ADR "
-            "43](adr/0043-the-site-decides-when.md))."
-        ),
-    ] = ""
-    window_passes: Annotated[
-        tuple[str, ...],
-        Help("Patterns of kinds that do not wait for a window, as in `allowedKinds`."),
-    ] = ("Secret", "discovery.k8s.io/EndpointSlice")
-    bounds: Annotated[
-        Bounds, Help("Bounds of its own; those not set are taken from the agent's `bounds`.")
-    ] = Bounds()
+    cluster_labels: Mapping[str, str] = {}
+    """Labels of the Cluster."""
+    provider: str = ""
+    """Provider of the Cluster. Default: `clusterProvider`."""
+    region: str = ""
+    """Region of the Cluster. Default: `clusterRegion`."""
+    zones: tuple[str, ...] = ()
+    """Zones of the Cluster. Default: `clusterZones`."""
+    taints: tuple[Object, ...] = ()
+    """Taints of the Cluster, applied when the settings change; taints of operators are kept."""
+    resource_models: tuple[Object, ...] = ()
+    """Grades of nodes, as in `spec.resourceModels` of a Cluster."""
+    namespaces: Literal["Always", "OnDemand"] = "Always"
+    """When host namespaces are created: always, or when something needs them."""
+    adopt_namespaces: tuple[str, ...] = ()
+    """Host namespaces that it may adopt, once `join` has marked them; its namespaces of these names
+    are those of the host ([adopting](adopting.md))."""
+    former_names: tuple[str, ...] = ()
+    """Names it had before, the first one first: it takes over what they have on the host, and names
+    on the host stay those of the first. One that has its first name again lists it first
+    ([adopting](adopting.md))."""
+    tolerations: tuple[Object, ...] = ()
+    """Tolerations added to all its pods."""
+    offline_tolerations: bool = False
+    """Keep its pods on nodes that lost their uplink."""
+    tolerate_node_taints: bool = True
+    """Add a toleration to all its pods for each taint that all its nodes have."""
+    on_node_leave: Literal["Keep", "Evict"] = KEEP
+    """What becomes of its pods on a node that leaves the group: they stay, or are evicted once the
+    node has been outside for `clusterFailureThreshold`, as far as PodDisruptionBudgets allow ([ADR
+    33](adr/0033-nodes-that-leave-or-are-away.md))."""
+    ready_when_unreachable: bool = True
+    """Whether the Cluster stays Ready while none of its nodes is (condition `NodesReachable`), as
+    Karmada's own agent has it."""
+    quota: Mapping[str, QuantityText] = {}
+    """Quota over all its namespaces together ([ADR 14](adr/0014-tenancy.md))."""
+    limits: tuple[Object, ...] = ()
+    """`limits` of the LimitRange in each of its namespaces."""
+    network_policy: Literal["none", "isolate"] = "none"
+    """`isolate`: NetworkPolicies admit to its pods only its own pods and those of
+    `infrastructureNamespaces`."""
+    pod_security: PodSecurity = ""
+    """Pod Security Standard of its namespaces; wins over a label in the Work. Default: none; with
+    `tenancy: Strict` `baseline`."""
+    allowed_kinds: tuple[str, ...] = ()
+    """Patterns of allowed kinds: `apps/Deployment`, `Secret`, `batch/*`; empty = all."""
+    denied_kinds: tuple[str, ...] = ()
+    """Patterns of denied kinds; win over `allowedKinds`."""
+    apply_as: ApplyAs | None = None
+    """ServiceAccount of the host that applies its manifests. Default: the agent's; with `tenancy:
+    Strict` one that `join` creates."""
+    service_names: Literal["None", "SearchDomain", "VirtualFirst"] = SERVICE_NAMES_NONE
+    """How its pods resolve Services by the names of virtual namespaces ([ADR
+    15](adr/0015-service-names.md))."""
+    allow: tuple[str, ...] = ()
+    """Guards that do not apply to it, or objects as `group/Kind`, `group/*` or `group/Kind/name`
+    ([isolation](isolation.md))."""
+    paused: bool = False
+    """Write nothing of its Works to the host until this is off again, as if each of them had
+    `suspendDispatching`. Its Cluster, its status and deletions go on."""
+    window: str = ""
+    """When the site takes changes: `Mon-Fri 22:00-05:00 Europe/Berlin`, several with `;` between
+    them; empty = always. Otherwise new generations of what Works contain wait, and what was applied
+    before is kept as it is ([ADR 43](adr/0043-the-site-decides-when.md))."""
+    window_passes: tuple[str, ...] = ("Secret", "discovery.k8s.io/EndpointSlice")
+    """Patterns of kinds that do not wait for a window, as in `allowedKinds`."""
+    bounds: Bounds = Bounds()
+    """Bounds of its own; those not set are taken from the agent's `bounds`."""
 
 
 class VirtualCluster(
@@ -265,15 +191,13 @@ class VirtualCluster(
 ):
     """One virtual cluster in the settings (rewriting-rules 10)."""
 
-    name: Annotated[str, Help("Name of the Cluster, at most 48 characters.")]
-    node_selector: Annotated[
-        LabelSelector,
-        Help(
-            "Label selector of its nodes; required unless `nodeNames` is set, and may be "
-            "combined with it."
-        ),
-    ] = LabelSelector()
-    node_names: Annotated[tuple[str, ...], Help("Names of its nodes.")] = ()
+    name: str
+    """Name of the Cluster, at most 48 characters."""
+    node_selector: LabelSelector = LabelSelector()
+    """Label selector of its nodes; required unless `nodeNames` is set, and may be combined with
+    it."""
+    node_names: tuple[str, ...] = ()
+    """Names of its nodes."""
 
     @property
     def name_on_host(self) -> str:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from karmada_vc_agent.config.loading import THIN_LINK
@@ -208,7 +208,6 @@ class HubCertificate:
     ) -> None:
         self._credentials = credentials
         self._now = now
-        self._cached: tuple[bytes | None, Certificate | None] = (None, None)
 
     def expires(self) -> float | None:
         """Return when it expires, in Unix time; None without a certificate."""
@@ -237,12 +236,10 @@ class HubCertificate:
         return True
 
     def _certificate(self) -> "Certificate | None":
-        chain = self._credentials().certificate
-        if self._cached[0] is not chain:
-            self._cached = (chain, _read(chain))
-        return self._cached[1]
+        return _read(self._credentials().certificate)
 
 
+@lru_cache(maxsize=2)
 def _read(chain: bytes | None) -> "Certificate | None":
     if not chain:
         return None

@@ -1,9 +1,10 @@
 """Settings, stores, signals, queues and hooks: what all parts of the service share."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 from karmada_vc_agent.cluster.agent_state import AgentState
@@ -40,6 +41,7 @@ from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.flows import LoopTime, TokenBucket
 from karmada_vc_agent.kube.informers import AnyReflector, PartedReflector, named_reflector
+from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.tasks import Supervisor
@@ -54,7 +56,6 @@ from karmada_vc_agent.model.setting import (
 )
 from karmada_vc_agent.model.virtual_cluster import LOOP_BOUND, VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, is_agents_own
-from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.runner.translation_contexts import translation_settings
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation.context import TranslationSettings
@@ -66,6 +67,47 @@ from karmada_vc_agent.work.memory_bounds import KeptObjects
 from karmada_vc_agent.work.namespace_content import NamespaceShares
 from karmada_vc_agent.work.targets import Dependency, WindowGate
 from karmada_vc_agent.work.works import WorkKey
+
+
+class Offline(Protocol):
+    """Serves what is saved of the hub, until the hub has listed everything."""
+
+    has_begun: asyncio.Event
+    on_hub_answer: Callable[[], None]
+
+    @property
+    def is_fencing(self) -> bool:
+        """Return whether the Clusters are those that were saved."""
+
+    def hub_identified(self, hub: str) -> None:
+        """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
+
+
+class Fence:
+    """Keeps a process that does not lead, or not yet, from writing.
+
+    election: None = there is none. offline: None = nothing is served from what is saved.
+    """
+
+    election: LeaderElection | None = None
+    offline: Offline | None = None
+
+    def is_leading(self) -> bool:
+        """Return whether it may write Works and host objects."""
+        return self.election is None or self.election.is_leading()
+
+    def is_offline(self) -> bool:
+        """Return whether the Clusters are those of the checkpoint until the hub lists its own."""
+        return self.offline is not None and self.offline.is_fencing
+
+    def of_hub(self) -> str:
+        """Return why no lane may write to the hub now, "" if each of them may."""
+        if self.is_offline():
+            return "the hub has not listed its Clusters yet"
+        if self.election is not None and not self.election.is_in_touch():
+            return "not the leader"
+        return ""
+
 
 Change = Signal[[Object | None, Object | None]]
 """old and new object; None = was or is not there"""
@@ -176,10 +218,9 @@ async def _no_fields(_: VirtualCluster) -> Object:
 class Hooks:
     """The hooks of one process, set by features in `prepare`.
 
-    window_gate: made of the writer of host objects and MayHold.
-    placement_keeper: made of the record of kept workloads. shares: of quotas, by
-    namespace. fields_of_new: metadata and spec that a
-    new Cluster has besides its own. writes_ready: awaited before the first Work is written.
+    window_gate: made of the writer of host objects and MayHold. placement_keeper: made of the
+    record of kept workloads. shares: of quotas, by namespace. fields_of_new: metadata and spec that
+    a new Cluster has besides its own. writes_ready: awaited before the first Work is written.
     """
 
     window_gate: Callable[[HostObjects, MayHold], WindowGate] = lambda *_: WindowGate()
@@ -294,8 +335,8 @@ class Common:
 
     live: those of the settings that change. host_uid: of the host's namespace kube-system.
     reregister: virtual clusters to register again although their Clusters were deleted. node: name
-    of the agent's own node, "" = none is recorded. provided: what features read at the start. hub:
-    which one it is.
+    of the agent's own node, "" = none is recorded. provided: what features read at the start.
+    hub_uid: of the hub's namespace kube-system, "" until it answers.
 
     switches: names of the enabled controllers of Karmada's. contact: what the hub accepts of what
     judgements say, and of Leases. An emitter of changes of a store or of the registry is made
@@ -313,7 +354,8 @@ class Common:
     reregister: frozenset[str] = frozenset()
     node: str = ""
     provided: tuple[object, ...] = ()
-    hub: HubIdentity = field(default_factory=HubIdentity)
+    fence: Fence = field(default_factory=Fence)
+    hub_uid: Callable[[], str] = lambda: ""
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts, Trigger
+from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
 from karmada_vc_agent.telemetry.metrics import Sample
 
 NODE_OVERLAP = ConditionType(
@@ -53,21 +53,14 @@ def node_overlap(overlaps: Sequence[tuple[str, str]]) -> Condition:
     return NODE_OVERLAP.true("NodesShared", text)
 
 
-def nodes_missing(names: Sequence[str]) -> Condition:
-    """Return the condition. names: the names without a node, in the order of nodeNames."""
+def nodes_missing(parts: Parts, vc: VirtualCluster) -> Condition:
+    """Return the condition; it has the names without a node in the order of nodeNames."""
+    nodes = parts.common.stores.nodes
+    names = [name for name in vc.node_names if nodes.get("", name) is None]
     if not names:
         return NODES_MISSING.false("NodeNamesFound", "all nodes of nodeNames exist")
     text = f"no node is named {listed(names)}; correct nodeNames, or add the node"
     return NODES_MISSING.true("NodeNamesNotFound", text)
-
-
-def _overlap(parts: Parts, vc: VirtualCluster) -> Condition:
-    return node_overlap(parts.common.stores.membership.overlaps(vc.name))
-
-
-def _missing(parts: Parts, vc: VirtualCluster) -> Condition:
-    nodes = parts.common.stores.nodes
-    return nodes_missing([name for name in vc.node_names if nodes.get("", name) is None])
 
 
 def _agent_apart(parts: Parts, _: VirtualCluster) -> Condition | None:
@@ -89,14 +82,15 @@ def _trusted(parts: Parts, vc: VirtualCluster) -> Condition:
     )
 
 
-def _origins(parts: Parts) -> Iterable[Trigger]:
-    yield parts.common.origins.changed.subscribe, itself
-
-
 OF_NODES = (
-    ConditionSpec(GROUP_TRUSTED, _trusted, _origins),
-    ConditionSpec(NODE_OVERLAP, _overlap),
-    ConditionSpec(NODES_MISSING, _missing),
+    ConditionSpec(
+        GROUP_TRUSTED, _trusted, lambda parts: ((parts.common.origins.changed.subscribe, itself),)
+    ),
+    ConditionSpec(
+        NODE_OVERLAP,
+        lambda parts, vc: node_overlap(parts.common.stores.membership.overlaps(vc.name)),
+    ),
+    ConditionSpec(NODES_MISSING, nodes_missing),
     ConditionSpec(AGENT_APART, _agent_apart),
 )
 
@@ -152,8 +146,9 @@ def succeeded(kind: ConditionType, state: AgentCondition) -> Condition:
     )
 
 
-def objects_orphaned(count: int, first: Sequence[str]) -> Condition:
-    """Return the condition; count: of such objects, first: the names of some."""
+def objects_orphaned(parts: Parts, vc: VirtualCluster) -> Condition:
+    """Return the condition; its message names some of the objects."""
+    count, first = parts.orphaned.of(vc.name)
     if not count:
         return OBJECTS_ORPHANED.false("WorksExist", "each host object has a Work on the hub")
     text = (
@@ -178,7 +173,7 @@ OF_AGENT = (
     ),
     ConditionSpec(
         OBJECTS_ORPHANED,
-        lambda parts, vc: objects_orphaned(*parts.orphaned.of(vc.name)),
+        objects_orphaned,
         lambda parts: ((parts.orphaned.changed.subscribe, itself),),
     ),
 )
@@ -268,10 +263,8 @@ class ClusterConditions(Conditions):
 
 def evaluate_condition(parts: Parts, name: str, vc: VirtualCluster) -> Condition | None:
     """Return the condition of this name as it is now, None where nothing declares it."""
-    for spec in declared_conditions(parts.features):
-        if spec.type.name == name:
-            return spec.evaluate(parts, vc)
-    return None
+    evaluators = {spec.type.name: spec.evaluate for spec in declared_conditions(parts.features)}
+    return evaluators[name](parts, vc) if name in evaluators else None
 
 
 def conditions_of_objects(parts: Parts) -> Conditions:

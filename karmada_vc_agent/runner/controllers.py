@@ -79,7 +79,7 @@ def cluster_lease(parts: Parts) -> ControllerSpec[str]:
         try:
             outcome = await common.contact.track(name, LEASE, controller.reconcile(name))
         finally:
-            parts.leases.progress.note(name)
+            parts.leases.tried(name)
         if outcome is None or not common.lead.may_report():
             common.contact.forget(name)
         if outcome is None:

@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
@@ -75,62 +74,82 @@ async def check_apart(hub: ApiClient, host_uid: str) -> str:
     return uid
 
 
-@dataclass(slots=True)
-class HubIdentity:
-    """uid: of its namespace kube-system; "" until it answers, or where it may not be read."""
-
-    uid: str = ""
-
-
 CHECK_S = 10.0
 """Interval of requests by which a standby, which makes no others, checks the hub."""
 PATIENCE_S = 1.0
 """How long a hub may take for a small answer before it counts as away: a round trip by satellite
 takes 0.6 s. A slower one is replaced by the checkpoint until it answers."""
+AWAY_S = 10.0
+"""How long the leader lacks the hub before it reports that: less than the 40 s after which Karmada
+takes the Clusters for lost."""
+LED_S = 60.0
+"""How long a process leads at least before it hands over."""
+STEADY_S = 2 * CHECK_S
+"""For how long a standby has had good answers only: three in a row. A hub that is just back has
+answered the leader, too, by then."""
 
 
-class HubPresence:
-    """Checks the hub.
+class HubStart:
+    """Checks the hub, however late it answers; a feature may start without it.
 
-    was_seen: whether there is evidence on the host that it served Clusters before; may raise
-    KubeError. refuses: why it would not accept this process, None if it would. away: why what
-    answers in its place cannot be the hub, None if it does not.
+    host: where an earlier process left what it recorded. uid: of the hub's namespace kube-system;
+    "" until it answers, or where it may not be read. on_hub_answer: called with it then. refuses:
+    why the hub would not accept this process, None if it would. away: why what answers in its place
+    cannot be the hub. line: annotation of leaders that can serve without the hub, "" = none. lack:
+    why this process cannot. provided: read at a start without it.
     """
+
+    line = ""
+    lack = ""
+    provided: tuple[object, ...] = ()
 
     def __init__(
         self,
+        config: AgentConfig,
         hub: ApiClient,
-        identity: HubIdentity,
-        was_seen: Callable[[], Awaitable[bool]],
+        host: ApiClient,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.config = config
+        self.host = host
         self._hub = hub
-        self._was_seen = was_seen
-        self._identity = identity
         self._clock = clock
         self._requested_at: float | None = None
         self._answers_since: float | None = None
+        self._led_since: float | None = None
+        self._away_since: float | None = None
+        self.uid = ""
         self.is_checked = False
         self.refuses: str | None = None
         self.away: str | None = None
+        self.on_hub_answer: Callable[[str], None] = lambda _: None
 
     async def check(self, host_uid: str) -> None:
         """Return once it is a Karmada, and another API server than the host. Raises ConfigError."""
-        hub = self._hub
         await retry_until_done("list Clusters on the hub", self._check_karmada)
-        self._identity.uid = await retry_until_done(
-            "read namespace kube-system on the hub", lambda: check_apart(hub, host_uid)
+        self.uid = await retry_until_done(
+            "read namespace kube-system on the hub", lambda: check_apart(self._hub, host_uid)
         )
         self.is_checked = True
+        self.on_hub_answer(self.uid)
 
     async def _check_karmada(self) -> None:
         try:
             await check_karmada(self._hub)
         except ConfigError as error:
-            if not await self._was_seen():
+            if not await self.was_seen():
                 raise
             text = f"{self._hub.credentials.server} does not list Clusters now, and did before"
             raise UnreadableError(text) from error
+
+    async def was_seen(self) -> bool:
+        """Return whether an earlier process registered Clusters. Raises KubeError."""
+        state = AgentState(self.host, self.config.agent_namespace, self.config.agent_name)
+        with suppress(NotFoundError):
+            await state.look()
+        return bool(state.clusters())
+
+    # --- standing by --------------------------------------------------------------------
 
     async def keep_checking(self) -> None:
         """Notice while standing by that the hub is away, or would refuse this process."""
@@ -156,7 +175,7 @@ class HubPresence:
             return False
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await self._look()
+                await check_listed(self._hub, CLUSTERS_PATH)
         except (TimeoutError, KubeError):
             return False
         return True
@@ -173,45 +192,11 @@ class HubPresence:
     async def _check_once(self) -> None:
         self._requested_at = self._clock()
         try:
-            await self._look()
+            await check_listed(self._hub, CLUSTERS_PATH)
         finally:
             self._requested_at = None
 
-    async def _look(self) -> None:
-        """Make the smallest list. Raises KubeError."""
-        await check_listed(self._hub, CLUSTERS_PATH)
-
-
-class HubStart:
-    """Checks the hub, however late it answers; a feature may start without it.
-
-    host: where an earlier process left what it recorded. identity: which hub it is, once it
-    answered. on_hub_answer: called with its uid then. line: annotation of leaders that can serve
-    without the hub, "" = none. lack: why this process cannot. provided: read at a start without it.
-    """
-
-    line = ""
-    lack = ""
-    provided: tuple[object, ...] = ()
-
-    def __init__(self, config: AgentConfig, hub: ApiClient, host: ApiClient) -> None:
-        self.config = config
-        self.host = host
-        self.identity = HubIdentity()
-        self.presence = HubPresence(hub, self.identity, self.was_seen)
-        self.on_hub_answer: Callable[[str], None] = lambda _: None
-
-    async def check(self, host_uid: str) -> None:
-        """Check that the hub is what the agent needs. Raises ConfigError."""
-        await self.presence.check(host_uid)
-        self.on_hub_answer(self.identity.uid)
-
-    async def was_seen(self) -> bool:
-        """Return whether an earlier process registered Clusters. Raises KubeError."""
-        state = AgentState(self.host, self.config.agent_namespace, self.config.agent_name)
-        with suppress(NotFoundError):
-            await state.look()
-        return bool(state.clusters())
+    # --- what a feature may do without the hub ------------------------------------------
 
     async def wait(self, checking: asyncio.Task[None]) -> None:
         """Wait until the hub was checked, or it takes too long.
@@ -241,52 +226,29 @@ class HubStart:
         """Return whether nothing can be served before the hub was checked."""
         return True
 
+    # --- leading ------------------------------------------------------------------------
 
-AWAY_S = 10.0
-"""How long the leader lacks the hub before it reports that: less than the 40 s after which Karmada
-takes the Clusters for lost."""
-LED_S = 60.0
-"""How long a process leads at least before it hands over."""
-STEADY_S = 2 * CHECK_S
-"""For how long a standby has had good answers only: three in a row. A hub that is just back has
-answered the leader, too, by then."""
+    def hand_over(self, is_away: Callable[[], bool]) -> HandOver:
+        """Return how the lead is handed over. is_away: whether the hub is, from the leader.
 
+        Both must have lasted, by the clock of each process alone, so that an unstable uplink does
+        not make the lead change.
+        """
+        return HandOver(
+            LACKS_HUB_ANNOTATION,
+            OFFERS_HUB_ANNOTATION,
+            lambda: self._lasts(is_away=is_away()),
+            lambda: self.answers_for_s() >= STEADY_S,
+        )
 
-class _HubAway:
-    """Determines with each renewal whether the hub is away from the leader for long."""
-
-    def __init__(self, is_away: Callable[[], bool], clock: Callable[[], float]) -> None:
-        self._is_away = is_away
-        self._clock = clock
-        self._led_since: float | None = None
-        self._since: float | None = None
-
-    def lasts(self) -> bool:
-        """Return whether it is time to hand the lead over."""
+    def _lasts(self, *, is_away: bool) -> bool:
+        """Return with each renewal whether the hub is away for so long that it is handed over."""
         now = self._clock()
         if self._led_since is None:
             self._led_since = now
-        if not self._is_away():
-            self._since = None
+        if not is_away:
+            self._away_since = None
             return False
-        if self._since is None:
-            self._since = now
-        return now - self._since >= AWAY_S and now - self._led_since >= LED_S
-
-
-def hub_relief(
-    is_away: Callable[[], bool],
-    presence: HubPresence,
-    clock: Callable[[], float] = time.monotonic,
-) -> HandOver:
-    """Return how the lead is handed over. is_away: whether the hub is, from the leader.
-
-    Both must have lasted, by the clock of each process alone, so that an unstable uplink does not
-    make the lead change.
-    """
-    return HandOver(
-        LACKS_HUB_ANNOTATION,
-        OFFERS_HUB_ANNOTATION,
-        _HubAway(is_away, clock).lasts,
-        lambda: presence.answers_for_s() >= STEADY_S,
-    )
+        if self._away_since is None:
+            self._away_since = now
+        return now - self._away_since >= AWAY_S and now - self._led_since >= LED_S

@@ -1,6 +1,6 @@
 """All that controllers are made from, and how features declare what they add."""
 
-import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,7 +11,6 @@ from karmada_vc_agent.cluster.agent_conditions import (
     check_apart_from_tenants,
 )
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.lease import Progress
 from karmada_vc_agent.cluster.rules.conditions import (
     NODES_REACHABLE,
     Condition,
@@ -29,34 +28,16 @@ from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.runner.collector import MetricsCollector
-from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.common import Common, Offline
 from karmada_vc_agent.runner.hub_presence import HubStart
 from karmada_vc_agent.runner.settings_follower import has_rights
 from karmada_vc_agent.runner.work_parts import WorkParts
-from karmada_vc_agent.telemetry.families import NO_FAMILIES, Families
 from karmada_vc_agent.work.removal import Removal
 from karmada_vc_agent.work.work_finalizer import OrphanedObjects
 
 
-class Offline(Protocol):
-    """Serves what is saved of the hub, until the hub has listed everything."""
-
-    has_begun: asyncio.Event
-    on_hub_answer: Callable[[], None]
-
-    @property
-    def is_fencing(self) -> bool:
-        """Return whether the Clusters are those that were saved."""
-
-    def hub_identified(self, hub: str) -> None:
-        """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
-
-
 class _SavedHub(Protocol):
-    """All that is saved of the hub.
-
-    offline: serves from it.
-    """
+    """All that is saved of the hub. offline: serves from it."""
 
     @property
     def offline(self) -> Offline:
@@ -70,28 +51,37 @@ class _SavedHub(Protocol):
 
 
 class Leases:
-    """Renewed from the first time a Cluster was Ready; its progress shows whether it is stuck.
+    """Renewed from the first time a Cluster was Ready, as their attempts show.
 
     due: a virtual cluster whose Lease is to be renewed from now on.
     """
 
-    def __init__(self, scopes: Scopes) -> None:
-        self._renewed: dict[str, None] = scopes.keep()
+    def __init__(self, scopes: Scopes, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._tried_at: dict[str, float] = scopes.keep()
         self.due: Signal[[str]] = Signal()
-        self.progress = Progress()
-        scopes.ended.subscribe(self.progress.forget)
 
     def start(self, name: str) -> None:
         """Renew the Lease of a virtual cluster from now on."""
-        if name not in self._renewed:
-            self._renewed[name] = None
-            self.progress.note(name)
+        if name not in self._tried_at:
+            self.tried(name)
             self.due.emit(name)
+
+    def tried(self, name: str) -> None:
+        """Record an attempt, whatever its result."""
+        self._tried_at[name] = self._clock()
 
     def end(self, name: str) -> None:
         """Renew it no more, until it is started again."""
-        self._renewed.pop(name, None)
-        self.progress.forget(name)
+        self._tried_at.pop(name, None)
+
+    def late(self, limit_s: float, possible_since: float) -> list[str]:
+        """Return the virtual clusters whose last attempt is longer ago than `limit_s`.
+
+        possible_since: since when attempts could finish, by the same clock; inf in an outage.
+        """
+        now, tried = self._clock(), self._tried_at.items()
+        return sorted(name for name, at in tried if now - max(at, possible_since) > limit_s)
 
 
 Runs = Callable[[], Awaitable[None]]
@@ -231,7 +221,7 @@ class Feature:
     connect: the same once all parts exist.
     controllers: their setups.
     conditions: of Clusters and VirtualCluster objects.
-    metrics: their families; `prepare` or `connect` adds what fills them.
+    metrics: file of the package with their families; `prepare` or `connect` adds what fills them.
     commands: name -> module, imported when it is called.
     describe: which virtual clusters the host describes, for `join`; raises KubeError.
     definitions: CustomResourceDefinitions that `join` installs on the host.
@@ -251,7 +241,7 @@ class Feature:
     connect: Callable[[Parts], None] = lambda _: None
     controllers: tuple[Setup, ...] = ()
     conditions: tuple[ConditionSpec, ...] = ()
-    metrics: Families = NO_FAMILIES
+    metrics: str = ""
     commands: Mapping[str, str] = field(default_factory=dict)
     describe: Callable[[ApiClient, AgentConfig], Awaitable[Described]] | None = None
     definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()

@@ -2,12 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from karmada_vc_agent.cluster.hub_clusters import HubClusters, Judgements
-from karmada_vc_agent.cluster.lease import vital_checks
 from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import Controller
@@ -18,9 +15,9 @@ from karmada_vc_agent.model.setting import EXECUTION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import warn_of_few_files
 from karmada_vc_agent.runner.collector import HUB
-from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.common import Common, Offline
 from karmada_vc_agent.runner.controllers import all_controllers
-from karmada_vc_agent.runner.parts import Feature, Offline, Parts
+from karmada_vc_agent.runner.parts import Feature, Parts
 from karmada_vc_agent.telemetry.endpoints import Note
 from karmada_vc_agent.work.works import WorkKey, Works
 
@@ -38,25 +35,13 @@ class WaitingWrites:
     """Determines why the leader writes no Works of a virtual cluster.
 
     Nothing else logs these states (of the lead, the host, workers). Logged once for as long as one
-    stays, and shown by /readyz?verbose.
-
-    is_leading: whether the lead is certain. execution: the controller of Works.
+    stays, and shown by /readyz?verbose. execution: the controller of Works.
     """
 
-    def __init__(
-        self,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        clusters: HubClusters,
-        judgements: Judgements,
-        works: Works,
-        is_leading: Callable[[], bool],
-        execution: Controller[WorkKey],
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._clusters = clusters
-        self._judgements = judgements
+    def __init__(self, common: Common, works: Works, execution: Controller[WorkKey]) -> None:
+        self._common = common
+        self._clusters = common.stores.clusters
         self._works = works
-        self._is_leading = is_leading
         self._execution = execution
         self._before: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
@@ -83,11 +68,11 @@ class WaitingWrites:
 
     def _now(self) -> Iterator[tuple[str, str]]:
         synced, self._synced = self._synced, self._execution.succeeded
-        if not self._is_leading():
+        if not self._common.lead.is_certain():
             yield ALL, "the lead is in doubt: the host does not confirm the leader Lease"
             return
         waiting = self._execution.queue.waiting()
-        for name, vc in self._virtual_clusters.items():
+        for name, vc in self._common.virtual_clusters.items():
             if vc.paused or self._clusters.ours(name) is None:
                 continue
             _, oldest_s = waiting.get(name, (0, 0.0))
@@ -100,21 +85,10 @@ class WaitingWrites:
             yield ALL, self._execution.failed_by
 
     def _host(self, name: str) -> str:
-        judged = self._judgements.of(name)
+        judged = self._common.judgements.of(name)
         if judged is None or judged["status"] == "True":
             return "the Cluster is not judged Ready yet: no probe of the host has ended"
         return f"the host is not ready ({judged['reason']}): {judged['message']}"
-
-
-async def resync(
-    period_s: float, clusters: Iterable[str], works: Works, enqueue: Callable[[WorkKey], None]
-) -> None:
-    """Enqueue all Works of all virtual clusters each `period_s`, until cancelled."""
-    while True:
-        await asyncio.sleep(period_s)
-        for cluster in clusters:
-            for work in works.names(cluster):
-                enqueue((cluster, work))
 
 
 FINISH_S = 3.0
@@ -137,13 +111,16 @@ class Service:
         self._changed: dict[str, None] = {}
         self._controllers: list[Controller[Any]] = all_controllers(parts)
         parts.controllers += self._controllers
-        self._waiting_writes = self._waiting(parts)
+        works = parts.works.watches.works
+        execution = [each for each in self._controllers if each.name == EXECUTION]
+        self._waiting_writes = [WaitingWrites(common, works, each) for each in execution]
         for client in (common.clients.hub, common.clients.host):
             client.on_recovery(self.retry_failed)
             client.history.on_outage_end(self.retry_failed)
             client.history.on_settled(self.retry_failed)
             client.history.on_settled(self._resync)
         if parts.checkpoint is not None:
+            common.fence.offline = parts.checkpoint.offline
             parts.checkpoint.offline.on_hub_answer = self.retry_failed
         common.clients.host.history.on_back(parts.works.host_reset)
         common.held.changed.subscribe(self._hold_changed)
@@ -155,8 +132,9 @@ class Service:
     def checks(self) -> dict[str, str | None]:
         """Return what /readyz says of what runs here, by part; None or a Note where it passes."""
         common, stores = self._common, self._common.stores
-        lists = unlisted_paths(stores.of_host if self.is_offline() else stores.reflectors)
-        waiting = self._waiting_writes.reasons if self._waiting_writes is not None else {}
+        lists = unlisted_paths(
+            stores.of_host if self._common.fence.is_offline() else stores.reflectors
+        )
         missing, checkpoint = self._parts.missing_rights, self._parts.checkpoint
         return {
             "lists": f"waiting for the first list of {', '.join(lists)}" if lists else None,
@@ -164,7 +142,13 @@ class Service:
             "found": _note(common.origins.refusals()),
             "rights": missing.of_all() or _note(missing.warnings()),
             "checkpoint": checkpoint.warning() if checkpoint is not None else None,
-            "writes": _note([f"{name}: {why}" for name, why in waiting.items()]),
+            "writes": _note(
+                [
+                    f"{name}: {why}"
+                    for each in self._waiting_writes
+                    for name, why in each.reasons.items()
+                ]
+            ),
         }
 
     def _check_other_agents(self) -> str | None:
@@ -178,10 +162,6 @@ class Service:
         text = "; ".join(stepped_back)
         return (Note(text) if len(stepped_back) < len(vcs) else text) or None
 
-    def is_offline(self) -> bool:
-        """Return whether the Clusters are those of the checkpoint until the hub lists its own."""
-        return self._parts.checkpoint is not None and self._parts.checkpoint.offline.is_fencing
-
     def not_followed(self, server: str) -> str | None:
         """Return what of hub or host is not listed for a while, and why, None if nothing is."""
         stores = self._common.stores
@@ -193,21 +173,6 @@ class Service:
     def serves_from_checkpoint(self) -> bool:
         """Return whether any virtual cluster is served from the checkpoint."""
         return self._parts.checkpoint is not None and self._parts.checkpoint.is_served_from()
-
-    def _waiting(self, parts: Parts) -> WaitingWrites | None:
-        """Return what says why no Works are written, None where none are ever."""
-        common = parts.common
-        for controller in self._controllers:
-            if controller.name == EXECUTION:
-                return WaitingWrites(
-                    common.virtual_clusters,
-                    common.stores.clusters,
-                    common.judgements,
-                    parts.works.watches.works,
-                    common.lead.is_certain,
-                    controller,
-                )
-        return None
 
     def hub_identified(self, hub: str) -> None:
         """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
@@ -227,13 +192,17 @@ class Service:
         return Note(problem) if problem and accepts else problem or None
 
     def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
-        """Return the liveness checks of what runs here: name -> None or what is wrong.
+        """Return the liveness checks: name -> None, or a failure that only a restart can fix.
 
         hub_answers_since: monotonic time, infinite while it does not.
         """
-        late_after_s = stuck_after_s(self._common.config)
-        progress = self._parts.leases.progress
-        return vital_checks(self._tasks, progress, late_after_s, hub_answers_since)
+        limit_s = stuck_after_s(self._common.config)
+        ended = ", ".join(task.get_name() for task in self._tasks if task.done())
+        late = ", ".join(self._parts.leases.late(limit_s, hub_answers_since))
+        return {
+            "tasks": f"ended unexpectedly: {ended}" if ended else None,
+            "leases": f"no attempt to renew for {limit_s:g}s: {late}" if late else None,
+        }
 
     def retry_failed(self) -> None:
         """After an outage try what failed at once, not when its back-off ends (trap 35).
@@ -303,7 +272,6 @@ class Service:
                 keeping = self._start_keeping(group)
                 self._tasks += workers + keeping
                 readers += keeping
-                readers += self._start_resync(group)
                 await stopped
             self._tasks.clear()
             await self._finish(workers)
@@ -334,7 +302,7 @@ class Service:
         stores, checkpoint = self._common.stores, self._parts.checkpoint
         if checkpoint is not None:
             await self._wait_listed_or_offline(checkpoint.offline)
-        if self.is_offline():
+        if self._common.fence.is_offline():
             return
         await wait_all_synced(stores.reflectors, timeout_s)
         try:
@@ -370,24 +338,18 @@ class Service:
 
     def _start_keeping(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start what never ends by itself: the end of the service does not wait for it."""
-        keeping: list[asyncio.Task[None]] = []
         start = self._common.supervisor.start
-        if self._waiting_writes is not None:
-            keeping.append(start(group, "waiting writes", self._waiting_writes.run))
+        keeping = [start(group, "waiting writes", each.run) for each in self._waiting_writes]
+        if self._common.config.resync_period:
+            keeping.append(start(group, "resync", self._keep_resyncing))
         return keeping + [start(group, name, run) for name, run in self._parts.keeps.items()]
 
-    def _start_resync(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        common = self._common
-        if not common.config.resync_period:
-            return []
-        again = partial(
-            resync,
-            common.config.resync_period,
-            common.virtual_clusters,
-            self._parts.works.watches.works,
-            common.signals.work_due.emit,
-        )
-        return [common.supervisor.start(group, "resync", again)]
+    async def _keep_resyncing(self) -> None:
+        period_s, works = self._common.config.resync_period, self._parts.works
+        while True:
+            await asyncio.sleep(period_s)
+            for key in works.affected.of_clusters(self._common.virtual_clusters):
+                self._common.signals.work_due.emit(key)
 
     def _report_unserved(self, name: str) -> None:
         """Warn of a virtual cluster that left the settings."""

@@ -3,13 +3,12 @@
 import asyncio
 import hashlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.loading import Reloaded
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need
@@ -25,18 +24,20 @@ SETTLES_S = 0.2
 """An editor may write a file in several parts."""
 
 Check = Callable[[tuple[VirtualCluster, ...]], Awaitable[None]]
-Use = Callable[[Reloaded], None]
+Read = Callable[[], tuple[AgentConfig, tuple[str, ...]]]
+Use = Callable[[AgentConfig], None]
 
 
 class SettingsFollower:
     """Follows the settings of the file that a running agent takes.
 
     digest: of the file, from before the settings in use were read: what changed since is seen.
-    read: reads and checks all settings; raises ConfigError. check: checks the virtual clusters by
-    what the host says; raises ConfigError, KubeError. use: takes the settings.
+    read: reads and checks all settings, and names those that wait for a restart; raises
+    ConfigError. check: checks the virtual clusters by what the host says; raises ConfigError,
+    KubeError. use: takes the settings.
     """
 
-    def __init__(self, path: Path, digest: bytes, read: Callable[[], Reloaded]) -> None:
+    def __init__(self, path: Path, digest: bytes, read: Read) -> None:
         self._path = path
         self._read = read
         self._seen = self._used = digest
@@ -68,10 +69,10 @@ class SettingsFollower:
 
     async def _take(self, digest: bytes, check: Check, use: Use) -> None:
         try:
-            reloaded = self._read()
+            config, at_restart = self._read()
             if digest != digest_of(self._path):
                 return  # it changed under the reader, and is read again
-            await check(reloaded.virtual_clusters)
+            await check(config.virtual_clusters)
         except ConfigError as error:
             self._seen = digest
             self._complain(str(error))
@@ -82,14 +83,14 @@ class SettingsFollower:
         self._seen, self._used = digest, digest
         self._well()
         _log.info(
-            "Using the settings file", extra={"virtual_clusters": len(reloaded.virtual_clusters)}
+            "Using the settings file", extra={"virtual_clusters": len(config.virtual_clusters)}
         )
-        if reloaded.at_restart:
+        if at_restart:
             _log.warning(
                 "Restart the agent to use the other settings that changed",
-                extra={"settings": ",".join(reloaded.at_restart)},
+                extra={"settings": ",".join(at_restart)},
             )
-        use(reloaded)
+        use(config)
 
     def _well(self) -> None:
         self.problem = None
@@ -111,7 +112,6 @@ def digest_of(path: Path) -> bytes:
 
 LOOK_S = 10.0
 """Interval of reviews for those that wait; rights cannot be watched."""
-WARN_AGAIN_S = 3600.0
 
 Ask = Callable[[str], Awaitable[bool]]
 
@@ -127,33 +127,24 @@ class JoinedClusters:
     One without rights would be registered half, and every request for it would fail. It waits, and
     is served soon after `join`. One that was registered before is admitted: the hub may be away.
 
-    use: takes them. clock: monotonic seconds.
+    use: takes them.
     """
 
-    def __init__(
-        self,
-        use: Callable[[Iterable[VirtualCluster]], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, use: Callable[[Iterable[VirtualCluster]], None]) -> None:
         self._use = use
-        self._clock = clock
         self._declared: tuple[VirtualCluster, ...] = ()
         self._admitted: set[str] = set()
-        self._warned_at: dict[str, float] = {}
+        self.waiting: list[str] = []
+        """The names that wait for `join`."""
         self._ask: Ask | None = None
         self._is_registered: Callable[[str], bool] = lambda _: False
-
-    @property
-    def waiting(self) -> list[str]:
-        """Return the names that wait for `join`."""
-        return list(self._warned_at)
 
     def take(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Have these served; before start() all of them, for nothing is done with them yet."""
         self._declared = tuple(virtual_clusters)
         names = {vc.name for vc in self._declared}
         self._admitted &= names
-        self._warned_at = {name: at for name, at in self._warned_at.items() if name in names}
+        self.waiting = [name for name in self.waiting if name in names]
         self._pass_on()
 
     async def start(self, ask: Ask, is_registered: Callable[[str], bool]) -> None:
@@ -180,14 +171,17 @@ class JoinedClusters:
     async def _look_at(self, name: str, ask: Ask) -> None:
         try:
             if not self._is_registered(name) and not await ask(name):
-                self._warn(name)
+                if name not in self.waiting:
+                    self.waiting.append(name)
+                    text = "Waiting for rights on the hub; run karmada-vc-agent join"
+                    _log.warning(text, extra={"virtual_cluster": name})
                 return
         except ForbiddenError as error:
             _log.debug("Serving without a review of the rights", extra={"reason": str(error)})
         except KubeError:
             return
         self._admitted.add(name)
-        self._warned_at.pop(name, None)
+        self.waiting = [each for each in self.waiting if each != name]
 
     async def run(self) -> None:
         """Review at intervals, until cancelled."""
@@ -201,13 +195,3 @@ class JoinedClusters:
             self._use(self._declared)
         else:
             self._use(vc for vc in self._declared if vc.name in self._admitted)
-
-    def _warn(self, name: str) -> None:
-        """Log that one waits, and again after long."""
-        at = self._warned_at.get(name)
-        if at is None or self._clock() - at >= WARN_AGAIN_S:
-            self._warned_at[name] = self._clock()
-            _log.warning(
-                "Waiting for rights on the hub; run karmada-vc-agent join",
-                extra={"virtual_cluster": name},
-            )

@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.kube.transport import ClientInstrument
 from karmada_vc_agent.kube.work_queue import ControllerInstrument
-from karmada_vc_agent.telemetry.families import CLUSTER, OF_CORE, Families, Gauge
+from karmada_vc_agent.telemetry.families import CLUSTER, OF_CORE, Family, declared_families
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ OTHER = "other"
 
 
 class Sample(NamedTuple):
-    """A sample from a source: a family of gauges, its label values in order, and the value."""
+    """A sample from a source: a sampled family, its label values in order, and the value."""
 
     family: str
     labels: tuple[str, ...]
@@ -50,9 +50,9 @@ Source = Callable[[], Iterable[Sample]]
 class _Readings(Collector):
     """Runs the sources at each scrape."""
 
-    def __init__(self, sources: list[Source], gauges: Mapping[str, Gauge]) -> None:
+    def __init__(self, sources: list[Source], sampled: Mapping[str, Family]) -> None:
         self._sources = sources
-        self._gauges = gauges
+        self._sampled = sampled
         self._once = LogOnce(_log)
 
     def describe(self) -> Iterable[Metric]:
@@ -73,48 +73,52 @@ class _Readings(Collector):
 
     def _families(self) -> dict[str, CounterMetricFamily | GaugeMetricFamily]:
         return {
-            name: (CounterMetricFamily if each.is_counter else GaugeMetricFamily)(
+            name: (CounterMetricFamily if each.sampled else GaugeMetricFamily)(
                 name, each.help, labels=each.labels
             )
-            for name, each in self._gauges.items()
+            for name, each in self._sampled.items()
         }
 
 
 class Metrics:
-    """All families, in a separate registry. more: those of features.
+    """All families, in a separate registry. more: files with those of features.
 
     Counters and histograms are updated where things happen, with label values bound once. Gauges
     are computed at each scrape by sources, so the series of a virtual cluster end with it.
     """
 
-    def __init__(self, more: Iterable[Families] = ()) -> None:
+    def __init__(self, more: Iterable[str] = ()) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # not annotated
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
         PlatformCollector(registry=registry)
         self._sources: list[Source] = []
-        tables = (*OF_CORE, *more)
-        self.gauges = {name: each for table in tables for name, each in table.gauges.items()}
-        registry.register(_Readings(self._sources, self.gauges))
-        self.counters = {
-            key: Counter(each.name, each.help, each.labels, registry=registry)
-            for table in tables
-            for key, each in table.counters.items()
-        }
-        self.timers = {
-            key: Histogram(
-                each.name, each.help, each.labels, buckets=each.buckets, registry=registry
-            )
-            for table in tables
-            for key, each in table.timers.items()
-        }
+        self.sampled: dict[str, Family] = {}
+        self.counters: dict[str, Counter] = {}
+        self.timers: dict[str, Histogram] = {}
+        for path in filter(None, (OF_CORE, *more)):
+            for families in declared_families(path).values():
+                for name, each in families.items():
+                    self._add(name, each)
+        registry.register(_Readings(self._sources, self.sampled))
         self._unreadable: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = {}
         self._resources: set[str] = set()
         self.add_source(self._count_unreadable)
         self._synced = {
-            result: self.timers["workload_sync"].labels(result) for result in ("success", "error")
+            result: self.timers["work_sync_workload_duration_seconds"].labels(result)
+            for result in ("success", "error")
         }
+
+    def _add(self, name: str, each: Family) -> None:
+        if each.type == "gauge" or each.sampled:
+            self.sampled[name] = each
+        elif each.type == "counter":
+            self.counters[name] = Counter(name, each.help, each.labels, registry=self.registry)
+        else:
+            self.timers[name] = Histogram(
+                name, each.help, each.labels, buckets=each.buckets, registry=self.registry
+            )
 
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -126,7 +130,7 @@ class Metrics:
 
     def part_restarted(self, part: str) -> None:
         """Count a restart of a failed part."""
-        self.counters["restarts"].labels(part).inc()
+        self.counters["part_restarts_total"].labels(part).inc()
 
     def resource_label(self, path: str) -> str:
         """Return the resource of a path as a label: OTHER after RESOURCES different ones."""
@@ -135,12 +139,8 @@ class Metrics:
             self._resources.add(resource)
         return resource if resource in self._resources else OTHER
 
-    def object_failed(self, server: str, resource: str, part: str) -> None:
-        """Count a bug at one object; part: watch, index, handler."""
-        self.counters["faults"].labels(server, resource, part).inc()
-
     def note_unreadable(
-        self, server: str, source: str, resource: str, reasons: Mapping[str, str]
+        self, server: str, resource: str, source: str, reasons: Mapping[str, str]
     ) -> None:
         """Record the objects that a reflector cannot read now; source: the reflector."""
         self._unreadable.pop((server, source), None)
@@ -170,19 +170,19 @@ class Metrics:
 
     def interpreter_taken(self, source: str) -> None:
         """Count one script before it runs; source of its process: pool or new."""
-        self.counters["pool_get"].labels(INTERPRETER_POOL, source).inc()
+        self.counters["pool_get_operation_total"].labels(INTERPRETER_POOL, source).inc()
 
     def interpreter_given_back(self, target: str) -> None:
         """Count one script after it ran; target of its process: pool or destroyed."""
-        self.counters["pool_put"].labels(INTERPRETER_POOL, target).inc()
+        self.counters["pool_put_operation_total"].labels(INTERPRETER_POOL, target).inc()
 
     def status_synced(self, cluster: str, took_s: float) -> None:
         """Count one status that was computed, and written if it differed."""
-        self.timers["cluster_sync"].labels(cluster).observe(took_s)
+        self.timers["cluster_sync_status_duration_seconds"].labels(cluster).observe(took_s)
 
     def forget(self, cluster: str) -> None:
         """Drop the counters of a virtual cluster that is no longer served."""
-        self.timers["cluster_sync"].remove_by_labels({CLUSTER: cluster})
+        self.timers["cluster_sync_status_duration_seconds"].remove_by_labels({CLUSTER: cluster})
 
 
 class ControllerMeter(ControllerInstrument):
@@ -193,19 +193,28 @@ class ControllerMeter(ControllerInstrument):
     def __init__(self, metrics: Metrics, controller: str) -> None:
         counted = {"panic": "error"}
         self._results = {
-            result: metrics.counters["reconciles"].labels(controller, counted.get(result, result))
+            result: metrics.counters["controller_runtime_reconcile_total"].labels(
+                controller, counted.get(result, result)
+            )
             for result in self.RESULTS
         }
-        self._errors = metrics.counters["reconcile_errors"].labels(controller)
-        self._panics = metrics.counters["reconcile_panics"].labels(controller)
-        self._time = metrics.timers["reconcile_time"].labels(controller)
-        self._adds = metrics.counters["queue_adds"].labels(controller, controller)
-        self._retries = metrics.counters["queue_retries"].labels(controller, controller)
-        self._queue_time = metrics.timers["queue_time"].labels(controller, controller)
-        self._work_time = metrics.timers["work_time"].labels(controller, controller)
+        self._errors = metrics.counters["controller_runtime_reconcile_errors_total"].labels(
+            controller
+        )
+        self._panics = metrics.counters["controller_runtime_reconcile_panics_total"].labels(
+            controller
+        )
+        self._time = metrics.timers["controller_runtime_reconcile_time_seconds"].labels(controller)
+        self._adds = metrics.counters["workqueue_adds_total"].labels(controller, controller)
+        self._retries = metrics.counters["workqueue_retries_total"].labels(controller, controller)
+        self._queue_time = metrics.timers["workqueue_queue_duration_seconds"].labels(
+            controller, controller
+        )
+        self._work_time = metrics.timers["workqueue_work_duration_seconds"].labels(
+            controller, controller
+        )
 
     def ended(self, result: str, took_s: float) -> None:
-        """Count a reconcile."""
         self._results[result].inc()
         self._time.observe(took_s)
         if result in ("error", "panic"):
@@ -214,19 +223,15 @@ class ControllerMeter(ControllerInstrument):
             self._panics.inc()
 
     def added(self) -> None:
-        """Count a key added."""
         self._adds.inc()
 
     def retried(self) -> None:
-        """Count a retry of a key."""
         self._retries.inc()
 
     def taken(self, waited_s: float) -> None:
-        """Record how long a key waited."""
         self._queue_time.observe(waited_s)
 
     def done(self, worked_s: float) -> None:
-        """Record how long a key was processed."""
         self._work_time.observe(worked_s)
 
 
@@ -238,45 +243,29 @@ class ClientMeter(ClientInstrument):
 
     def __init__(self, metrics: Metrics, server: str, host: str) -> None:
         self._metrics = metrics
+        self._counters = metrics.counters
         self._server = server
         self._host = host
-        self._codes: dict[tuple[str, str], Counter] = {}
-        self._times: dict[str, Histogram] = {}
 
     def answered(self, method: str, code: str, took_s: float) -> None:
-        """Count a request by its response."""
-        counter = self._codes.get((method, code))
-        if counter is None:
-            counter = self._metrics.counters["requests"].labels(code, method, self._host)
-            self._codes[method, code] = counter
-        counter.inc()
-        times = self._times.get(method)
-        if times is None:
-            times = self._times[method] = self._metrics.timers["request_time"].labels(
-                method, self._host
-            )
-        times.observe(took_s)
+        self._counters["rest_client_requests_total"].labels(code, method, self._host).inc()
+        times = self._metrics.timers["rest_client_request_duration_seconds"]
+        times.labels(method, self._host).observe(took_s)
 
     def failed(self, path: str, part: str) -> None:
-        """Count a bug at one object."""
-        self._metrics.object_failed(self._server, self._metrics.resource_label(path), part)
+        self._counters["object_faults_total"].labels(*self._resource(path), part).inc()
 
     def unreadable(self, source: str, path: str, reasons: Mapping[str, str]) -> None:
-        """Record the objects that a reflector cannot read now."""
-        resource = self._metrics.resource_label(path)
-        self._metrics.note_unreadable(self._server, source, resource, reasons)
+        self._metrics.note_unreadable(*self._resource(path), source, reasons)
 
     def listed(self, path: str) -> None:
-        """Count a list that starts."""
-        self._metrics.counters["watch_lists"].labels(
-            self._server, self._metrics.resource_label(path)
-        ).inc()
+        self._counters["watch_lists_total"].labels(*self._resource(path)).inc()
 
     def watched(self, path: str) -> None:
-        """Count a watch that is opened."""
-        self._metrics.counters["watch_starts"].labels(
-            self._server, self._metrics.resource_label(path)
-        ).inc()
+        self._counters["watch_starts_total"].labels(*self._resource(path)).inc()
+
+    def _resource(self, path: str) -> tuple[str, str]:
+        return self._server, self._metrics.resource_label(path)
 
 
 def build_info() -> Iterator[Sample]:

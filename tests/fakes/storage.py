@@ -12,7 +12,7 @@ from typing import Any
 
 from karmada_vc_agent.install.apply_objects import fields_of
 from karmada_vc_agent.model.objects import Object, copy_object
-from karmada_vc_agent.model.patches import JsonPatchError, apply_json_patch
+from karmada_vc_agent.model.patches import apply_json_patch
 from tests.fakes.served import Served
 
 CREATED_AT = "2026-01-01T00:00:00Z"
@@ -184,9 +184,10 @@ class Storage:
     def json_patch(self, place: Place, patch: Any) -> Object:
         live = self.get(place)
         try:
-            return self._update(place, live, apply_json_patch(live, patch))
-        except JsonPatchError as error:
+            patched = apply_json_patch(live, patch)
+        except ValueError as error:
             raise StatusError(422, "Invalid", str(error)) from error
+        return self._update(place, live, patched)
 
     def apply(self, place: Place, body: Object, *, is_forced: bool) -> Object:
         """Do a server-side apply; `owned` says which fields others own."""

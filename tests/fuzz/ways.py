@@ -47,7 +47,7 @@ from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.karmada import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.model.objects import Object, copy_object, dig, gvk_of
-from karmada_vc_agent.model.patches import JsonPatchError, apply_json_patch
+from karmada_vc_agent.model.patches import apply_json_patch
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.names import Names
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
@@ -514,7 +514,7 @@ WAYS: dict[str, Way] = {
             "json-patches",
             lambda: [[{"op": "replace", "path": "/data/value", "value": 1}]],
             _read_patch,
-            (JsonPatchError,),
+            (ValueError,),
         ),
         Way("agent-state", samples.states, _read_state),
         Way(

@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 from msgspec.structs import replace
 
-from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.agent import NEITHER, SERVING, STANDING_BY, STARTING, Agent
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.checkpoint.feature import CheckpointStart
@@ -16,7 +16,6 @@ from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, connect
-from karmada_vc_agent.runner.process_checks import NEITHER, SERVING, STANDING_BY, STARTING
 from karmada_vc_agent.runner.service import Service
 from karmada_vc_agent.telemetry.endpoints import Note
 
@@ -35,11 +34,11 @@ class Scene:
 
     def wrong(self) -> dict[str, str]:
         """Return the checks that do not pass."""
-        checks = self.agent.checks.readiness().items()
+        checks = self.agent.readiness().items()
         return {name: text for name, text in checks if text and not isinstance(text, Note)}
 
     def warnings(self) -> dict[str, str]:
-        checks = self.agent.checks.readiness().items()
+        checks = self.agent.readiness().items()
         return {name: text for name, text in checks if isinstance(text, Note)}
 
 
@@ -53,9 +52,9 @@ def scene() -> Scene:
     service.serves_from_checkpoint.return_value = False
     clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
     servers: dict[str, Any] = {name: MagicMock(is_reachable=True) for name in ("hub", "host")}
-    agent.checks.clients, agent.checks.service, agent.checks.phase = clients, service, SERVING
-    agent.checks.hub_start = CheckpointStart(agent._config, clients.hub_urgent, clients.host_urgent)
-    agent.checks.reachability = servers
+    agent.clients, agent.service, agent.phase = clients, service, SERVING
+    agent.hub_start = CheckpointStart(agent._config, clients.hub_urgent, clients.host_urgent)
+    agent.reachability = servers
     return Scene(agent, clients, service, servers)
 
 
@@ -75,7 +74,7 @@ def test_host_that_does_not_answer_is_named(scene: Scene) -> None:
 
 @pytest.mark.parametrize("phase", [SERVING, STANDING_BY])
 def test_agent_with_a_checkpoint_is_ready_without_the_hub(scene: Scene, phase: str) -> None:
-    scene.agent.checks.phase = phase
+    scene.agent.phase = phase
     scene.servers["hub"].is_reachable = False
     assert scene.wrong() == {}
     assert scene.warnings() == {"hub": "the API server of the hub does not answer"}
@@ -85,15 +84,15 @@ def test_agent_with_a_checkpoint_is_ready_without_the_hub(scene: Scene, phase: s
 def test_agent_with_neither_hub_nor_checkpoint_is_not_ready(scene: Scene, *, enabled: bool) -> None:
     config = replace(CONFIG(), checkpoint=CheckpointSettings(enabled=enabled))
     agent = scene.agent
-    agent.checks.hub_start = CheckpointStart(config, MagicMock(), MagicMock())
-    agent.checks.phase = STARTING if enabled else SERVING
+    agent.hub_start = CheckpointStart(config, MagicMock(), MagicMock())
+    agent.phase = STARTING if enabled else SERVING
     scene.servers["hub"].is_reachable = False
     assert scene.wrong()["hub"] == "the API server of the hub does not answer"
 
 
 def test_start_says_why_no_checkpoint_is_served(scene: Scene) -> None:
-    scene.agent.checks.phase, scene.agent.checks.waits_for = STARTING, NEITHER
-    scene.agent.checks.hub_start = MagicMock(lack="a: its checksum differs")
+    scene.agent.phase, scene.agent.waits_for = STARTING, NEITHER
+    scene.agent.hub_start = MagicMock(lack="a: its checksum differs")
     assert scene.wrong() == {"phase": f"{STARTING}: {NEITHER}: a: its checksum differs"}
 
 
@@ -112,10 +111,10 @@ def test_server_that_answers_and_does_not_list_is_named(scene: Scene, server: st
 
 
 def test_standby_says_that_the_hub_is_a_page(scene: Scene) -> None:
-    scene.agent.checks.service, scene.agent.checks.phase = None, STANDING_BY
-    scene.agent.checks.hub_start = MagicMock()
-    scene.agent.checks.hub_start.presence.refuses = None
-    scene.agent.checks.hub_start.presence.away = "no list"
+    scene.agent.service, scene.agent.phase = None, STANDING_BY
+    scene.agent.hub_start = MagicMock()
+    scene.agent.hub_start.refuses = None
+    scene.agent.hub_start.away = "no list"
     assert (scene.wrong(), scene.warnings()) == ({}, {"hub": "no list"})
 
 
@@ -125,13 +124,11 @@ def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
 
 
 def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
-    scene.agent.checks.service, scene.agent.checks.phase = None, STANDING_BY
-    scene.agent.checks.hub_start = MagicMock()
-    scene.agent.checks.hub_start.presence.refuses = scene.agent.checks.hub_start.presence.away = (
-        None
-    )
+    scene.agent.service, scene.agent.phase = None, STANDING_BY
+    scene.agent.hub_start = MagicMock()
+    scene.agent.hub_start.refuses = scene.agent.hub_start.away = None
     assert scene.wrong() == {}
-    scene.agent.checks.hub_start.presence.refuses = "the hub refuses the agent: Unauthorized"
+    scene.agent.hub_start.refuses = "the hub refuses the agent: Unauthorized"
     assert scene.wrong() == {"hub": "the hub refuses the agent: Unauthorized"}
 
 
@@ -143,7 +140,7 @@ def test_server_that_went_back_in_time_is_a_warning(scene: Scene) -> None:
 
 
 def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scene) -> None:
-    scene.agent._joined._warned_at = {"b": 0.0}
+    scene.agent._joined.waiting = ["b"]
     text = "waiting for rights on the hub: b; run karmada-vc-agent join"
     assert (scene.wrong(), scene.warnings()) == ({}, {"rights": text})
     scene.agent._virtual_clusters.replace_all(())
@@ -151,7 +148,7 @@ def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scen
 
 
 def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None:
-    scene.agent._joined._warned_at = {"b": 0.0}
+    scene.agent._joined.waiting = ["b"]
     scene.service.checks.return_value["rights"] = "hub: the agent lacks a rule"
     assert scene.wrong() == {"rights": "hub: the agent lacks a rule"}
     scene.service.checks.return_value["rights"] = Note("a: hub: the agent lacks a rule")
@@ -161,19 +158,19 @@ def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None
 
 
 def test_nothing_is_written_to_a_hub_that_has_told_nothing(scene: Scene) -> None:
-    scene.service.is_offline.return_value = False
-    assert scene.agent._hub_fence() == ""
-    scene.service.is_offline.return_value = True
-    assert scene.agent._hub_fence() == "the hub has not listed its Clusters yet"
+    scene.agent._fence.offline = MagicMock(is_fencing=False)
+    assert scene.agent._fence.of_hub() == ""
+    scene.agent._fence.offline = MagicMock(is_fencing=True)
+    assert scene.agent._fence.of_hub() == "the hub has not listed its Clusters yet"
 
 
 def test_who_does_not_know_that_it_leads_writes_nothing_to_the_hub(scene: Scene) -> None:
-    scene.service.is_offline.return_value = False
-    scene.agent._election = MagicMock()
-    scene.agent._election.is_in_touch.return_value = True
-    assert scene.agent._hub_fence() == ""
-    scene.agent._election.is_in_touch.return_value = False
-    assert scene.agent._hub_fence() == "not the leader"
+    scene.agent._fence.offline = MagicMock(is_fencing=False)
+    scene.agent._fence.election = MagicMock()
+    scene.agent._fence.election.is_in_touch.return_value = True
+    assert scene.agent._fence.of_hub() == ""
+    scene.agent._fence.election.is_in_touch.return_value = False
+    assert scene.agent._fence.of_hub() == "not the leader"
 
 
 async def test_every_lane_of_the_hub_has_the_fence() -> None:

@@ -5,26 +5,19 @@ from typing import Annotated, Any
 from karmada_vc_agent.config.settings import Fields
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import CERT_ROTATION, Help, Range, Unit
+from karmada_vc_agent.model.setting import CERT_ROTATION, Range
 from karmada_vc_agent.runner.parts import Feature, Parts
 
 
 class CertificateFields(Fields, frozen=True):
     """What the settings have of it."""
 
-    cert_rotation_checking_interval: Annotated[
-        Duration,
-        Range(is_open=True),
-        Help("How often certRotation checks whether the hub credential must be renewed."),
-    ] = Duration(300)
+    cert_rotation_checking_interval: Annotated[Duration, Range(is_open=True)] = Duration(300)
+    """How often certRotation checks whether the hub credential must be renewed."""
     cert_rotation_remaining_time_threshold: Annotated[
-        float,
-        Range(below=1, is_open=True),
-        Unit("fraction"),
-        Help(
-            "Fraction of the hub credential's lifetime; certRotation renews it when less remains."
-        ),
+        float, Range(below=1, is_open=True, unit="fraction")
     ] = 0.2
+    """Fraction of the hub credential's lifetime; certRotation renews it when less remains."""
 
 
 def _setup(parts: Parts) -> ControllerSpec[Any] | None:

@@ -18,7 +18,7 @@ from karmada_vc_agent.features.checkpoint.reader import (
     why_unusable,
 )
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
-from karmada_vc_agent.features.checkpoint.serving import METRICS, CheckpointParts, is_of_checkpoint
+from karmada_vc_agent.features.checkpoint.serving import CheckpointParts, is_of_checkpoint
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError
 from karmada_vc_agent.kube.leader_election import LeaderElection
@@ -176,14 +176,14 @@ class CheckpointStart(HubStart):
         try:
             if not await election.is_lineage_unbroken():
                 return "the last leader kept no checkpoint"
-            return await why_unusable(host, self.config, self.identity)
+            return await why_unusable(host, self.config, self.uid)
         except KubeError as error:
             return str(error)
 
     async def look(self) -> None:
         """Check whether the hub answers now, where a checkpoint could replace it."""
         if is_kept(self.config):
-            answers = self.presence.is_checked and await self.presence.is_there()
+            answers = self.is_checked and await self.is_there()
             self._is_away = not answers
 
     async def read(
@@ -193,14 +193,12 @@ class CheckpointStart(HubStart):
         if not is_kept(self.config):
             return
         is_continued = election is None or election.continues_lineage
-        read = partial(
-            read_checkpoint,
-            host,
-            self.config,
-            state,
-            self.identity,
-            is_continued=is_continued,
-        )
+
+        async def read() -> Checkpoint:
+            return await read_checkpoint(
+                host, self.config, state, self.uid, is_continued=is_continued
+            )
+
         checkpoint = await retry_until_done("read the checkpoint on the host", read)
         self._checkpoint = replace(checkpoint, is_hub_away=self._is_away)
         self.provided = (self._checkpoint,)
@@ -239,7 +237,7 @@ FEATURE = Feature(
     hub_start=CheckpointStart,
     connect=_connect,
     conditions=CONDITIONS,
-    metrics=METRICS,
+    metrics="features/checkpoint/metrics.yaml",
     host_roles=_host_roles,
     leave=forget_saved,
     purge=purge,

@@ -40,9 +40,8 @@ from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import Help, Range
+from karmada_vc_agent.model.setting import Range
 from karmada_vc_agent.model.texts import listed
-from karmada_vc_agent.runner.hub_presence import HubIdentity
 
 SKEW_S = 300.0
 """How far the clocks of replicas may differ."""
@@ -51,31 +50,21 @@ SKEW_S = 300.0
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The last state of the hub, kept on the host."""
 
-    enabled: Annotated[
-        bool,
-        Help(
-            "Keep what the hub last said in Secrets of the agent's namespace "
-            "([ADR 42](adr/0042-a-checkpoint-on-the-host.md)): an agent that starts while the hub "
-            "is away repairs from there. An agent whose `join` was earlier works without it until "
-            "`karmada-vc-agent join` gives it the rights. Turned off, the agent removes them."
-        ),
-    ] = True
+    enabled: bool = True
+    """Keep what the hub last said in Secrets of the agent's namespace ([ADR
+    42](adr/0042-a-checkpoint-on-the-host.md)): an agent that starts while the hub is away repairs
+    from there. An agent whose `join` was earlier works without it until `karmada-vc-agent join`
+    gives it the rights. Turned off, the agent removes them."""
 
 
 class CheckpointFields(Fields, frozen=True):
     """What the settings have of it."""
 
-    offline_max_age: Annotated[
-        Duration,
-        Range(zero="however old"),
-        Help(
-            "How old what the checkpoint has of the hub may be for an agent that starts while the "
-            "hub is away."
-        ),
-    ] = Duration(0)
-    checkpoint: Annotated[CheckpointSettings, Help("What is kept for a start without the hub.")] = (
-        CheckpointSettings()
-    )
+    offline_max_age: Annotated[Duration, Range(zero="however old")] = Duration(0)
+    """How old what the checkpoint has of the hub may be for an agent that starts while the hub is
+    away."""
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    """What is kept for a start without the hub."""
 
 
 def is_kept(config: AgentConfig) -> bool:
@@ -365,7 +354,7 @@ async def read_checkpoint(
     host: ApiClient,
     config: AgentConfig,
     state: AgentState,
-    hub: HubIdentity,
+    hub: str,
     *,
     is_continued: bool = True,
 ) -> Checkpoint:
@@ -395,7 +384,7 @@ def log_refusal(name: str, refusal: UnusableError) -> None:
     _log.warning("Not using the checkpoint", extra={of: name, "reason": str(refusal)})
 
 
-async def why_unusable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -> str:
+async def why_unusable(host: ApiClient, config: AgentConfig, hub: str) -> str:
     """Return why nothing can be served from the checkpoint now, "" if something can.
 
     Gauge before this process leads; changes nothing. Raises KubeError.
@@ -412,7 +401,7 @@ async def why_unusable(host: ApiClient, config: AgentConfig, hub: HubIdentity) -
     return listed(reasons, _SHOWN) or "there is no checkpoint"
 
 
-def _expected(config: AgentConfig, state: AgentState, hub: HubIdentity) -> Expected:
+def _expected(config: AgentConfig, state: AgentState, hub: str) -> Expected:
     registered = {
         name: None if record.has_left or record.was_deleted else record.uid
         for name, record in state.clusters().items()
@@ -420,7 +409,7 @@ def _expected(config: AgentConfig, state: AgentState, hub: HubIdentity) -> Expec
     return Expected(
         template=config.namespace_template,
         uids=registered,
-        hub=hub.uid,
+        hub=hub,
         times=usable_times(datetime.now(UTC), config.of(CheckpointFields).offline_max_age),
         is_outdated=Outdated(state).has,
     )

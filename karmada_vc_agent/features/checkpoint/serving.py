@@ -31,7 +31,6 @@ from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.hub_presence import PATIENCE_S
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.endpoints import Note
-from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
 from karmada_vc_agent.work.works import Works
 
@@ -196,15 +195,6 @@ class OfflineServing:
 
 
 AGE = "checkpoint_age_seconds"
-METRICS = Families(
-    {
-        AGE: Gauge(
-            "Age of the state of the hub that it is served from; 0 while it is the hub's own list "
-            "(ADR 42).",
-            (CLUSTER,),
-        )
-    }
-)
 
 
 class CheckpointParts:
@@ -227,7 +217,7 @@ class CheckpointParts:
                 rules=rules,
                 served=common.virtual_clusters,
                 template=common.config.namespace_template,
-                hub=lambda: common.hub.uid,
+                hub=common.hub_uid,
                 is_in_contact=lambda name: (
                     common.clients.hub.is_reachable and not failing_s("") and not failing_s(name)
                 ),
@@ -249,7 +239,7 @@ class CheckpointParts:
         )
         works.rules.were_seen = bool(checkpoint.saved.rules())
         # It may have answered while the agent's state was read, which is not notified again.
-        self.offline.hub_identified(common.hub.uid)
+        self.offline.hub_identified(common.hub_uid())
         common.signals.work.subscribe(self.writer.work_changed)
         common.virtual_clusters.changed.subscribe(lambda *_: self.writer.clusters_changed())
         clusters.store.add_handler(lambda *_: self.writer.clusters_changed())

@@ -22,7 +22,7 @@ from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, is_report
 from karmada_vc_agent.model.kinds import NAMESPACE
 from karmada_vc_agent.model.objects import Object, gvk_of, uid_of
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import Help, Range
+from karmada_vc_agent.model.setting import Range
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.works import Works, is_trimmed, manifests_of
 
@@ -41,29 +41,21 @@ class DeletionBrakeSettings(
 ):
     """When deletions by the hub are held."""
 
-    share: Annotated[
-        float,
-        Range(zero="any"),
-        Help(
-            "Share of the objects of a virtual cluster: if the hub deletes more than that within "
-            "the window, the agent holds the deletions ([ADR 76](adr/0076-deletion-brake.md)). 1: "
-            "none is held, as for clusters of tests that are emptied again and again."
-        ),
-    ] = 0.3
-    at_least: Annotated[int, Range(1), Help("Fewer deletions than that are never held.")] = 10
-    window: Annotated[
-        Duration,
-        Range(is_open=True),
-        Help("Within that time deletions are counted together."),
-    ] = Duration(300)
+    share: Annotated[float, Range(zero="any")] = 0.3
+    """Share of the objects of a virtual cluster: if the hub deletes more than that within the
+    window, the agent holds the deletions ([ADR 76](adr/0076-deletion-brake.md)). 1: none is held,
+    as for clusters of tests that are emptied again and again."""
+    at_least: Annotated[int, Range(1)] = 10
+    """Fewer deletions than that are never held."""
+    window: Annotated[Duration, Range(is_open=True)] = Duration(300)
+    """Within that time deletions are counted together."""
 
 
 class DeletionBrakeFields(Fields, frozen=True):
     """What the settings have of it."""
 
-    deletion_brake: Annotated[
-        DeletionBrakeSettings, Help("When deletions wait for a confirmation.")
-    ] = DeletionBrakeSettings()
+    deletion_brake: DeletionBrakeSettings = DeletionBrakeSettings()
+    """When deletions wait for a confirmation."""
 
 
 def is_too_much(limits: DeletionBrakeSettings, deleted: int, total: int) -> bool:

@@ -9,6 +9,7 @@ import click
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.virtual_cluster_problems import cluster_name_problem
 from karmada_vc_agent.features.deletion_brake.brake import (
     CONFIRM_PREFIX,
     KEEP,
@@ -23,7 +24,6 @@ from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.texts import listed
-from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem
 
 _SHOWN = 10
 _EPILOG = """\b

@@ -12,7 +12,6 @@ from karmada_vc_agent.features.deletion_brake.brake import (
 from karmada_vc_agent.kube.controller import itself
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
-from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
 
 DELETIONS_HELD = ConditionType(
@@ -83,14 +82,6 @@ FEATURE = Feature(
     connect=_connect,
     controllers=(controller.setup,),
     conditions=CONDITIONS,
-    metrics=Families(
-        {
-            HELD: Gauge(
-                "Number of its host objects whose deletion waits for `karmada-vc-agent "
-                "confirm-deletions`; condition `DeletionsHeld` of the Cluster says why.",
-                (CLUSTER,),
-            )
-        }
-    ),
+    metrics="features/deletion_brake/metrics.yaml",
     commands={"confirm-deletions": "karmada_vc_agent.features.deletion_brake.command"},
 )

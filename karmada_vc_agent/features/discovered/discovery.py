@@ -16,6 +16,10 @@ from karmada_vc_agent.cluster.virtual_cluster_sources import (
 )
 from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.virtual_cluster_problems import (
+    NAME_PLACEHOLDER,
+    VALUE_PLACEHOLDER,
+)
 from karmada_vc_agent.features.discovered.records import (
     Discovered,
     DiscoveredFields,
@@ -37,11 +41,6 @@ from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.kinds import NAME_FIELD
 from karmada_vc_agent.model.objects import Object, dig, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.virtual_cluster_problems import (
-    NAME_PLACEHOLDER,
-    VALUE_PLACEHOLDER,
-    name_from,
-)
 from karmada_vc_agent.runner.parts import Described
 
 _log = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ def read_group(
     where it also selects by labels, for these would select the node all the same.
     """
     subject = group["metadata"]["name"]
-    name = name_from(settings.name_template, NAME_PLACEHOLDER, subject)
+    name = settings.name_template.replace(NAME_PLACEHOLDER, subject)
     labels, names = dig(group, "spec", "matchLabels"), dig(group, "spec", "nodes") or ()
     lost = _selected(group, _FAILED) if labels is None else ()
     nodes = tuple(n for n in dict.fromkeys(names) if n not in lost or n not in members)
@@ -183,7 +182,7 @@ class NodeGroupDiscovery:
         return not any(is_selected(group, self._settings) for group in answer.get("items") or ())
 
     def _name_of(self, subject: str) -> str:
-        return name_from(self._settings.name_template, NAME_PLACEHOLDER, subject)
+        return self._settings.name_template.replace(NAME_PLACEHOLDER, subject)
 
     async def _is_served(self) -> bool:
         try:
@@ -248,7 +247,7 @@ async def values_of_host(host: ApiClient, settings: DiscoverSettings) -> list[Di
 
 
 def _discovered(settings: DiscoverSettings, value: str) -> Discovered:
-    name = name_from(settings.name_template, VALUE_PLACEHOLDER, value)
+    name = settings.name_template.replace(VALUE_PLACEHOLDER, value)
     return Discovered(name, value, {settings.node_label: value})
 
 
@@ -287,7 +286,7 @@ class NodeLabelDiscovery:
         return self._settings.node_label
 
     def _name_of(self, value: str) -> str:
-        return name_from(self._settings.name_template, VALUE_PLACEHOLDER, value)
+        return self._settings.name_template.replace(VALUE_PLACEHOLDER, value)
 
     def names(self) -> Iterable[str]:
         """Return the names of the virtual clusters of all values."""

@@ -11,42 +11,34 @@ from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import completed, field_of
 from karmada_vc_agent.config.settings import AgentConfig, Fields, SourceSettings
+from karmada_vc_agent.config.virtual_cluster_problems import (
+    NAME_PLACEHOLDER,
+    VALUE_PLACEHOLDER,
+    template_problem,
+)
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.kinds import NODE_GROUP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.setting import (
-    Help,
     LabelSelector,
     Range,
     Requirement,
     label_key_problem,
 )
 from karmada_vc_agent.model.virtual_cluster import NO_NODES, VirtualCluster, virtual_cluster_of
-from karmada_vc_agent.model.virtual_cluster_problems import (
-    NAME_PLACEHOLDER,
-    VALUE_PLACEHOLDER,
-    template_problem,
-)
 
 
 class NodeGroupSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """KubeEdge's NodeGroups as a source of virtual clusters."""
 
-    enabled: Annotated[
-        bool,
-        Help(
-            "Make each NodeGroup of KubeEdge a virtual cluster with its nodes "
-            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
-            "changing it."
-        ),
-    ] = False
-    selector: Annotated[
-        LabelSelector, Help("Label selector of the NodeGroups; empty = all there are.")
-    ] = LabelSelector()
-    name_template: Annotated[
-        str, Help("Name of the virtual cluster of a NodeGroup, such as `branch-{name}`.")
-    ] = NAME_PLACEHOLDER
+    enabled: bool = False
+    """Make each NodeGroup of KubeEdge a virtual cluster with its nodes ([ADR
+    34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after changing it."""
+    selector: LabelSelector = LabelSelector()
+    """Label selector of the NodeGroups; empty = all there are."""
+    name_template: str = NAME_PLACEHOLDER
+    """Name of the virtual cluster of a NodeGroup, such as `branch-{name}`."""
 
     @property
     def is_used(self) -> bool:
@@ -64,22 +56,13 @@ class NodeGroupSettings(SourceSettings, frozen=True, forbid_unknown_fields=True,
 class DiscoverSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Values of a node label as a source of virtual clusters."""
 
-    node_label: Annotated[
-        str,
-        Help(
-            "Key of a label of nodes: each value of it is a virtual cluster; empty = none "
-            "([ADR 34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after "
-            "changing it."
-        ),
-    ] = ""
-    name_template: Annotated[
-        str, Help("Name of the virtual cluster of a value, such as `branch-{value}`.")
-    ] = VALUE_PLACEHOLDER
-    limit: Annotated[
-        int,
-        Range(1),
-        Help("How many virtual clusters it makes at most; further values are reported only."),
-    ] = 100
+    node_label: str = ""
+    """Key of a label of nodes: each value of it is a virtual cluster; empty = none ([ADR
+    34](adr/0034-found-virtual-clusters.md)). Run `karmada-vc-agent join` after changing it."""
+    name_template: str = VALUE_PLACEHOLDER
+    """Name of the virtual cluster of a value, such as `branch-{value}`."""
+    limit: Annotated[int, Range(1)] = 100
+    """How many virtual clusters it makes at most; further values are reported only."""
 
     @property
     def is_used(self) -> bool:
@@ -99,12 +82,10 @@ class DiscoverSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, 
 class DiscoveredFields(Fields, frozen=True):
     """What the settings have of it."""
 
-    node_groups: Annotated[NodeGroupSettings, Help("Virtual clusters from NodeGroups.")] = (
-        NodeGroupSettings()
-    )
-    discover: Annotated[DiscoverSettings, Help("Virtual clusters from a label of nodes.")] = (
-        DiscoverSettings()
-    )
+    node_groups: NodeGroupSettings = NodeGroupSettings()
+    """Virtual clusters from NodeGroups."""
+    discover: DiscoverSettings = DiscoverSettings()
+    """Virtual clusters from a label of nodes."""
 
 
 _PREFIX = "found."

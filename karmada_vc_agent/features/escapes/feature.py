@@ -7,7 +7,6 @@ from karmada_vc_agent.features.escapes.escape_detector import EscapedPods
 from karmada_vc_agent.features.escapes.evictions import LeftPods
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import Feature
-from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
 
 ESCAPED_PODS = "virtual_cluster_escaped_pods"
@@ -30,9 +29,5 @@ FEATURE = Feature(
     "escapes",
     prepare=_prepare,
     controllers=(escape_detector.setup, evictions.setup),
-    metrics=Families(
-        {
-            ESCAPED_PODS: Gauge("Number of its pods that run on nodes outside of it.", (CLUSTER,)),
-        }
-    ),
+    metrics="features/escapes/metrics.yaml",
 )

@@ -22,7 +22,7 @@ from karmada_vc_agent.commands.shared import EXIT_SETTINGS
 from karmada_vc_agent.config.declared import camel
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
-from karmada_vc_agent.config.loading import Reloaded, load_config, reload
+from karmada_vc_agent.config.loading import load_config, reload
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.cluster_view import SEALER_KEY_BYTES, Sealer
@@ -180,7 +180,7 @@ class _GatewayProcess:
         ):
             try:
                 runner = await serve(getattr(self._settings, setting), routes, tls)
-            except (OSError, ValueError) as error:
+            except OSError as error:
                 detail = listen_failure(error)
                 raise ConfigError("settings", f"gateway.{camel(setting)}", detail) from error
             if runner is not None:
@@ -200,7 +200,7 @@ class _GatewayProcess:
                 self._requests.was_answered()
             await asyncio.sleep(LOOK_S)
 
-    def _served(self, settings: Reloaded) -> None:
+    def _served(self, settings: AgentConfig) -> None:
         self.state.file.replace_all(settings.virtual_clusters)
 
     def _use(self, credentials: Credentials) -> None:
@@ -305,9 +305,7 @@ def gateway(struct: type[AgentConfig], /, **options: Any) -> None:
         start_logging(config.log_level, config.log_format)
     except (ConfigError, KubeconfigError) as error:
         _end(str(error))
-    follower = SettingsFollower(
-        path, digest, partial(_reloaded, config, partial(_config, struct, options))
-    )
+    follower = SettingsFollower(path, digest, lambda: reload(config, _config(struct, options)))
     limit_tls_buffers(TLS_BUFFER_BYTES)
     try:
         with asyncio.Runner() as runner:
@@ -336,12 +334,6 @@ def _config(struct: type[AgentConfig], options: dict[str, Any]) -> AgentConfig:
         flag = next((f"--{o.replace('_', '-')}" for o in flags if camel(o) == name), name)
         raise ConfigError("flags", flag, problem)
     return replace(config, agent_namespace=namespace, gateway=gateway)
-
-
-def _reloaded(running: AgentConfig, read: Callable[[], AgentConfig]) -> Reloaded:
-    """Return the settings in use with those of the file as it is now. Raises ConfigError."""
-    config, at_restart = reload(running, read())
-    return Reloaded(config, at_restart)
 
 
 async def _run_until_signal(config: AgentConfig, host: Credentials, file: SettingsFollower) -> None:

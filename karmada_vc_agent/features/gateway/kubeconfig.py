@@ -16,6 +16,7 @@ from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
+from karmada_vc_agent.config.virtual_cluster_problems import cluster_name_problem, is_dns_name
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import AlreadyExistsError
@@ -24,7 +25,6 @@ from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.quantity import parse_duration_s
-from karmada_vc_agent.model.virtual_cluster_problems import cluster_name_problem, is_dns_name
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 
 SHORTEST_S = 600

@@ -9,54 +9,10 @@ import msgspec
 import orjson
 
 from karmada_vc_agent.features.gateway.identity import Caller
-from karmada_vc_agent.telemetry.families import CLUSTER, Families, Family, Gauge
+from karmada_vc_agent.telemetry.families import CLUSTER
 from karmada_vc_agent.telemetry.metrics import Metrics, Sample
 
-_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
-
-METRICS = Families(
-    gauges={
-        "gateway_requests_in_progress": Gauge(
-            "Number of requests now; `long`: watches, followed logs, upgrades.",
-            (CLUSTER, "long"),
-        ),
-        "gateway_loop_seconds_total": Gauge(
-            "Seconds that its requests computed, in the loop or a thread; from 0.25 a second on it "
-            "waits for others that ask (ADR 64).",
-            (CLUSTER,),
-            is_counter=True,
-        ),
-        "gateway_connections": Gauge("Number of open connections of clients."),
-    },
-    counters={
-        "gateway_requests": Family(
-            "gateway_requests_total",
-            "Number of requests answered; code 499 = the client closed the connection before its "
-            "answer. `member_cluster` is empty for clusters that are not served.",
-            (CLUSTER, "verb", "code"),
-        ),
-        "gateway_sent_bytes": Family(
-            "gateway_sent_bytes_total",
-            "Bytes of bodies sent to clients; those of a long request count at its end.",
-            (CLUSTER,),
-        ),
-        "gateway_rejected": Family(
-            "gateway_rejected_requests_total",
-            "Number of requests that the gateway refused itself: `unauthorized`, `impersonation`, "
-            "`denied`, `too-many`, `too-many-long`, `host-away`, `host-late`, `own-rights`, `bug`, "
-            "`refused-Forbidden` and so on.",
-            (CLUSTER, "reason"),
-        ),
-    },
-    timers={
-        "gateway_request_time": Family(
-            "gateway_request_duration_seconds",
-            "Time until the whole answer was sent; without long requests.",
-            (CLUSTER, "verb"),
-            _BUCKETS,
-        ),
-    },
-)
+METRICS = "features/gateway/metrics.yaml"
 
 
 class RequestRecord(msgspec.Struct):
@@ -108,7 +64,10 @@ def to_stdout(line: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-_COUNTERS = ("gateway_requests", "gateway_sent_bytes", "gateway_rejected")
+_REQUESTS = "gateway_requests_total"
+_SENT_BYTES = "gateway_sent_bytes_total"
+_REJECTED = "gateway_rejected_requests_total"
+_TIME = "gateway_request_duration_seconds"
 _VERBS = frozenset({"get", "list", "watch", "connect", "post", "put", "patch", "delete", "head"})
 
 
@@ -136,19 +95,19 @@ class RequestMeter:
         counters = self._metrics.counters
         verb = record.verb or record.method.lower()
         verb = verb if verb in _VERBS else "other"
-        counters["gateway_requests"].labels(cluster, verb, str(record.code)).inc()
-        counters["gateway_sent_bytes"].labels(cluster).inc(record.bytes_out)
+        counters[_REQUESTS].labels(cluster, verb, str(record.code)).inc()
+        counters[_SENT_BYTES].labels(cluster).inc(record.bytes_out)
         if record.rejected:
-            counters["gateway_rejected"].labels(cluster, record.rejected).inc()
+            counters[_REJECTED].labels(cluster, record.rejected).inc()
         if not record.is_long and not record.rejected:
-            times = self._metrics.timers["gateway_request_time"]
+            times = self._metrics.timers[_TIME]
             times.labels(cluster, verb).observe(record.took_s)
 
     def forget(self, cluster: str) -> None:
         """Drop the counters of a virtual cluster that is no longer served."""
-        for name in _COUNTERS:
+        for name in (_REQUESTS, _SENT_BYTES, _REJECTED):
             self._metrics.counters[name].remove_by_labels({CLUSTER: cluster})
-        self._metrics.timers["gateway_request_time"].remove_by_labels({CLUSTER: cluster})
+        self._metrics.timers[_TIME].remove_by_labels({CLUSTER: cluster})
 
     def _samples(self) -> Iterator[Sample]:
         for (cluster, is_long), count in self._in_progress().items():

@@ -12,16 +12,16 @@ import msgspec
 
 from karmada_vc_agent.access import templates
 from karmada_vc_agent.config.declared import REQUIRED, Setting, part_of, settings_of, struct_of
+from karmada_vc_agent.config.virtual_cluster_problems import (
+    DNS_LABEL_TEXT,
+    FORMER_NAME_TEXT,
+    SYSTEM_TEXT,
+)
 from karmada_vc_agent.features.objects.definitions import DELETION_POLICIES, PHASES
 from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import AMOUNT, Duration, QuantityText, Size
 from karmada_vc_agent.model.virtual_cluster import Guard, VirtualCluster
-from karmada_vc_agent.model.virtual_cluster_problems import (
-    DNS_LABEL_TEXT,
-    FORMER_NAME_TEXT,
-    SYSTEM_TEXT,
-)
 from karmada_vc_agent.model.windows import ONE_WINDOW, WINDOW_RULE
 
 _NAME = "[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?"

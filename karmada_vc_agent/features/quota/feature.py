@@ -8,7 +8,6 @@ from karmada_vc_agent.features.quota.controller import Divisions
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature
-from karmada_vc_agent.telemetry.families import CLUSTER, Families, Gauge
 from karmada_vc_agent.telemetry.metrics import Sample
 
 QUOTA_DIVIDED = ConditionType(
@@ -59,13 +58,5 @@ FEATURE = Feature(
     prepare=_prepare,
     controllers=(controller.setup,),
     conditions=CONDITIONS,
-    metrics=Families(
-        {
-            STALLED: Gauge(
-                "1 while its quota cannot be divided; condition `QuotaDivided` of the Cluster has "
-                "the reason.",
-                (CLUSTER,),
-            )
-        }
-    ),
+    metrics="features/quota/metrics.yaml",
 )

@@ -1,19 +1,21 @@
 """HostAddresses: whose a machine's address is."""
 
+import msgspec
 import pytest
 
 from karmada_vc_agent.cluster.host_nodes import ADDRESS_INDEX, HostAddresses, addresses_of
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.core import Meta, Node, NodeAddress, NodeStatus
+from karmada_vc_agent.model.core import Node
 
 OWNERS = {"own": "branch-a", "theirs": "branch-b"}
 TAKEN = "192.0.2.4"
 
 
 def node(name: str, *addresses: str) -> Node:
-    said = [NodeAddress(address) for address in addresses]
-    return Node(Meta(name=name, resource_version="1"), NodeStatus(addresses=said))
+    metadata = {"name": name, "resourceVersion": "1"}
+    status = {"addresses": [{"address": address} for address in addresses]}
+    return msgspec.convert({"metadata": metadata, "status": status}, Node)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.core import Meta, Node, NodeStatus, StatusCondition
+from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -34,13 +35,15 @@ class Nodes:
 
     def put(self, name: str, labels: Mapping[str, str], ready: str = "True") -> None:
         self._version += 1
-        meta = Meta(
-            name=name,
-            uid=name,
-            resource_version=str(self._version),
-            labels=dict(labels),
-        )
-        self.store.apply(Node(meta, NodeStatus({"cpu": "1"}, [StatusCondition("Ready", ready)])))
+        version = str(self._version)
+        obj = {
+            "metadata": {"name": name, "uid": name, "resourceVersion": version, "labels": labels},
+            "status": {
+                "allocatable": {"cpu": "1"},
+                "conditions": [{"type": "Ready", "status": ready}],
+            },
+        }
+        self.store.apply(msgspec.convert(obj, Node))
 
     def remove(self, name: str) -> None:
         node = self.store.get("", name)

@@ -53,30 +53,25 @@ def test_proxy_that_the_hub_can_use_is_taken(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    "url",
     [
-        (
-            "https://user@proxy:8090",
-            "must not contain a user or password: the hub's exec and attach would fail",
-        ),
-        (
-            "https://:secret@proxy",
-            "must not contain a user or password: the hub's exec and attach would fail",
-        ),
-        (
-            "socks4://proxy",
-            '"socks4://proxy" must begin with one of http://, https://, socks5://',
-        ),
-        ("proxy:8090", '"proxy:8090" must begin with one of http://, https://, socks5://'),
-        ("https://proxy:99999", '"https://proxy:99999" is not a valid URL'),
-        ("https://proxy:0", '"https://proxy:0" has no valid host and port'),
-        ("https://:8090", '"https://:8090" has no valid host and port'),
-        ("https://proxy/path", '"https://proxy/path" must end after host and port'),
-        ("https://proxy?x=1", '"https://proxy?x=1" must end after host and port'),
+        "https://user@proxy:8090",
+        "https://:secret@proxy",
+        "socks4://proxy",
+        "proxy:8090",
+        "https://proxy:99999",
+        "https://proxy:0",
+        "https://:8090",
+        "https://[x]:8090",
+        "https://proxy/path",
+        "https://proxy?x=1",
     ],
 )
-def test_proxy_that_the_hub_cannot_use_is_refused(url: str, told: str) -> None:
-    assert problem(ON | {"proxy_url": url}) == f"gateway.proxyURL: {told}"
+def test_proxy_that_the_hub_cannot_use_is_refused_without_its_password(url: str) -> None:
+    assert problem(ON | {"proxy_url": url}) == (
+        "gateway.proxyURL: is not http://host:port, https://host:port or socks5://host:port, "
+        "without a user, with which the hub's exec and attach would fail, and without a path"
+    )
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_names_that_nodes_have_are_taken(tmp_path: Path) -> None:
     ("fields", "expected"),
     [
         ({"kee": "a"}, 'tolerations[0].kee: is unknown; did you mean "key"?'),
-        ({"foo": "a"}, "tolerations[0].foo: is unknown, must be key, operator, value, effect or"),
+        ({"foo": "a"}, "tolerations[0].foo: is unknown"),
         ({}, "tolerations[0].key: is not set; only operator Exists tolerates every key"),
         ({"key": "a b"}, 'tolerations[0].key: "a b" is not a valid label key'),
         ({"key": 5}, "tolerations[0].key: is 5, must be a string; write it in quotes"),
@@ -220,14 +220,17 @@ def test_toleration_is_taken(tmp_path: Path, toleration: dict[str, Any]) -> None
     ("fields", "expected"),
     [
         ({"key": "a", "effekt": "NoSchedule"}, 'effekt: is unknown; did you mean "effect"?'),
-        ({"key": "a"}, "effect: is not set, must be NoSchedule or NoExecute"),
+        ({"key": "a"}, "effect: is not set"),
         ({"key": "a", "effect": "NoSchedule", "value": 5}, "value: is 5, must be a string; write"),
         ({"key": 5, "effect": "NoSchedule"}, "key: is 5, must be a string; write it in quotes"),
         (
             {"key": "a", "effect": "NoSchedule", "value": "a b"},
             'value: "a b" is not a valid label value',
         ),
-        ({"key": "a", "effect": ["NoSchedule"]}, "effect: is a list, must be a string"),
+        (
+            {"key": "a", "effect": ["NoSchedule"]},
+            "effect: is a list, must be NoSchedule or NoExecute",
+        ),
     ],
     ids=str,
 )
@@ -238,17 +241,20 @@ def test_taint_that_no_cluster_may_have_is_refused(
     assert found.startswith(f"virtualClusters[0].taints[0].{expected}")
 
 
-@pytest.mark.parametrize("ranges", [1.5, "cpu", {"name": "cpu"}], ids=str)
-def test_ranges_of_a_model_that_are_no_list_are_told_so(tmp_path: Path, ranges: Any) -> None:
+@pytest.mark.parametrize(
+    ("ranges", "given"), [(1.5, "1.5"), ("cpu", '"cpu"'), ({"name": "cpu"}, "a map")]
+)
+def test_ranges_of_a_model_that_are_no_list_are_refused(
+    tmp_path: Path, ranges: Any, given: str
+) -> None:
     assert problem(tmp_path, with_entry(resourceModels=[{"grade": 0, "ranges": ranges}])) == (
-        "virtualClusters[0].resourceModels[0].ranges: must be a list of name, min and max"
+        f"virtualClusters[0].resourceModels[0].ranges: is {given}, must be a list"
     )
 
 
 def test_limit_without_a_type_is_told_so(tmp_path: Path) -> None:
     assert problem(tmp_path, with_entry(limits=[{"max": {"cpu": 1}}])) == (
-        "virtualClusters[0].limits[0].type: is not set, must be Container, Pod or "
-        "PersistentVolumeClaim"
+        "virtualClusters[0].limits[0].type: is not set"
     )
 
 
@@ -348,39 +354,39 @@ def test_value_that_is_no_text_is_told_with_its_key(
     [
         (
             f"tolerations: [{{operator: Exists, tolerationSeconds: {10**30}}}]",
-            f"tolerations[0].tolerationSeconds: is {10**30}, too large for an integer",
+            f"tolerations[0].tolerationSeconds: Expected `int` <= {2**63 - 1}",
         ),
         (
             f"tolerations: [{{operator: Exists, tolerationSeconds: 0x{'f' * 20_000}}}]",
-            "tolerations[0].tolerationSeconds: is a long int, too large for an integer",
+            f"tolerations[0].tolerationSeconds: Expected `int` <= {2**63 - 1}",
         ),
         (
-            f"resourceModels: [{{grade: -{10**30}}}]",
-            f"resourceModels[0].grade: is -{10**30}, too large for an integer",
+            f"resourceModels: [{{grade: -{10**30}, ranges: []}}]",
+            f"resourceModels[0].grade: Expected `int` >= -{2**63 - 1}",
         ),
         (
             f"limits: [{{type: Pod, max: {{cpu: {10**30}}}}}]",
-            f"limits[0].max.cpu: is {10**30}, too large for an integer",
+            "limits[0].max[cpu]: is too large",
         ),
         (
             "limits: [{type: Pod, max: {cpu: .inf}}]",
-            "limits[0].max.cpu: is inf, must be a finite number",
+            'limits[0].max[cpu]: "inf" is not a valid quantity; write for example 500m, 2 or 1.5Gi',
         ),
         (
             "limits: [{type: Pod, max: {5: 1}}]",
-            "limits[0].max: has key 5, must be a string",
+            'limits[0].max: a key is 5, must be a string; write it in quotes: "5"',
         ),
         (
             "resourceModels: [{since: 2026-01-01}]",
-            "resourceModels[0].since: is 2026-01-01, must be a string; write it in quotes",
+            "resourceModels[0].since: is unknown",
         ),
         (
             "taints: [{key: a, value: !!binary YQ==, effect: NoExecute}]",
-            "taints[0].value: is b'a', must be a string; write it in quotes",
+            "taints[0].value: is b'a', must be a string; write it in quotes: \"b'a'\"",
         ),
         (
             "resourceModels: [&it {grade: 0, more: *it}]",
-            f"resourceModels[0]{'.more' * 63}: is nested too deeply",
+            "resourceModels[0].more: is unknown",
         ),
     ],
     ids=["int", "hex", "negative", "amount", "inf", "key", "date", "bytes", "alias"],

@@ -30,8 +30,8 @@ def reloaded(folder: Path, before: str, after: str) -> tuple[list[str], tuple[st
     path.write_text(HEAD + before)
     running = read_settings(path, {}, {})
     path.write_text(HEAD + after)
-    found = reload_settings(running, lambda: read_settings(path, {}, {}), path)
-    return [vc.name for vc in found.virtual_clusters], found.at_restart
+    found, at_restart = reload_settings(running, lambda: read_settings(path, {}, {}), path)
+    return [vc.name for vc in found.virtual_clusters], at_restart
 
 
 def test_virtual_clusters_are_taken_at_once(tmp_path: Path) -> None:
@@ -43,11 +43,11 @@ def test_what_is_laid_under_virtual_clusters_is_taken_with_them(tmp_path: Path) 
     path.write_text(HEAD + ONE)
     running = read_settings(path, {}, {})
     path.write_text(f"{HEAD}clusterRegion: north\nclusterHost: plant\nbounds: {{works: 7}}\n{ONE}")
-    found = reload_settings(running, lambda: read_settings(path, {}, {}), path)
+    found, at_restart = reload_settings(running, lambda: read_settings(path, {}, {}), path)
     (vc,) = found.virtual_clusters
     assert (vc.region, vc.bounds.works) == ("north", 7)
     assert vc.cluster_labels == {HOST_LABEL: "plant"}
-    assert found.at_restart == ()
+    assert at_restart == ()
 
 
 def test_other_settings_wait_for_a_restart_and_are_named(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_accounts_are_those_of_the_profile_in_use(tmp_path: Path) -> None:
     path.write_text(f"{HEAD}tenancy: Strict\n{ONE}")
     running = read_settings(path, {}, {})
     path.write_text(HEAD + TWO)
-    found = reload_settings(running, lambda: read_settings(path, {}, {}), path)
-    assert found.at_restart == ("tenancy",)
+    found, at_restart = reload_settings(running, lambda: read_settings(path, {}, {}), path)
+    assert at_restart == ("tenancy",)
     assert [vc.apply_as and vc.apply_as.name for vc in found.virtual_clusters] == [
         "a.karmada-vc-agent",
         "b.karmada-vc-agent",
@@ -86,11 +86,11 @@ def test_what_virtual_clusters_are_found_by_is_taken_at_once(tmp_path: Path) -> 
     path.write_text(HEAD + ONE)
     running = read_settings(path, {}, {})
     path.write_text(f"{HEAD}nodeGroups: {{enabled: true}}\ndiscover: {{nodeLabel: shop}}\n{ONE}")
-    found = reload_settings(running, lambda: read_settings(path, {}, {}), path)
-    own = found.config.of(DiscoveredFields)
+    found, at_restart = reload_settings(running, lambda: read_settings(path, {}, {}), path)
+    own = found.of(DiscoveredFields)
     assert own.node_groups.enabled
     assert own.discover.node_label == "shop"
-    assert found.at_restart == ()
+    assert at_restart == ()
 
 
 @pytest.mark.parametrize(

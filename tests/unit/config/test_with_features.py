@@ -9,7 +9,7 @@ import pytest
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config, reload
 from karmada_vc_agent.config.settings import AgentConfig, Fields, SourceSettings, with_features
-from karmada_vc_agent.model.setting import Help, Range
+from karmada_vc_agent.model.setting import Range
 
 HEAD = """
 apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
@@ -19,16 +19,20 @@ virtualClusters: [{name: a, nodeNames: [n]}]
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    most: Annotated[int, Range(1), Help("At most.")] = 3
+    most: Annotated[int, Range(1)] = 3
+    """At most."""
 
 
 class Brewing(Fields, frozen=True):
-    brews_tea: Annotated[bool, Help("Whether it does.")] = False
-    brew_limits: Annotated[Limits, Help("Limits.")] = Limits()
+    brews_tea: bool = False
+    """Whether it does."""
+    brew_limits: Limits = Limits()
+    """Limits."""
 
 
 class ShelfSettings(SourceSettings, frozen=True, forbid_unknown_fields=True):
-    shelf: Annotated[str, Help("Where.")] = ""
+    shelf: str = ""
+    """Where."""
 
     @property
     def is_used(self) -> bool:
@@ -39,7 +43,8 @@ class ShelfSettings(SourceSettings, frozen=True, forbid_unknown_fields=True):
 
 
 class Shelves(Fields, frozen=True):
-    shelves: Annotated[ShelfSettings, Help("Virtual clusters of shelves.")] = ShelfSettings()
+    shelves: ShelfSettings = ShelfSettings()
+    """Virtual clusters of shelves."""
 
 
 STRUCT = with_features((Fields, Brewing, Shelves))

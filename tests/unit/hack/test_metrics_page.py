@@ -1,12 +1,11 @@
 """The table of docs/metrics.md is what the metrics declare of themselves."""
 
-from dataclasses import replace
+import re
 
 import pytest
 
 from generate.metrics_page import DOCUMENT, page
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.telemetry.families import CLUSTER, Families, Family
 
 PAGE = (
     "# Metrics\n\n| name | type | labels | meaning |\n|---|---|---|---|\n| old | | | |\n\nMore.\n"
@@ -26,11 +25,12 @@ def test_what_is_around_the_table_stays() -> None:
 
 
 def test_family_of_a_feature_has_a_row_with_its_decision() -> None:
-    quota = next(each for each in FEATURES if each.name == "quota")
-    family = Family("shares_total", "Shares made (ADR 14).", (CLUSTER, "code"))
-    made = page(PAGE, (replace(quota, metrics=Families(counters={"shares": family})),))
-    meaning = "Shares made ([ADR 14](adr/0014-tenancy.md))."
-    assert f"| `shares_total` | counter | `{CLUSTER}`, `code` | {meaning} |\n" in made
+    checkpoint = next(each for each in FEATURES if each.name == "checkpoint")
+    made = page(PAGE, (checkpoint,))
+    meaning = r"Age of the state .* \(\[ADR 42\]\(adr/0042-a-checkpoint-on-the-host\.md\)\)\."
+    assert re.search(
+        rf"\| `checkpoint_age_seconds` \| gauge \| `member_cluster` \| {meaning} \|", made
+    )
 
 
 def test_page_without_the_table_is_an_error() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model.patches import JsonPatchError, apply_json_patch
+from karmada_vc_agent.model.patches import apply_json_patch
 
 
 def op(name: str, path: str, **more: Any) -> dict[str, Any]:
@@ -68,13 +68,13 @@ def test_an_operation_is_applied(document: Any, operation: Any, expected: Any) -
 )
 def test_an_operation_that_does_not_fit_is_an_error(operation: Any) -> None:
     document = {"number": 1, "text": "x", "list": [1], "map": {}}
-    with pytest.raises(JsonPatchError):
+    with pytest.raises(ValueError, match=r"."):
         apply_json_patch(document, [op("add", "/first", value=1), operation])
     assert "first" not in document
 
 
 def test_a_patch_that_is_no_list_is_an_error() -> None:
-    with pytest.raises(JsonPatchError, match="list of operations"):
+    with pytest.raises(ValueError, match="list of operations"):
         apply_json_patch({}, {"op": "add"})
 
 

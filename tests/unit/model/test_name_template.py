@@ -2,10 +2,8 @@
 
 import pytest
 
-from karmada_vc_agent.model.virtual_cluster_problems import (
+from karmada_vc_agent.config.virtual_cluster_problems import (
     NAME_PLACEHOLDER,
-    VALUE_PLACEHOLDER,
-    name_from,
     template_problem,
 )
 
@@ -27,7 +25,3 @@ from karmada_vc_agent.model.virtual_cluster_problems import (
 def test_template_is_checked(template: str, problem: str | None) -> None:
     found = template_problem(template, NAME_PLACEHOLDER)
     assert (problem in found) if problem and found else found is problem
-
-
-def test_name_is_the_template_with_the_text_as_it_is() -> None:
-    assert name_from("branch-{value}", VALUE_PLACEHOLDER, "A.b") == "branch-A.b"

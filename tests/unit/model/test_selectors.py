@@ -1,8 +1,6 @@
 """Label selectors."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from karmada_vc_agent.model import setting
 from karmada_vc_agent.model.setting import LabelSelector, Operator, Requirement
@@ -40,59 +38,6 @@ def test_an_empty_selector_requires_nothing() -> None:
     assert not LabelSelector()
     assert LabelSelector({"a": "b"})
     assert LabelSelector(match_expressions=(Requirement("a", "Exists"),))
-
-
-@pytest.mark.parametrize(
-    ("ours", "other", "expected"),
-    [
-        (Requirement("k", "In", frozenset("a")), Requirement("k", "In", frozenset("ab")), True),
-        (Requirement("k", "In", frozenset("ab")), Requirement("k", "In", frozenset("a")), False),
-        (Requirement("k", "In", frozenset("a")), Requirement("k", "Exists"), True),
-        (Requirement("k", "In", frozenset("a")), Requirement("k", "NotIn", frozenset("b")), True),
-        (Requirement("k", "In", frozenset("a")), Requirement("x", "Exists"), False),
-        (Requirement("k", "Exists"), Requirement("k", "Exists"), True),
-        (Requirement("k", "Exists"), Requirement("k", "In", frozenset("a")), False),
-        (Requirement("k", "DoesNotExist"), Requirement("k", "NotIn", frozenset("a")), True),
-        (Requirement("k", "DoesNotExist"), Requirement("k", "Exists"), False),
-        (
-            Requirement("k", "NotIn", frozenset("ab")),
-            Requirement("k", "NotIn", frozenset("a")),
-            True,
-        ),
-        (
-            Requirement("k", "NotIn", frozenset("a")),
-            Requirement("k", "NotIn", frozenset("ab")),
-            False,
-        ),
-    ],
-)
-def test_implication_of_single_requirements(
-    ours: Requirement, other: Requirement, expected: bool
-) -> None:
-    assert setting.implies((ours,), (other,)) is expected
-
-
-keys = st.sampled_from(["k", "x"])
-values = st.sampled_from(["a", "b", "c"])
-requirements = st.builds(
-    Requirement,
-    keys,
-    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
-    st.frozensets(values, min_size=1, max_size=2),
-)
-label_selectors = st.builds(
-    LabelSelector,
-    st.dictionaries(keys, values, max_size=1),
-    st.lists(requirements, max_size=2).map(tuple),
-)
-
-
-@given(label_selectors, label_selectors, st.dictionaries(keys, values, max_size=2))
-def test_what_implies_never_selects_more(
-    ours: LabelSelector, other: LabelSelector, labels: dict[str, str]
-) -> None:
-    if setting.implies(ours.requirements(), other.requirements()) and ours.matches(labels):
-        assert other.matches(labels)
 
 
 @pytest.mark.parametrize("key", ["a", "app.kubernetes.io/name", "example.com/A_b.c", "x" * 63])

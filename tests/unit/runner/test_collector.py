@@ -195,6 +195,6 @@ async def test_host_that_is_not_well_is_no_contact(
 async def test_every_sample_fits_its_family(setting: Setting) -> None:
     setting.collector.contact("branch-a", "hub")
     assert len(list(setting.collector.samples())) > 10
-    gauges = Metrics().gauges
+    sampled = Metrics().sampled
     for sample in setting.collector.samples():
-        assert len(sample.labels) == len(gauges[sample.family].labels), sample
+        assert len(sample.labels) == len(sampled[sample.family].labels), sample

@@ -6,15 +6,13 @@ from unittest.mock import MagicMock
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.kube.discovery import never
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.runner.hub_presence import (
     AWAY_S,
     CHECK_S,
     LED_S,
     STEADY_S,
-    HubIdentity,
-    HubPresence,
-    hub_relief,
+    HubStart,
 )
 from tests.fakes.world import World
 
@@ -25,8 +23,8 @@ class Leader:
     def __init__(self) -> None:
         self.now = 0.0
         self.is_away = False
-        presence = MagicMock(spec=HubPresence)
-        self.relief = hub_relief(lambda: self.is_away, presence, lambda: self.now)
+        start = HubStart(AgentConfig(), MagicMock(), MagicMock(), lambda: self.now)
+        self.relief = start.hand_over(lambda: self.is_away)
         self.relief.is_lacking()
 
     def after(self, seconds: float) -> bool:
@@ -72,7 +70,7 @@ def test_hub_that_is_just_back_has_answered_the_leader_first() -> None:
 
 async def test_standby_counts_good_answers_in_a_row(world: World) -> None:
     clock = asyncio.get_running_loop().time
-    presence = HubPresence(world.hub_client, HubIdentity(), never, clock)
+    presence = HubStart(AgentConfig(), world.hub_client, world.host_client, clock)
     assert presence.answers_for_s() == 0.0
     task = asyncio.ensure_future(presence.keep_checking())
     await asyncio.sleep(STEADY_S + 1.0)

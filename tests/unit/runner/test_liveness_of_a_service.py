@@ -16,7 +16,7 @@ async def test_a_service_that_was_told_everything_by_the_hub_is_alive(*, enabled
     """What serves from the checkpoint has no more to do by then."""
     async with field(checkpoint=CheckpointSettings(enabled)) as running:
         await asyncio.sleep(2 * CHECK_S)
-        assert running.agent.checks.liveness() == {"tasks": None, "leases": None}
+        assert running.agent.liveness() == {"tasks": None, "leases": None}
 
 
 async def test_the_end_waits_only_for_what_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,3 +27,13 @@ async def test_the_end_waits_only_for_what_ends_by_itself(monkeypatch: pytest.Mo
         pass
     assert running.task is not None
     assert not running.task.cancelled(), "it had to be ended"
+
+
+async def test_task_that_ended_by_itself_fails_the_check() -> None:
+    async with field() as running:
+        await asyncio.sleep(CHECK_S)
+        ended = asyncio.create_task(asyncio.sleep(0), name="informers")
+        await ended
+        assert running.agent.service is not None
+        running.agent.service._tasks.append(ended)
+        assert running.agent.liveness()["tasks"] == "ended unexpectedly: informers"

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
-from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.agent import STANDING_BY, Agent
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.checkpoint import feature
@@ -17,7 +17,6 @@ from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.runner import hub_presence
-from karmada_vc_agent.runner.process_checks import STANDING_BY
 from karmada_vc_agent.telemetry.endpoints import Note
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -86,7 +85,7 @@ async def repaired(running: Field) -> None:
 
 
 def hub_check(agent: Agent) -> str | None:
-    return agent.checks.readiness()["hub"]
+    return agent.readiness()["hub"]
 
 
 async def test_agent_goes_on_while_the_hub_is_a_page() -> None:
@@ -222,9 +221,7 @@ async def test_standby_that_takes_over_while_the_hub_is_a_page_serves_at_once(
         await until_kept(before)
         await until_trusted(before)
         async with another_agent(before) as standby:
-            await standby.until(
-                lambda: standby.agent.checks.phase == STANDING_BY, "it does not stand by"
-            )
+            await standby.until(lambda: standby.agent.phase == STANDING_BY, "it does not stand by")
             with before.hub.in_front(PAGES[name]):
                 await standby.until(lambda: hub_check(standby.agent) is not None, "not noticed")
                 assert before.task is not None

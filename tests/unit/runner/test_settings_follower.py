@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.loading import Reloaded
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -34,7 +33,7 @@ class Followed:
         self.host_answers = True
         self.follower = SettingsFollower(path, digest_of(path), self._read)
 
-    def _read(self) -> Reloaded:
+    def _read(self) -> tuple[AgentConfig, tuple[str, ...]]:
         self.reads += 1
         if self.texts_at_reads:
             self.path.write_text(self.texts_at_reads.pop(0))
@@ -49,12 +48,12 @@ class Followed:
         if any(vc.name == "refused" for vc in vcs):
             raise ConfigError("environment", "NODE_NAME", "is a node of refused")
 
-    def use(self, found: Reloaded) -> None:
+    def use(self, found: AgentConfig) -> None:
         self.used.append(" ".join(vc.name for vc in found.virtual_clusters))
 
 
-def _reloaded(*names: str) -> Reloaded:
-    return Reloaded(AgentConfig(virtual_clusters=tuple(map(VirtualCluster, names))))
+def _reloaded(*names: str) -> tuple[AgentConfig, tuple[str, ...]]:
+    return AgentConfig(virtual_clusters=tuple(map(VirtualCluster, names))), ()
 
 
 @asynccontextmanager
@@ -82,7 +81,7 @@ async def test_changed_file_is_used_once(tmp_path: Path) -> None:
 
 async def test_file_that_changed_while_the_agent_started_is_used(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
-    used: list[Reloaded] = []
+    used: list[AgentConfig] = []
     path.write_text("as it was read at the start")
     digest = digest_of(path)
     path.write_text("as it is since")

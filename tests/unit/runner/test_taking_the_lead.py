@@ -4,11 +4,10 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.agent import Agent
+from karmada_vc_agent.agent import NEITHER, Agent
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint import feature
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.runner.process_checks import NEITHER
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fuzz.served_ways import _HUB, _furnish
@@ -30,7 +29,7 @@ async def test_who_has_neither_leaves_the_lead_to_others(monkeypatch: pytest.Mon
         stop = asyncio.Event()
         task = asyncio.create_task(agent.run(stop))
         for _ in range(3000):
-            if NEITHER in (agent.checks.readiness()["phase"] or "") and host.asked("GET", LEASE):
+            if NEITHER in (agent.readiness()["phase"] or "") and host.asked("GET", LEASE):
                 break
             await asyncio.sleep(0.02)
         else:

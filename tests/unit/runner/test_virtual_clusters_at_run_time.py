@@ -129,7 +129,7 @@ async def test_many_that_change_at_once_are_looked_through_once() -> None:
             asked.append(tuple(names))
             return ()
 
-        service = running.agent.checks.service
+        service = running.agent.service
         assert service is not None
         for controller in service._controllers:
             if controller.name == "escape-detector":

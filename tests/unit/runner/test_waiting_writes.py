@@ -1,6 +1,8 @@
 """WaitingWrites: what is between `Serving` and the first write is said, once."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -33,16 +35,16 @@ class Scene:
             lambda key: key[0], 1.0, 30.0, clock=asyncio.get_running_loop().time
         )
         self.controller = Controller(ControllerSpec("execution", queue, self._reconcile))
-        self.waiting = WaitingWrites(
-            world.virtual_clusters,
-            HubClusters(
-                world.clusters.store, HOST_UID, world.virtual_clusters, judgements=self.judgements
-            ),
-            self.judgements,
-            world.works,
-            lambda: self.is_leading,
-            self.controller,
+        clusters = HubClusters(
+            world.clusters.store, HOST_UID, world.virtual_clusters, judgements=self.judgements
         )
+        common: Any = SimpleNamespace(
+            virtual_clusters=world.virtual_clusters,
+            stores=SimpleNamespace(clusters=clusters),
+            judgements=self.judgements,
+            lead=SimpleNamespace(is_certain=lambda: self.is_leading),
+        )
+        self.waiting = WaitingWrites(common, world.works, self.controller)
 
     async def _reconcile(self, _: WorkKey) -> Requeue | None:
         if self.error is not None:

@@ -10,7 +10,7 @@ from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.telemetry.metrics import Metrics
 
 SAMPLE = Path(__file__).parents[3] / "manifests" / "samples" / "alerts.yaml"
-ASKED = Metrics(each.metrics for each in FEATURES).gauges
+ASKED = Metrics(each.metrics for each in FEATURES).sampled
 (GROUP,) = yaml.safe_load(SAMPLE.read_text())["spec"]["groups"]
 
 

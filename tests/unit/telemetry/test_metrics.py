@@ -48,8 +48,8 @@ def registered(metrics: Metrics) -> Families:
             kind = "counter" if family.type == "counter" else family.type
             name = f"{family.name}_total" if kind == "counter" else family.name
             labels = (
-                metrics.gauges[name].labels
-                if name in metrics.gauges
+                metrics.sampled[name].labels
+                if name in metrics.sampled
                 else tuple(family.samples[0].labels)
             )
             found[name] = (kind, labels)

@@ -1,8 +1,9 @@
 """Taints that all nodes of a virtual cluster have in common, and what tolerates them."""
 
+import msgspec
 import pytest
 
-from karmada_vc_agent.model.core import Meta, Node, NodeSpec, Taint
+from karmada_vc_agent.model.core import Node, Taint
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.placement import common_taints, missing_tolerations
 from karmada_vc_agent.translation.restore import assert_placement
@@ -16,7 +17,9 @@ OWN = {"key": "own", "operator": "Exists"}
 
 
 def node(*taints: Taint) -> Node:
-    return Node(Meta(name="n"), spec=NodeSpec(list(taints)))
+    made = msgspec.convert({"metadata": {"name": "n"}}, Node)
+    made.spec.taints.extend(taints)
+    return made
 
 
 def test_only_what_all_nodes_carry_counts() -> None:

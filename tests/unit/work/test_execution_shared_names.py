@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.kube.controller import Rest, RetryError
+from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.targets import Dependency
 from tests.fakes import objects
@@ -90,7 +90,7 @@ async def test_second_is_refused_and_comes_again_when_the_first_goes(two: World)
     two.look()
     async with two.looking():
         rest = await two.execution.reconcile(B)
-    assert isinstance(rest, Rest)
+    assert isinstance(rest, Requeue)
     assert rest.dependencies == (HOST_DEPENDENCY,)
     assert applied(two, "branch-b")["message"] == REFUSED
     assert list(two.memory.refusals()) == [("branch-b", "SharedHostConflict")]

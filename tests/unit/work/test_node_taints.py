@@ -1,9 +1,11 @@
 """Works are looked at again when the taints of the nodes of their virtual cluster change."""
 
+import msgspec
+
 from karmada_vc_agent.cluster.virtual_clusters import Membership, NodeTaints, VirtualClusters
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.core import Meta, Node, NodeSpec, Taint
+from karmada_vc_agent.model.core import Node, Taint
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.setting import LabelSelector
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -31,8 +33,10 @@ class Branch:
 
     def put(self, name: str, *taints: Taint) -> None:
         self._version += 1
-        meta = Meta(name=name, resource_version=str(self._version), labels={"branch": "a"})
-        self.nodes.apply(Node(meta, spec=NodeSpec(list(taints))))
+        meta = {"name": name, "resourceVersion": str(self._version), "labels": {"branch": "a"}}
+        node = msgspec.convert({"metadata": meta}, Node)
+        node.spec.taints.extend(taints)
+        self.nodes.apply(node)
 
 
 async def test_works_are_queued_when_what_all_nodes_carry_changed() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from karmada_vc_agent.config.virtual_cluster_problems import DNS_LABEL
 from karmada_vc_agent.features.gateway.mapping import bodies, patches, refusals
 from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes
@@ -19,7 +20,6 @@ from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.kinds import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
-from karmada_vc_agent.model.virtual_cluster_problems import DNS_LABEL
 from karmada_vc_agent.translation import own_steps
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.translation.translate import claimed_namespace

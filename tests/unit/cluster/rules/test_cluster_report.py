@@ -2,12 +2,12 @@
 
 import copy
 
+import msgspec
 import pytest
 
 from karmada_vc_agent.cluster.rules import cluster_objects
 from karmada_vc_agent.cluster.rules.conditions import Condition, observed_ready
-from karmada_vc_agent.model.core import Meta, Node, NodeStatus, Pod, PodSpec
-from karmada_vc_agent.model.core import StatusCondition as NodeCondition
+from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z"
@@ -20,8 +20,9 @@ def _nothing_hidden(_kind: GroupVersionKind) -> bool:
 
 
 def _node(name: str, ready: str | None) -> Node:
-    conditions = [NodeCondition("Ready", ready)] if ready else []
-    return Node(Meta(name=name), NodeStatus({"cpu": "2"}, conditions))
+    conditions = [{"type": "Ready", "status": ready}] if ready else []
+    status = {"allocatable": {"cpu": "2"}, "conditions": conditions}
+    return msgspec.convert({"metadata": {"name": name}, "status": status}, Node)
 
 
 DISCOVERED: list[Object] = [
@@ -98,7 +99,7 @@ MODELS: list[Object] = [{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max
 
 def test_resource_summary_has_modelings_only_with_models() -> None:
     nodes = [_node("a", "True")]
-    pod = Pod(Meta(name="p"), PodSpec(node_name="a"))
+    pod = msgspec.convert({"metadata": {"name": "p"}, "spec": {"nodeName": "a"}}, Pod)
     plain = cluster_objects.resource_summary(nodes, [pod], [], [])
     assert plain == {"allocatable": {"cpu": "2"}, "allocated": {"pods": "1"}}
     graded = cluster_objects.resource_summary(nodes, [], [pod], MODELS)

@@ -1,18 +1,10 @@
 """Sorting of nodes into grades."""
 
+import msgspec
 import pytest
 
 from karmada_vc_agent.cluster.rules.resource_sums import allocatable_modelings
-from karmada_vc_agent.model.core import (
-    Container,
-    Meta,
-    Node,
-    NodeStatus,
-    Pod,
-    PodSpec,
-    PodStatus,
-    ResourceRequirements,
-)
+from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 
 MAX = "9223372036854775807"
@@ -33,13 +25,20 @@ DEFAULT_MODELS: list[Object] = [
 
 
 def _node(name: str, cpu: str, memory: str, pods: str = "110") -> Node:
-    return Node(Meta(name=name), NodeStatus({"cpu": cpu, "memory": memory, "pods": pods}))
+    return _decoded(name, {"cpu": cpu, "memory": memory, "pods": pods})
+
+
+def _decoded(name: str, allocatable: Object) -> Node:
+    return msgspec.convert(
+        {"metadata": {"name": name}, "status": {"allocatable": allocatable}}, Node
+    )
 
 
 def _pod(name: str, node: str, cpu: str, memory: str = "0", phase: str = "Running") -> Pod:
-    requests = ResourceRequirements({"cpu": cpu, "memory": memory})
-    spec = PodSpec(node_name=node, containers=[Container(requests)])
-    return Pod(Meta(name=name), spec, PodStatus(phase))
+    requests = {"cpu": cpu, "memory": memory}
+    spec = {"nodeName": node, "containers": [{"resources": {"requests": requests}}]}
+    obj = {"metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
+    return msgspec.convert(obj, Pod)
 
 
 def _counts(nodes: list[Node], pods: list[Pod]) -> list[int]:
@@ -76,7 +75,7 @@ def test_requests_are_taken_off_before() -> None:
 
 def test_init_containers_count_node_by_node() -> None:
     pod = _pod("p", "n", "1")
-    pod.spec.init_containers.append(Container(ResourceRequirements({"cpu": "3"})))
+    pod.spec.init_containers += _pod("init", "n", "3").spec.containers
     assert _counts([_node("n", "4", "16Gi")], [pod])[1] == 1
 
 
@@ -99,7 +98,7 @@ def test_a_resource_that_a_node_lacks_is_zero() -> None:
         {"grade": 0, "ranges": [{"name": "nvidia.com/gpu", "min": "0", "max": "1"}]},
         {"grade": 1, "ranges": [{"name": "nvidia.com/gpu", "min": "1", "max": MAX}]},
     ]
-    with_gpu = Node(Meta(name="g"), NodeStatus({"nvidia.com/gpu": "2"}))
+    with_gpu = _decoded("g", {"nvidia.com/gpu": "2"})
     nodes = [_node("n", "1", "4Gi"), with_gpu]
     assert allocatable_modelings(models, nodes, []) == [
         {"grade": 0, "count": 1},

@@ -2,19 +2,11 @@
 
 import copy
 
+import msgspec
 import pytest
 
 from karmada_vc_agent.cluster.rules import resource_sums
-from karmada_vc_agent.model.core import (
-    Container,
-    Meta,
-    Node,
-    NodeStatus,
-    Pod,
-    PodSpec,
-    PodStatus,
-    ResourceRequirements,
-)
+from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.quantity import Raw
 
 Requests = dict[str, Raw]
@@ -27,22 +19,18 @@ def _pod(
     overhead: Requests | None = None,
     phase: str = "Running",
 ) -> Pod:
-    return Pod(
-        Meta(name=name, namespace="edge"),
-        PodSpec(
-            containers=[Container(ResourceRequirements(requests)) for requests in containers],
-            init_containers=[Container(ResourceRequirements(requests)) for requests in init],
-            overhead=overhead or {},
-        ),
-        PodStatus(phase),
-    )
+    spec = {
+        "containers": [{"resources": {"requests": requests}} for requests in containers],
+        "initContainers": [{"resources": {"requests": requests}} for requests in init],
+        "overhead": overhead or {},
+    }
+    metadata, status = {"name": name, "namespace": "edge"}, {"phase": phase}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
 
 
 def _node(name: str, **allocatable: str) -> Node:
-    return Node(
-        Meta(name=name),
-        NodeStatus({key.replace("_", "-"): value for key, value in allocatable.items()}),
-    )
+    amounts = {key.replace("_", "-"): value for key, value in allocatable.items()}
+    return msgspec.convert({"metadata": {"name": name}, "status": {"allocatable": amounts}}, Node)
 
 
 def test_init_containers_only_lift_the_running_total() -> None:

@@ -18,7 +18,6 @@ from karmada_vc_agent.features.checkpoint.reader import CheckpointSettings
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.leader_election import LeaderElection
-from karmada_vc_agent.runner.hub_presence import HubPresence
 from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.pages import PAGES, PageFault
@@ -156,10 +155,10 @@ async def test_without_the_setting_nothing_is_looked_for(
 NOT_SERVED = b"404 page not found"
 
 
-def presence_of(hub: FakeApiServer, scene: Scene) -> HubPresence:
+def presence_of(hub: FakeApiServer, scene: Scene) -> CheckpointStart:
     """Return what checks a hub before this agent serves."""
     config = AgentConfig(agent_name="agent", agent_namespace="agents", namespace_template=TEMPLATE)
-    return CheckpointStart(config, hub.client("hub"), scene.client).presence
+    return CheckpointStart(config, hub.client("hub"), scene.client)
 
 
 async def test_hub_that_never_served_clusters_is_no_karmada(scene: Scene) -> None:

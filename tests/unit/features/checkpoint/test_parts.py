@@ -21,7 +21,6 @@ from karmada_vc_agent.features.checkpoint.serving import (
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING, Outdated
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.runner.parts import Parts
 from tests.fakes.world import World
 from tests.unit.features.checkpoint.scene import expected, secret
@@ -35,7 +34,7 @@ async def test_a_hub_that_answered_between_reading_and_serving_is_taken_note_of(
     saved = read([secret()], expected(hub=""))
     outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
     checkpoint = Checkpoint(secrets, saved, outdated, is_hub_away=True)
-    common = replace(world.common, provided=(checkpoint,), hub=HubIdentity("hub-2"))
+    common = replace(world.common, provided=(checkpoint,), hub_uid=lambda: "hub-2")
     parts = Parts(common, FEATURES)
     assert parts.common.part(CheckpointParts).offline.refusals["a"].reason is Reason.HUB
 

@@ -9,7 +9,6 @@ from karmada_vc_agent.features.checkpoint.entries import Reason
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint, is_kept, read_checkpoint
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.runner.hub_presence import HubIdentity
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.features.checkpoint.checkpoint_scene import SECRETS, Scene
 
@@ -26,9 +25,7 @@ async def start(scene: Scene, *, is_continued: bool = True) -> Checkpoint:
     state = AgentState(scene.client, "agents", "agent")
     await state.load()
     config = AgentConfig(agent_name="agent", agent_namespace="agents")
-    return await read_checkpoint(
-        scene.client, config, state, HubIdentity("hub-1"), is_continued=is_continued
-    )
+    return await read_checkpoint(scene.client, config, state, "hub-1", is_continued=is_continued)
 
 
 async def test_it_is_kept_by_default(scene: Scene) -> None:
