@@ -12,7 +12,7 @@ import yaml
 from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ConflictError, Need, NotFoundError
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.kinds import flow_text
 from karmada_vc_agent.model.objects import Object, ObjectKey, copy_object, dig, key_of
@@ -146,15 +146,6 @@ def path_of(obj: Object) -> str:
 
 def _resource_of(key: ObjectKey) -> Resource:
     return Resource(key.gvk, kinds.plural(key.gvk.group_kind), namespaced=bool(key.namespace))
-
-
-def needs_of(objects: Iterable[Object]) -> list[Need]:
-    """Return the rights that it takes to apply objects."""
-    places = dict.fromkeys(
-        (key.gvk.group, kinds.plural(key.gvk.group_kind), key.namespace)
-        for key in map(key_of, objects)
-    )
-    return [Need(verb, *place) for place in places for verb in ("get", "create", "patch")]
 
 
 async def find(client: ApiClient, path: str) -> Object | None:

@@ -40,7 +40,6 @@ from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ConflictError,
     InvalidError,
-    Need,
     NotFoundError,
 )
 from karmada_vc_agent.kube.tasks import retry_on
@@ -54,7 +53,6 @@ from karmada_vc_agent.model.kinds import (
     CLUSTER_READER,
     NAMESPACE_ADMIN,
     RBAC_API,
-    RBAC_GROUP,
     TENANT_ROLES,
     gateway_account,
     gateway_role,
@@ -64,12 +62,6 @@ from karmada_vc_agent.translation.rbac_rules import cut
 
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 ROLES = ("ClusterRole", "Role")
-NEEDS_TO_PRUNE = tuple(
-    Need(verb, RBAC_GROUP, f"{kind.lower()}s")
-    for kind in (*BINDINGS, *ROLES)
-    for verb in ("list", "delete")
-)
-"""The rights of an administrator that pruning takes."""
 _ANY_PORT = 1
 
 

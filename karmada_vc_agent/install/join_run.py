@@ -53,9 +53,8 @@ def write_file(path: Path, text: str) -> bool:
             return False
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _PRIVATE)
         with os.fdopen(descriptor, "w") as stream:
-            os.fchmod(
-                descriptor, _PRIVATE
-            )  # before the content: an existing file may be readable by others
+            # Before the content: an existing file may be readable by others.
+            os.fchmod(descriptor, _PRIVATE)
             stream.truncate(0)
             stream.write(text)
     return True
@@ -81,9 +80,9 @@ async def write_manifests(
 ) -> None:
     """Print the manifests, or write them to files. Raises KubeError, CommandError, OSError."""
     if hub is not None and hub.is_admin:  # a bootstrap token's user cannot read any of this
-        needs = join_hub.needs_for_certificate() if plan.directory else ()
-        await join_hub.check_hub(plan, hub.client, uid, needs)
-        plan = replace(plan, access=await join_hub.with_recorded_host(hub.client, plan.access))
+        await join_hub.check_hub(plan, hub.client, uid)
+        role = await join_hub.hub_role(hub.client, plan.access.agent)
+        plan = replace(plan, access=join_hub.with_host_of(role, plan.access))
     kubeconfig = await _kubeconfig(plan, hub, host) if hub is not None else ""
     texts = {f"{side}.yaml": await _text(plan, side, kubeconfig, host) for side in plan.sides}
     folder = plan.directory
@@ -177,8 +176,9 @@ async def run_join(plan: JoinPlan) -> None:
             host = await stack.enter_async_context(join_hub.new_client(HOST, credentials))
         uid = await join_hub.host_uid(host) if host is not None else ""
         plan = replace(plan, access=replace(plan.access, host_id=host_id(uid) if uid else ""))
-        hub = await stack.enter_async_context(join_hub.connect(plan.hub)) if plan.hub else None
-        if hub is not None:
+        hub = None
+        if plan.karmada_kubeconfig or plan.token:
+            hub = await stack.enter_async_context(join_hub.connect(plan))
             join_hub.warn_of_loopback(plan, hub)
         if plan.access.works_cluster_wide:
             plan.say(_WORKS_WIDE)
@@ -193,11 +193,8 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
     changes = Changes(plan.say, is_dry=plan.is_dry)
     checked = await _check_host(plan, host) if host is not None else None
     if hub is not None and HUB in plan.sides:
-        needs = join_hub.needs_on_hub(plan.access)
-        if hub.is_admin and HOST in plan.sides:
-            needs += join_hub.needs_for_certificate()
         async with join_hub.administrator_of(plan, hub) as administrator:
-            await join_hub.check_hub(plan, administrator, uid, needs)
+            await join_hub.check_hub(plan, administrator, uid)
             await join_hub.grant_on_hub(administrator, plan.access, changes)
     if host is not None and checked is not None:
         await _install(plan, hub, host, *checked, changes)
@@ -214,12 +211,9 @@ async def _check_host(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, Serv
 
     Raises CommandError, KubeError.
     """
-    config = plan.config
-    needs = join_hub.needs_on_host(plan.access.agent, plan.namespace, config)
-    await join_hub.check_rights(host, needs)
     rights, served = await rights_for(plan, host)
     is_served = VALIDATING in served_versions(served)
-    if config.install_policies and not is_served and not plan.unconfined:
+    if plan.config.install_policies and not is_served and not plan.unconfined:
         raise CommandError(_UNCONFINED)
     await try_on_host(host, rights, served)
     return rights, served
