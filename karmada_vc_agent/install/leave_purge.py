@@ -101,8 +101,8 @@ async def report_agent(leaving: Leaving, hub: ApiClient, host: ApiClient, say: S
     """Say how to remove an agent that is left without virtual clusters. Raises KubeError."""
     is_there = await find(host, f"{_RBAC_PATH}/clusterroles/vc-agent:{leaving.agent}") is not None
     if is_there and not await clusters_left(leaving, hub, host):
-        say(f"agent {leaving.agent} has no virtual cluster left; to remove it as well, run:")
-        say(f"  karmada-vc-agent leave --purge {leaving.flags}")
+        text = "to remove it as well, run karmada-vc-agent leave --purge with the same options"
+        say(f"agent {leaving.agent} has no virtual cluster left; {text}")
 
 
 async def clusters_left(
