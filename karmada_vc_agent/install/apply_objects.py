@@ -117,7 +117,9 @@ def _text(value: Any) -> str:
 
 def _unlike(*texts: str) -> list[str]:
     """Return texts short enough to read; what long ones begin with alike is left out."""
-    alike = len(commonprefix(texts)) - _BEFORE if min(map(len, texts)) > _LONGEST else 0
+    alike = 0
+    if min(map(len, texts)) > _LONGEST:
+        alike = len(commonprefix(texts)) - _BEFORE  # noqa: RUF071 - texts, no paths
     return [f"...{_short(text[alike:])}" if alike > 0 else _short(text) for text in texts]
 
 
