@@ -7,7 +7,6 @@ for it, and is served once the older one gives the name up.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -44,9 +43,8 @@ class VirtualClusterSources:
         """Return the source that keeps one of another source from being served, or None."""
         if cluster in of:
             return self._rivals.get((of.name, cluster))
-        older = tuple(takewhile(lambda source: source is not of, self._sources))
         holder = self._by_name.get(cluster) or self._by_name_on_host.get(cluster)
-        return holder if holder in older else None
+        return holder if holder in self._sources[: self._sources.index(of)] else None
 
     def merge(self) -> None:
         """Have the registry hold what the sources define now."""
