@@ -30,19 +30,14 @@ _EMPTY_SELECTORS = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objec
 class PolicyOwner:
     """The input of an agent's policies.
 
-    user: the agent's user name on the host.
-    clusters: its virtual clusters; ANY_CLUSTER among them = whatever name one has.
-    group_labels: keys of Node labels that select its groups.
-    schedulers: users who may bind pods.
+    user: the agent's on the host. clusters: ANY_CLUSTER among them = whatever name one has.
+    group_labels: keys of Node labels that select its groups. schedulers: users who may bind pods.
     elsewhere: single objects that it writes outside of claimed namespaces and its own, as
-    `<namespace>/<plural>/<name>`.
-    held, allowed: what tenants may not write though others may, and the reverse, as
-    `<guard>/<plural>/<virtual cluster>` (`held_by`).
-    renames: claims that may change hands, as `<former name>/<virtual cluster>`.
-    gateway: user name of its gateway, "" = it has none. template: of the names of host namespaces.
-    domain: cluster domain of the host.
-    tenants_keys: patterns of what tenants may change of a Namespace through the gateway.
-    pod_cidrs: networks of the host's pods that nodes may report addresses of, () = any.
+    `<namespace>/<plural>/<name>`. held, allowed: what tenants may not write though others may, and
+    the reverse, as `<guard>/<plural>/<virtual cluster>` (`held_by`). renames: claims that may
+    change hands, as `<former name>/<virtual cluster>`. gateway: its user, "" = none. template: of
+    host namespaces. domain: of the host. tenants_keys: patterns of what tenants may change of a
+    Namespace through the gateway. pod_cidrs: that nodes may report addresses of, () = any.
     """
 
     agent: str

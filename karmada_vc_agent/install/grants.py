@@ -6,10 +6,9 @@ name and label, on the hub as on the host. What the agent itself made in claimed
 the label of a virtual cluster.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from karmada_vc_agent.access.admission import resource_of, served_versions
 from karmada_vc_agent.access.agent_objects import (
@@ -26,7 +25,6 @@ from karmada_vc_agent.access.policy_owner import GROUP, VALIDATING, VERSIONS, Po
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install.apply_objects import (
-    MANAGER,
     Changes,
     apply_all,
     differences,
@@ -39,7 +37,6 @@ from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ConflictError,
-    InvalidError,
     NotFoundError,
 )
 from karmada_vc_agent.kube.tasks import retry_on
@@ -203,7 +200,6 @@ _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic
 _DRY = {"dryRun": "All"}
 _ATTEMPTS = 3
 _CONFLICTS = (AlreadyExistsError, ConflictError, NotFoundError)
-_LONGEST = 1000
 
 
 async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwner | None]:
@@ -213,27 +209,6 @@ async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwne
     if VALIDATING not in served_versions(served):
         return served, None
     return served, owner_of(await find(host, f"{_POLICIES_PATH}/{name}") or {})
-
-
-async def try_on_host(host: ApiClient, rights: HostRights, served: ServedApis) -> None:
-    """Have the host validate what its version may refuse: definitions and policies, by dry run.
-
-    Raises CommandError with all that it refuses, KubeError.
-    """
-    apply = partial(host.server_side_apply, manager=MANAGER, is_dry=True, is_forced=True)
-    put = partial(_put_policy, host, served, changes=Changes(is_dry=True))
-    attempts: list[tuple[Object, Callable[[], Awaitable[object]]]] = [
-        *((each, partial(apply, path_of(each), each)) for each in rights.definitions),
-        *((each, partial(put, each)) for each in rights.policies),
-    ]
-    problems = []
-    for obj, attempt in attempts:
-        try:
-            await attempt()
-        except InvalidError as error:
-            problems.append(f"host: {key_of(obj)} is refused: {str(error)[:_LONGEST]}")
-    if problems:
-        raise CommandError(*problems, "Nothing was changed")
 
 
 async def grant_on_host(

@@ -1,7 +1,6 @@
 """Run `join`: check hub and host, then apply, print or write the manifests."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install import join_hub, leave_steps
 from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, Changes, apply_all, manifest_text
-from karmada_vc_agent.install.grants import grant_on_host, read_host, try_on_host
+from karmada_vc_agent.install.grants import grant_on_host, read_host
 from karmada_vc_agent.install.host_rights import HostRights, described_on_host
 from karmada_vc_agent.install.hub_credentials import is_valid_for
 from karmada_vc_agent.install.join_hub import HOST, HUB, Hub, JoinPlan
@@ -29,20 +28,6 @@ from karmada_vc_agent.kube.kubeconfig import find_credentials
 
 _PRIVATE = 0o600
 """host.yaml and hub.kubeconfig hold the agent's private key."""
-
-
-def make_directory(directory: Path) -> None:
-    """Create a directory and its parents. Raises CommandError."""
-    with _explained(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-
-
-def read_file(path: Path) -> str:
-    """Return the content of a file, "" if it does not exist. Raises CommandError."""
-    with _explained(path):
-        return path.read_text(errors="replace") if path.exists() else ""
 
 
 def write_file(path: Path, text: str) -> bool:
@@ -106,7 +91,10 @@ async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, Serve
 async def _kubeconfig(plan: JoinPlan, hub: Hub, host: ApiClient | None) -> str:
     """Return the agent's kubeconfig; what is only printed has the hub sign nothing."""
     folder = plan.directory
-    installed = read_file(folder / KUBECONFIG_FILE) if folder else ""
+    installed = ""
+    if folder and (path := folder / KUBECONFIG_FILE).exists():
+        with _explained(path):
+            installed = path.read_text(errors="replace")
     if host is not None and not installed:
         installed = await join_hub.installed_kubeconfig(host, plan.namespace)
     if folder is None:
@@ -168,7 +156,8 @@ _UNCONFINED = (
 async def run_join(plan: JoinPlan) -> None:
     """Join as planned. Raises KubeError, CommandError, ConfigError, OSError."""
     if plan.directory is not None:
-        make_directory(plan.directory)  # before the hub signs what could not be stored
+        with _explained(plan.directory):  # before the hub signs what could not be stored
+            plan.directory.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         host = None
         if plan.kubeconfig or (plan.applies and HOST in plan.sides):
@@ -215,7 +204,6 @@ async def _check_host(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, Serv
     is_served = VALIDATING in served_versions(served)
     if plan.config.install_policies and not is_served and not plan.unconfined:
         raise CommandError(_UNCONFINED)
-    await try_on_host(host, rights, served)
     return rights, served
 
 

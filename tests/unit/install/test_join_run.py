@@ -45,7 +45,6 @@ POLICIES = tuple(
         ("policybindings", "AdmissionPolicyBinding"),
     )
 )
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 UNPOLICED = (
     *served.HOST,
     Served("v1", "serviceaccounts", "ServiceAccount"),
@@ -255,29 +254,6 @@ async def test_rights_on_the_host_end_with_their_settings(ends: Ends) -> None:
 
 
 # --- hosts that refuse --------------------------------------------------------------------
-
-
-async def test_nothing_is_written_where_the_host_refuses_the_definition(ends: Ends) -> None:
-    plan = ends.plan(ELSEWHERE, applies=True)
-    config = structs.replace(plan.config, objects=ObjectSettings(enabled=True))
-    name = "virtualclusters.virtualcluster.kubeedge.io"
-    refusal = "estimated rule cost exceeds budget by factor of more than 100x"
-    ends.host.fail(422, "Invalid", message=refusal, path=f"{DEFINITIONS}/{name}")
-    with pytest.raises(CommandError) as refused:
-        await run_join(replace(plan, config=config))
-    assert str(refused.value).splitlines() == [
-        f"host: CustomResourceDefinition {name} is refused: {refusal}",
-        "Nothing was changed",
-    ]
-    assert ends.hub.changes() == ends.host.changes() == []
-
-
-async def test_nothing_is_written_where_the_host_refuses_a_policy(ends: Ends) -> None:
-    path = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
-    ends.host.fail(422, "Invalid", message="undeclared reference", method="POST", path=path)
-    with pytest.raises(CommandError, match="undeclared reference"):
-        await run_join(ends.plan(ELSEWHERE, applies=True))
-    assert ends.hub.changes() == ends.host.changes() == []
 
 
 async def test_host_without_policies_is_joined_only_if_the_administrator_says_so(
