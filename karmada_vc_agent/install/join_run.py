@@ -20,7 +20,6 @@ from karmada_vc_agent.install import join_hub, leave_steps
 from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, Changes, apply_all, manifest_text
 from karmada_vc_agent.install.grants import grant_on_host, read_host
 from karmada_vc_agent.install.host_rights import HostRights, described_on_host
-from karmada_vc_agent.install.hub_credentials import is_valid_for
 from karmada_vc_agent.install.join_hub import HOST, HUB, Hub, JoinPlan
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
@@ -68,9 +67,10 @@ async def write_manifests(
         await join_hub.check_hub(plan, hub.client, uid)
         role = await join_hub.hub_role(hub.client, plan.access.agent)
         plan = replace(plan, access=join_hub.with_host_of(role, plan.access))
-    kubeconfig = await _kubeconfig(plan, hub, host) if hub is not None else ""
+    folder, kubeconfig = plan.directory, ""
+    if hub is not None and folder is not None:  # nothing is signed to be printed
+        kubeconfig = await _kubeconfig(plan, folder, hub, host)
     texts = {f"{side}.yaml": await _text(plan, side, kubeconfig, host) for side in plan.sides}
-    folder = plan.directory
     if folder is None:
         click.echo("---\n".join(texts.values()), nl=False)
         return
@@ -88,17 +88,14 @@ async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, Serve
     return plan.rights(served, installed, described), served
 
 
-async def _kubeconfig(plan: JoinPlan, hub: Hub, host: ApiClient | None) -> str:
-    """Return the agent's kubeconfig; what is only printed has the hub sign nothing."""
-    folder = plan.directory
+async def _kubeconfig(plan: JoinPlan, folder: Path, hub: Hub, host: ApiClient | None) -> str:
+    """Return the agent's kubeconfig: the one in the folder or on the host while it is good."""
     installed = ""
-    if folder and (path := folder / KUBECONFIG_FILE).exists():
+    if (path := folder / KUBECONFIG_FILE).exists():
         with _explained(path):
             installed = path.read_text(errors="replace")
     if host is not None and not installed:
         installed = await join_hub.installed_kubeconfig(host, plan.namespace)
-    if folder is None:
-        return installed if is_valid_for(installed, hub.cluster, plan.access.user) else ""
     return await join_hub.agent_kubeconfig(plan, hub, installed, Changes(plan.say))
 
 

@@ -285,25 +285,22 @@ async def check_exists(
 
     cluster: on the hub. hub, host: None = unreachable. Raises CommandError, KubeError.
     """
-    agents = await claimants(host, leaving.cluster) if host is not None else set()
-    if others := agents - {leaving.agent}:
+    name, agent = leaving.cluster, leaving.agent
+    agents = await claimants(host, name) if host is not None else set()
+    if others := agents - {agent}:
         problem = (
-            f'namespaces of virtual cluster "{leaving.cluster}" on the host are claimed by agent '
-            f'"{min(others)}", not by "{leaving.agent}"; nothing was changed'
+            f'namespaces of virtual cluster "{name}" on the host are claimed by agent '
+            f'"{min(others)}", not by "{agent}"; nothing was changed'
         )
         raise CommandError(problem)
-    if cluster is not None or agents:
-        return
-    if hub is not None and leaving.cluster in named_clusters(await hub_role(hub, leaving.agent)):
-        return
-    recorded: list[str] = []
+    known: list[str] = []
     if host is not None:
-        recorded = list((await recorded_state(host, leaving.namespace, leaving.agent)).clusters())
-    if leaving.cluster in recorded:
-        return
-    of_agent = f"agent {agent_id(leaving.namespace, leaving.agent)}"
-    text = f'virtual cluster "{leaving.cluster}" of {of_agent} not found'
-    raise CommandError(f"{text}; recorded: {', '.join(sorted(recorded))}" if recorded else text)
+        known += (await recorded_state(host, leaving.namespace, agent)).clusters()
+    if hub is not None:
+        known += named_clusters(await hub_role(hub, agent))
+    if cluster is None and not agents and name not in known:
+        text = f'virtual cluster "{name}" of agent {agent_id(leaving.namespace, agent)} not found'
+        raise CommandError(f"{text}; recorded: {', '.join(sorted(known))}" if known else text)
 
 
 async def claimants(host: ApiClient, cluster: str) -> set[str]:

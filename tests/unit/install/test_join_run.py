@@ -156,13 +156,13 @@ async def test_agent_keeps_off_the_nodes_of_objects(
     assert off in term["matchExpressions"]
 
 
-async def test_printing_shows_the_certificate_that_is_installed(
+async def test_printing_shows_no_private_key(
     ends: Ends, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = ends.install_certificate(ELSEWHERE)
     await run_join(ends.plan(ELSEWHERE))
     assert ends.hub.writes() == []
-    assert base64.b64encode(text.encode()).decode() in capsys.readouterr().out
+    assert base64.b64encode(text.encode()).decode() not in capsys.readouterr().out
 
 
 async def test_dry_run_tells_what_would_be_done_and_does_nothing(
