@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 import msgspec
 import orjson
 
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
 from karmada_vc_agent.kube.flows import SharedLock
@@ -26,10 +27,6 @@ _CLUSTER_PREFIX = "cluster."
 _LABEL_PREFIX = "label."
 _TEMPLATE_KEY = "namespaceTemplate"
 RETRY_S = 1.0
-
-
-class StateError(Exception):
-    """The recorded state does not allow the agent to start with these settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +106,14 @@ class AgentState:
             await self._client.merge_patch(self._path, {"data": {**self._values, **values}})
 
     async def check_template(self, template: str) -> None:
-        """Record the namespace template at its first use. Raises StateError if it changed."""
+        """Record the namespace template at its first use. Raises ConfigError if it changed."""
         recorded = self._values.get(_TEMPLATE_KEY)
         if recorded is None:
             await self.write(_TEMPLATE_KEY, template)
         elif recorded != template:
-            raise StateError(
-                f'TemplateChanged: namespaceTemplate is "{template}", but namespaces were '
-                f'created with "{recorded}"; set it back (ConfigMap {self._namespace}/{self._name})'
-            )
+            where = f"set it back (ConfigMap {self._namespace}/{self._name})"
+            problem = f'it is "{template}", but namespaces were created with "{recorded}"; {where}'
+            raise ConfigError("settings", "namespaceTemplate", f"TemplateChanged: {problem}")
 
     def clusters(self) -> dict[str, ClusterRecord]:
         """Return all records by virtual cluster, also of those no longer in the settings."""

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import random
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -213,41 +212,22 @@ class ClusterLeaseController:
         return {**lease, "metadata": metadata, "spec": spec}
 
 
-class Progress:
-    """Records attempts, whatever their result."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._noted: dict[str, float] = {}
-
-    def note(self, name: str) -> None:
-        """Record an attempt."""
-        self._noted[name] = self._clock()
-
-    def forget(self, name: str) -> None:
-        """Expect no more attempts."""
-        self._noted.pop(name, None)
-
-    def late(self, limit_s: float, possible_since: float) -> list[str]:
-        """Return the virtual clusters whose last attempt is longer ago than `limit_s`.
-
-        possible_since: since when attempts could finish, by the same clock; inf in an outage.
-        """
-        now = self._clock()
-        noted = self._noted.items()
-        return sorted(name for name, at in noted if now - max(at, possible_since) > limit_s)
-
-
 def vital_checks(
-    tasks: Iterable[asyncio.Task[Any]], leases: Progress, limit_s: float, hub_answers_since: float
+    tasks: Iterable[asyncio.Task[Any]],
+    attempts: Mapping[str, float],
+    limit_s: float,
+    possible_since: float,
+    now: float,
 ) -> dict[str, str | None]:
     """Return the liveness checks: name -> None, or a failure that only a restart can fix.
 
-    tasks: those that must run until cancelled. leases: attempts to renew, and `limit_s` after which
-    one is overdue; see Progress.late.
+    tasks: those that must run until cancelled. attempts: when each Lease was last renewed, whatever
+    the result; after `limit_s` one is overdue. possible_since: since when attempts could end, inf
+    in an outage. All times are monotonic.
     """
     ended = ", ".join(task.get_name() for task in tasks if task.done())
-    late = ", ".join(leases.late(limit_s, hub_answers_since))
+    overdue = (name for name, at in attempts.items() if now - max(at, possible_since) > limit_s)
+    late = ", ".join(sorted(overdue))
     return {
         "tasks": f"ended unexpectedly: {ended}" if ended else None,
         "leases": f"no attempt to renew for {limit_s:g}s: {late}" if late else None,

@@ -1,5 +1,6 @@
 """The controllers of core, each with its collaborators and sources."""
 
+import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -80,7 +81,7 @@ def cluster_lease(parts: Parts) -> ControllerSpec[str]:
         try:
             outcome = await common.contact.track(name, LEASE, controller.reconcile(name))
         finally:
-            parts.leases.progress.note(name)
+            parts.leases.attempts[name] = time.monotonic()
         if outcome is None or not common.lead.may_report():
             common.contact.forget(name)
         if outcome is None:

@@ -1,6 +1,7 @@
 """All that controllers are made from, and how features declare what they add."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,7 +12,6 @@ from karmada_vc_agent.cluster.agent_conditions import (
     check_apart_from_tenants,
 )
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.lease import Progress
 from karmada_vc_agent.cluster.rules.conditions import (
     NODES_REACHABLE,
     Condition,
@@ -70,28 +70,28 @@ class _SavedHub(Protocol):
 
 
 class Leases:
-    """Renewed from the first time a Cluster was Ready; its progress shows whether it is stuck.
+    """Renewed from the first time a Cluster was Ready.
 
-    due: a virtual cluster whose Lease is to be renewed from now on.
+    attempts: the time of the last one of each, which shows whether it is stuck. due: a virtual
+    cluster whose Lease is to be renewed from now on.
     """
 
     def __init__(self, scopes: Scopes) -> None:
         self._renewed: dict[str, None] = scopes.keep()
         self.due: Signal[[str]] = Signal()
-        self.progress = Progress()
-        scopes.ended.subscribe(self.progress.forget)
+        self.attempts: dict[str, float] = scopes.keep()
 
     def start(self, name: str) -> None:
         """Renew the Lease of a virtual cluster from now on."""
         if name not in self._renewed:
             self._renewed[name] = None
-            self.progress.note(name)
+            self.attempts[name] = time.monotonic()
             self.due.emit(name)
 
     def end(self, name: str) -> None:
         """Renew it no more, until it is started again."""
         self._renewed.pop(name, None)
-        self.progress.forget(name)
+        self.attempts.pop(name, None)
 
 
 Runs = Callable[[], Awaitable[None]]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -232,8 +233,9 @@ class Service:
         hub_answers_since: monotonic time, infinite while it does not.
         """
         late_after_s = stuck_after_s(self._common.config)
-        progress = self._parts.leases.progress
-        return vital_checks(self._tasks, progress, late_after_s, hub_answers_since)
+        attempts = self._parts.leases.attempts
+        now = time.monotonic()
+        return vital_checks(self._tasks, attempts, late_after_s, hub_answers_since, now)
 
     def retry_failed(self) -> None:
         """After an outage try what failed at once, not when its back-off ends (trap 35).

@@ -1,10 +1,10 @@
-"""Progress and resync: who is late, and who is looked at again."""
+"""Liveness and resync: who is late, and who is looked at again."""
 
 import asyncio
 
 import pytest
 
-from karmada_vc_agent.cluster.lease import Progress, vital_checks
+from karmada_vc_agent.cluster.lease import vital_checks
 from karmada_vc_agent.runner.service import resync
 from tests.fakes import objects
 from tests.fakes.world import World
@@ -12,34 +12,21 @@ from tests.fakes.world import World
 LONG_AGO = 0.0
 
 
-class Clock:
-    time = 1000.0
-
-    def __call__(self) -> float:
-        return self.time
+def late(attempts: dict[str, float], now: float, possible_since: float) -> str | None:
+    return vital_checks([], attempts, 60.0, possible_since, now)["leases"]
 
 
 def test_nobody_is_late_who_tried_in_time() -> None:
-    clock = Clock()
-    progress = Progress(clock)
-    progress.note("a")
-    progress.note("b")
-    clock.time += 50
-    progress.note("b")
-    clock.time += 11
-    assert progress.late(60.0, LONG_AGO) == ["a"]
-    progress.forget("a")
-    assert progress.late(60.0, LONG_AGO) == []
+    attempts = {"a": 1000.0, "b": 1050.0}
+    assert late(attempts, 1061.0, LONG_AGO) == "no attempt to renew for 60s: a"
+    assert late({"b": 1050.0}, 1061.0, LONG_AGO) is None
 
 
 def test_time_of_an_outage_does_not_count() -> None:
-    clock = Clock()
-    progress = Progress(clock)
-    progress.note("a")
-    clock.time += 600
-    assert progress.late(60.0, float("inf")) == []
-    assert progress.late(60.0, clock.time - 59) == []
-    assert progress.late(60.0, clock.time - 61) == ["a"]
+    attempts, now = {"a": 1000.0}, 1600.0
+    assert late(attempts, now, float("inf")) is None
+    assert late(attempts, now, now - 59) is None
+    assert late(attempts, now, now - 61) == "no attempt to renew for 60s: a"
 
 
 async def test_resync_queues_every_work_each_period(world: World) -> None:
@@ -58,34 +45,13 @@ async def test_resync_queues_every_work_each_period(world: World) -> None:
         await task
 
 
-async def test_lease_that_hangs_is_told_of_while_the_hub_answers() -> None:
-    loop = asyncio.get_running_loop()
-    progress = Progress(loop.time)
-    started = loop.time()
-
-    async def renew(name: str) -> None:
-        progress.note(name)
-        await asyncio.Event().wait()
-
-    task = loop.create_task(renew("branch-a"), name="cluster-lease")
-    await asyncio.sleep(60.0)
-    assert vital_checks([task], progress, 60.0, started) == {"tasks": None, "leases": None}
-    await asyncio.sleep(1.0)
-    assert vital_checks([task], progress, 60.0, started) == {
-        "tasks": None,
-        "leases": "no attempt to renew for 60s: branch-a",
-    }
-    assert vital_checks([task], progress, 60.0, float("inf"))["leases"] is None
-    task.cancel()
-
-
 async def test_task_that_ended_by_itself_is_told_of() -> None:
     async def end() -> None:
         pass
 
     task = asyncio.get_running_loop().create_task(end(), name="informers")
-    checks = vital_checks([task], Progress(), 60.0, 0.0)
+    checks = vital_checks([task], {}, 60.0, 0.0, 0.0)
     assert checks["tasks"] is None
     await task
-    checks = vital_checks([task], Progress(), 60.0, 0.0)
+    checks = vital_checks([task], {}, 60.0, 0.0, 0.0)
     assert checks["tasks"] == "ended unexpectedly: informers"
