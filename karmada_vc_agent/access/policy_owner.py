@@ -80,11 +80,6 @@ class PolicyOwner:
         """Return the name of the policy that confines the agent."""
         return self.name("agent-confines")
 
-    @property
-    def gateway_policy(self) -> str:
-        """Return the name of the policy that confines the gateway."""
-        return self.name("gateway-confines")
-
     def parameters(self) -> str:
         """Return this input as text for PARAMETERS_ANNOTATION."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

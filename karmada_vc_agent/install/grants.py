@@ -232,7 +232,7 @@ async def grant_on_host(
     await apply_all(host, bindings, changes)
     if rights.access.gateway_callers is None:
         await remove_gateway(host, agent, rights.install.namespace, changes)
-        await remove_policies(host, served, agent, changes, rights.owner.gateway_policy)
+        await remove_policies(host, served, agent, changes, rights.owner.name("gateway-confines"))
     await prune(host, agent, (*roles, *bindings), changes)
 
 
