@@ -1,14 +1,4 @@
-"""The agent's roles and bindings on the host, from files in YAML: the least rights for its work.
-
-    vc-agent:<agent>             everywhere: read, but no Secrets; claims; cluster-scoped kinds
-    vc-agent:<agent>:namespace   bound by the agent in each namespace that it claims, nowhere else
-    vc-agent:<agent>:account     bound there to the account of a virtual cluster (Strict)
-    vc-agent:<agent>:gateway*    of its gateway, while that is on
-    virtual-cluster-admin, vc-*  what a virtual cluster may grant its own users
-    virtual-cluster-reader       what callers of the gateway read of kinds without a namespace
-
-Why: docs/adr/0024. How to add a right: docs/adr/0071.
-"""
+"""The agent's roles and bindings on the host: the least rights for its work."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -77,7 +67,15 @@ class HostAccess:
 
 
 def host_roles(access: HostAccess) -> list[Object]:
-    """Return all roles; they grant nothing until bound."""
+    """Return all roles; they grant nothing until bound. Why: docs/adr/0024; a new right: 0071.
+
+    vc-agent:<agent>             everywhere: read, but no Secrets; claims; cluster-scoped kinds
+    vc-agent:<agent>:namespace   bound by the agent in each namespace that it claims, nowhere else
+    vc-agent:<agent>:account     bound there to the account of a virtual cluster (Strict)
+    vc-agent:<agent>:gateway*    of its gateway, while that is on
+    virtual-cluster-admin, vc-*  what a virtual cluster may grant its own users
+    virtual-cluster-reader       what callers of the gateway read of kinds without a namespace
+    """
     return [obj for obj in granted(_files(access))[0] if obj["kind"].endswith("Role")]
 
 

@@ -1,10 +1,4 @@
-"""State of the agent across restarts: a ConfigMap on the host.
-
-For each virtual cluster: the UID of the Cluster it registered and the settings it used. A Cluster
-that was deleted on the hub, and finalised here, is not registered again while these settings stay
-(contract trap 5), neither after a restart nor by a standby that takes over. One that disappeared
-otherwise was lost, as by a restore of the hub, and is registered again.
-"""
+"""State of the agent across restarts: a ConfigMap on the host."""
 
 import logging
 from collections.abc import Mapping
@@ -34,7 +28,9 @@ class ClusterRecord:
     """The record of one registration: UID of the Cluster, digest of the settings.
 
     has_left: `leave` removed it; whatever the settings, it is not registered again. was_deleted:
-    this agent saw the deletionTimestamp of that Cluster, and finalised it.
+    this agent saw the deletionTimestamp of that Cluster, and finalised it; it is not registered
+    again while the settings stay (contract trap 5), neither after a restart nor by a standby. One
+    that disappeared otherwise was lost, as by a restore of the hub, and is registered again.
     """
 
     uid: str

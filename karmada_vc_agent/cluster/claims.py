@@ -1,8 +1,4 @@
-"""Claims on host namespaces: the virtual cluster and virtual namespace of each.
-
-The claim labels on the host namespaces are the source of truth (rewriting-rules 1.2); names are
-never parsed. So is the phase of a claim (ADR 59), and a hold by an administrator (ADR 43).
-"""
+"""Claims on host namespaces: the virtual cluster and virtual namespace of each."""
 
 import re
 from collections import defaultdict
@@ -127,6 +123,8 @@ def hold_of(namespace: Object | None) -> str | None:
 class Claims:
     """An index of the watched host namespaces; only this agent's own claims count.
 
+    Their labels are the source of truth (rewriting-rules 1.2), also of the phase of a claim (ADR
+    59) and of a hold by an administrator (ADR 43); names are never parsed.
     hold_changed: a virtual cluster, its namespace, and why that is held; None = held no more.
     """
 

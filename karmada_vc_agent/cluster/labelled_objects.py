@@ -1,8 +1,4 @@
-"""Everything on the host with the label of a virtual cluster, of all kinds.
-
-One list of metadata for each kind that the host serves: some sixty requests on a plain Kubernetes,
-answered from its watch cache. For rare operations.
-"""
+"""Everything on the host with the label of a virtual cluster, of all kinds."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 
@@ -57,6 +53,7 @@ async def labelled_objects(
 ) -> AsyncIterator[tuple[Resource, Object]]:
     """Yield resource and metadata of every object that matches a label selector.
 
+    One list for each kind that the host serves, some sixty requests: for rare operations.
     A kind that the host says it no longer serves, or whose aggregated server is unavailable, is
     skipped; any other failure is raised, for callers that need everything. With `namespaces`, what
     may not be listed cluster-wide is listed in these, and what the API server refuses is skipped.

@@ -1,8 +1,4 @@
-"""Registers Cluster objects on the hub and aligns them with the settings.
-
-Deleted Clusters stay deleted: those that this agent saw marked and finalised. A Cluster that is
-missing otherwise, as after a restore of the hub, was lost: it is registered again.
-"""
+"""Registers Cluster objects on the hub and aligns them with the settings."""
 
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping

@@ -1,8 +1,4 @@
-"""Sources of virtual clusters, which feed the registry; the older wins a name.
-
-Each source replaces its own only. A younger one that has a name too, or had it (formerNames), waits
-for it, and is served once the older one gives the name up.
-"""
+"""Sources of virtual clusters, which feed the registry; the older wins a name."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -20,7 +16,8 @@ class VirtualClusterSources:
     """The sources of a registry, the oldest first; nothing else is to change the registry.
 
     No two are served that have one name, or whose names on the host are made from one name: they
-    would have each other's namespaces and nodes. Of one source the first wins.
+    would have each other's namespaces and nodes. The younger waits until the older gives the name
+    up; of one source the first wins.
     """
 
     def __init__(self, registry: VirtualClusters) -> None:

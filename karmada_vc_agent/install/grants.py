@@ -1,10 +1,4 @@
-"""Grant rights on the host, and remove what `join` and the agent created.
-
-Order: roles, which grant nothing alone; policies; role bindings. So the agent's account is never
-stronger than its policies allow. Every step can be repeated. What `join` granted has the agent's
-name and label, on the hub as on the host. What the agent itself made in claimed namespaces also has
-the label of a virtual cluster.
-"""
+"""Grant rights on the host, and remove what `join` and the agent created."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -216,7 +210,8 @@ async def grant_on_host(
 ) -> None:
     """Grant an agent its rights, and remove those that an earlier `join` granted beside them.
 
-    Raises KubeError, CommandError.
+    Order: roles, which grant nothing alone; policies; bindings: so the agent's account is never
+    stronger than its policies allow. Raises KubeError, CommandError.
     """
     agent = rights.install.agent
     await apply_all(host, [*rights.definitions, *base_objects(rights.install)], changes)

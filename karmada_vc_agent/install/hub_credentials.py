@@ -1,10 +1,4 @@
-"""Trust in the hub by a bootstrap token, and the agent's certificate.
-
-Contract 1.7. The hub publishes its address and certificate authority in ConfigMap
-kube-public/cluster-info, signed with each token. It is first read without verification: the
-signature proves that the server has the token, the pinned hash that its authority is the expected
-one. Then it is read again over verified TLS.
-"""
+"""Trust in the hub by a bootstrap token, and the agent's certificate."""
 
 import asyncio
 import base64
@@ -242,8 +236,11 @@ def trusted_server(cluster_info: Object, token: str, ca_hashes: tuple[str, ...])
 
 
 async def discover_hub(endpoint: str, token: str, ca_hashes: tuple[str, ...]) -> Object:
-    """Return a trusted cluster entry of the hub at `<host:port>`.
+    """Return a trusted cluster entry of the hub at `<host:port>` (contract 1.7).
 
+    The hub publishes it in kube-public/cluster-info, signed with each token. It is first read
+    without verification: the signature proves that the server has the token, the pinned hash that
+    its authority is the expected one. Then it is read again over verified TLS.
     Raises CommandError, KubeError.
     """
     server = f"https://{endpoint}"

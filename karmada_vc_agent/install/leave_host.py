@@ -1,11 +1,4 @@
-"""Check what `leave` may remove on the host, then delete or release it.
-
-Touches only objects with the label of the virtual cluster, and in a namespace only if the namespace
-carries the claim of this agent too. While the policies exist, only the agent's account may change
-or delete a claimed namespace (rewriting-rules 3.5, layer 5). An administrator impersonates that
-account for these requests only; that works with and without a running agent, and the other virtual
-clusters stay protected. Why: docs/adr/0017.
-"""
+"""Check what `leave` may remove on the host, then delete or release it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container
@@ -54,6 +47,9 @@ Listed = tuple[Resource, Object]
 class HostCleaner:
     """Cleans up one virtual cluster of one agent.
 
+    Touches only objects with the label of the virtual cluster, and in a namespace only if it has
+    the claim of this agent, too. While policies let only the agent's account change or delete a
+    claimed namespace, an administrator impersonates that for these requests only (ADR 17).
     say: called with a line for each namespace and with totals. agent_releases: whether a running
     agent releases the namespaces that are marked here: two would stand in each other's way.
     """

@@ -1,8 +1,4 @@
-"""Remove an agent itself: what `join` created for it on hub and host, and what it recorded there.
-
-Only once none of its virtual clusters is left. What others have in its namespace stays, and the
-namespace with it.
-"""
+"""Remove an agent itself: what `join` created for it, and what it recorded."""
 
 from contextlib import suppress
 
@@ -71,7 +67,10 @@ async def check_last(
 
 
 async def purge(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, say: Say) -> None:
-    """Remove an agent. hub, host: None = it does not answer. Raises KubeError."""
+    """Remove an agent; its namespace and what others have in it stay. Raises KubeError.
+
+    hub, host: None = it does not answer.
+    """
     if hub is not None:
         await prune(hub, leaving.agent, (), Changes(say))
     if host is not None:
