@@ -200,17 +200,12 @@ def digest(value: object) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def _id_of(cluster: Object) -> Iterable[str]:
-    own_id = dig(cluster, "spec", "id")
-    return (own_id,) if isinstance(own_id, str) else ()
-
-
 _BY_ID = "id"
 
 
 def cluster_store() -> Store[Object]:
     """Return an empty store of Clusters, with the index that HubClusters uses."""
-    return Store(ClusterCodec(), {_BY_ID: _id_of})
+    return Store(ClusterCodec(), {_BY_ID: lambda cluster: (str(dig(cluster, "spec", "id")),)})
 
 
 async def find_cluster(hub: ApiClient, name: str) -> Object | None:

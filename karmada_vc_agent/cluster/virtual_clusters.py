@@ -119,7 +119,6 @@ class Membership:
         self._created_at = created_at
         self._claimants: dict[str, tuple[str, ...]] = {}
         self._selected: dict[str, set[str]] = defaultdict(set)
-        self._shared: set[str] = set()
         self._taints: dict[str, tuple[Taint, ...]] = {}
         self.changed: Signal[[str]] = Signal()
         nodes.add_handler(self._node_changed)
@@ -130,7 +129,7 @@ class Membership:
 
         The oldest Cluster may be another one now.
         """
-        shared = sorted(self._shared)
+        shared = sorted(name for name, of in self._claimants.items() if len(of) > 1)
         for cluster in dict.fromkeys(each for node in shared for each in self._claimants[node]):
             self.changed.emit(cluster)
         return shared
@@ -201,10 +200,8 @@ class Membership:
 
     def lost_node(self, cluster: str) -> str | None:
         """Return a node that this virtual cluster selects but an older one owns."""
-        for name in sorted(self._selected[cluster]):
-            if self.owner_of(name) != cluster:
-                return name
-        return None
+        names = sorted(self._selected[cluster])
+        return next((name for name in names if self.owner_of(name) != cluster), None)
 
     def _seniority(self, cluster: str) -> tuple[str, str]:
         return (self._created_at(cluster) or "~", cluster)
@@ -252,7 +249,6 @@ class Membership:
         self._claimants[node] = after
         if not after:
             del self._claimants[node]
-        (self._shared.add if len(after) > 1 else self._shared.discard)(node)
         for cluster in before:
             self._selected[cluster].discard(node)
         for cluster in after:

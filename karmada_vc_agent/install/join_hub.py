@@ -5,7 +5,6 @@ added, and `leave` removes them; other rights that are not desired any more are 
 """
 
 import base64
-import ipaddress
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
 from karmada_vc_agent.model.kinds import RBAC_API
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
+from karmada_vc_agent.model.texts import plain_address
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.runner.parts import Described
 
@@ -237,7 +237,10 @@ async def agent_kubeconfig(plan: JoinPlan, hub: Hub, installed: str, changes: Ch
 def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
     """Warn of an address of the hub that leads nowhere from a Pod."""
     server = str(hub.cluster.get("server", ""))
-    if HOST in plan.sides and not plan.is_elsewhere and _is_loopback(urlsplit(server).hostname):
+    name = urlsplit(server).hostname or ""
+    address = plain_address(name)
+    is_loopback = name == "localhost" or (address is not None and address.is_loopback)
+    if is_loopback and HOST in plan.sides and not plan.is_elsewhere:
         text = (
             f"Warning: inside a Pod {server} is the Pod itself, not the hub; give the hub's "
             "address with --karmada-server"
@@ -248,13 +251,6 @@ def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
 def new_client(name: str, credentials: Credentials) -> ApiClient:
     """Return a client of hub or host; its name is the manager of the fields that it writes."""
     return ApiClient(name, credentials, connections=8, user_agent=MANAGER)
-
-
-def _is_loopback(host: str | None) -> bool:
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def host_uid(host: ApiClient) -> str:

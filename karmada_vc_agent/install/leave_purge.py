@@ -67,9 +67,9 @@ async def check_last(
 
 
 async def purge(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, say: Say) -> None:
-    """Remove an agent; its namespace and what others have in it stay. Raises KubeError.
+    """Remove an agent. What others have in its namespace stays, and the namespace with it.
 
-    hub, host: None = it does not answer.
+    hub, host: None = it does not answer. Raises KubeError.
     """
     if hub is not None:
         await prune(hub, leaving.agent, (), Changes(say))
