@@ -4,7 +4,8 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+
+import msgspec
 
 from karmada_vc_agent.model import virtual_cluster
 from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN, MEMBERSHIP_LABEL
@@ -89,15 +90,9 @@ class PolicyOwner:
 def owner_of(policy: Object) -> PolicyOwner | None:
     """Return the input that a live policy was generated from; None if unreadable."""
     try:
-        values: dict[str, Any] = json.loads(annotations_of(policy).get(PARAMETERS_ANNOTATION, ""))
-        names = {field.name for field in fields(PolicyOwner)}
-        read: dict[str, Any] = {
-            key: tuple(map(str, value)) if isinstance(value, list) else value
-            for key, value in values.items()
-            if key in names
-        }
-        return PolicyOwner(**read)
-    except (ValueError, TypeError, AttributeError):
+        text = annotations_of(policy).get(PARAMETERS_ANNOTATION, "")
+        return msgspec.json.decode(text, type=PolicyOwner)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 
