@@ -132,7 +132,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Lead and serve until `stop`.
 
-        Raises ConfigError, LeadLostError, StateError (all end the process) and bugs.
+        Raises ConfigError, LeadLostError (both end the process) and bugs.
         """
         config, hub, host = self._config, self._hub_credentials, self._host_credentials
         _log.info("Starting", extra={"hub": hub.server, "host": host.server})
@@ -251,7 +251,7 @@ class Agent:
     async def _read_state(self, clients: Clients, state: AgentState) -> None:
         """Read what the leader before left on the host, and what features need of it.
 
-        Raises ConfigError, StateError.
+        Raises ConfigError.
         """
         template = self._config.namespace_template
         await retry_until_done("read the agent's state on the host", state.load)

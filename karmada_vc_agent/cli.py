@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.agent_conditions import NODE_VARIABLE
-from karmada_vc_agent.cluster.agent_state import StateError
 from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, one_line_errors
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting, camel, flags_of
@@ -261,7 +260,7 @@ def _serve(agent: Agent, config: AgentConfig) -> int:
     limit_tls_buffers()
     try:
         asyncio.run(_run_until_signal(agent, config))
-    except (ConfigError, LeadLostError, StateError, BaseExceptionGroup) as error:
+    except (ConfigError, LeadLostError, BaseExceptionGroup) as error:
         return _exit_code(_innermost(error))
     return 0
 
@@ -271,7 +270,7 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, LeadLostError):
         _log.error("Exiting: leader election lost", extra={"reason": str(error)})
         return EXIT_LOST_LEAD
-    if isinstance(error, (ConfigError, StateError)):
+    if isinstance(error, ConfigError):
         click.echo(f"karmada-vc-agent: {error}", err=True)
         return EXIT_SETTINGS
     raise error

@@ -73,10 +73,10 @@ def join(
             await join_hub.grant_on_hub(hub, access, Changes())
             text, server = known, read_server(reached.hub)
             if not is_valid_for(known, server, access.user):
-                signed = await request_certificate(
+                user, _ = await request_certificate(
                     hub, access.user, name, lifetime_s, approves=True
                 )
-                text = kubeconfig_text(server, name, signed)
+                text = kubeconfig_text(server, name, user)
             served, known_owner = await read_host(host, name)
             install = HostInstall(name, namespace, image="")
             described = await described_on_host(host, config)

@@ -22,7 +22,7 @@ from karmada_vc_agent.access.policy_owner import (
     networks_of_pods,
     renames_of,
 )
-from karmada_vc_agent.access.templates import cel_list, cel_text, fragments, objects
+from karmada_vc_agent.access.templates import cel_list, cel_text, document, fragments, objects
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.core import OF_POD
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN, MEMBERSHIP_LABEL
@@ -284,23 +284,7 @@ def probe_foreign() -> Object:
 
 def bare_pod(name: str, namespace: str, node_selector: dict[str, str] | None = None) -> Object:
     """Return a pod that even the strictest Pod Security level allows."""
-    container = {
-        "name": "probe",
-        "image": "probe",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }
-    spec: Object = {
-        "containers": [container],
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-    }
+    pod = document("access/install/bare-pod.yaml", {"name": name, "namespace": namespace})
     if node_selector:
-        spec["nodeSelector"] = node_selector
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
+        pod["spec"]["nodeSelector"] = node_selector
+    return pod

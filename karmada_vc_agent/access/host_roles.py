@@ -1,25 +1,14 @@
-"""The agent's roles and bindings on the host, from files in YAML: the least rights for its work.
-
-    vc-agent:<agent>             everywhere: read, but no Secrets; claims; cluster-scoped kinds
-    vc-agent:<agent>:namespace   bound by the agent in each namespace that it claims, nowhere else
-    vc-agent:<agent>:account     bound there to the account of a virtual cluster (Strict)
-    vc-agent:<agent>:gateway*    of its gateway, while that is on
-    virtual-cluster-admin, vc-*  what a virtual cluster may grant its own users
-    virtual-cluster-reader       what callers of the gateway read of kinds without a namespace
-
-Why: docs/adr/0024. How to add a right: docs/adr/0071.
-"""
+"""The agent's roles and bindings on the host: the least rights for its work."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from karmada_vc_agent.access.templates import Reasons, Values, granted
+from karmada_vc_agent.access.templates import Reasons, Values, document, granted
 from karmada_vc_agent.model.domain import secret_names
 from karmada_vc_agent.model.kinds import (
     CLUSTER_READER,
     NAMESPACE_ADMIN,
-    RBAC_GROUP,
     TENANT_ROLES,
     account_role,
     gateway_accounts_role,
@@ -27,56 +16,13 @@ from karmada_vc_agent.model.kinds import (
 )
 from karmada_vc_agent.model.objects import Object
 
-_STATUS = ("status",)
-_SCALED = ("scale", "status")
-_TABLE: dict[str, dict[str, tuple[str, ...]]] = {
-    "": {
-        "bindings": (),
-        "configmaps": (),
-        "endpoints": (),
-        "events": (),
-        "limitranges": (),
-        "persistentvolumeclaims": _STATUS,
-        "pods": (
-            *("attach", "binding", "ephemeralcontainers", "eviction", "exec", "log"),
-            *("portforward", "proxy", "resize", "status"),
-        ),
-        "podtemplates": (),
-        "replicationcontrollers": _SCALED,
-        "resourcequotas": _STATUS,
-        "secrets": (),
-        "serviceaccounts": ("token",),
-        "services": ("proxy", "status"),
-    },
-    "apps": {
-        "controllerrevisions": (),
-        "daemonsets": _STATUS,
-        "deployments": _SCALED,
-        "replicasets": _SCALED,
-        "statefulsets": _SCALED,
-    },
-    "authorization.k8s.io": {"localsubjectaccessreviews": ()},
-    "autoscaling": {"horizontalpodautoscalers": _STATUS},
-    "batch": {"cronjobs": _STATUS, "jobs": _STATUS},
-    "coordination.k8s.io": {"leases": ()},
-    "discovery.k8s.io": {"endpointslices": ()},
-    "events.k8s.io": {"events": ()},
-    "networking.k8s.io": {"ingresses": _STATUS, "networkpolicies": ()},
-    "policy": {"poddisruptionbudgets": _STATUS},
-    RBAC_GROUP: {"rolebindings": (), "roles": ()},
-    "resource.k8s.io": {"resourceclaims": _STATUS, "resourceclaimtemplates": ()},
-    "storage.k8s.io": {"csistoragecapacities": ()},
-}
-
 NAMESPACED = frozenset(
     (group, name)
-    for group, resources in _TABLE.items()
+    for group, resources in document("access/namespaced.yaml", {}).items()
     for plural, subresources in resources.items()
     for name in (plural, *(f"{plural}/{subresource}" for subresource in subresources))
 )
 """(group, plural or plural/subresource) of all namespaced resources."""
-
-
 Kind = tuple[str, str]
 """(group, plural)"""
 
@@ -94,18 +40,13 @@ _UNREAD = (
 class HostAccess:
     """The input of the agent's roles on the host.
 
-    ceiling: what the agent may write in claimed namespaces.
-    granted: the rules of TENANT_ROLES, by name; the agent writes them itself if it is confined.
-    namespaced: (group, plural) of namespaced kinds, without subresources.
-    shared: cluster-scoped kinds to write.
-    api_groups: approved groups, whose kinds may be used before they are served.
-    is_confined: whether policy agent-confines is installed; some rights need it.
-    follows_kinds: whether the agent may use kinds added later, within `virtual-cluster-admin`.
-    bound_roles: ClusterRoles that it binds in addition to those of Kubernetes.
-    acts_as: (namespace, name) of the accounts of `applyAs`.
-    dns_namespace: of CoreDNS.
-    of_features: files of the package with what features need.
-    gateway_callers: groups on the host with all rights in a virtual cluster; None = no gateway.
+    ceiling: what the agent may write in claimed namespaces. granted: the rules of TENANT_ROLES, by
+    name; the agent writes them itself if it is confined (policy agent-confines). namespaced:
+    without subresources. shared: cluster-scoped kinds to write. api_groups: approved ones, whose
+    kinds may be used before they are served. follows_kinds: whether it may use kinds added later,
+    within `virtual-cluster-admin`. bound_roles: that it binds beside those of Kubernetes. acts_as:
+    (namespace, name) of the accounts of `applyAs`. dns_namespace: of CoreDNS. of_features: files of
+    the package. gateway_callers: groups with all rights in a virtual cluster; None = no gateway.
     """
 
     agent: str
@@ -126,7 +67,15 @@ class HostAccess:
 
 
 def host_roles(access: HostAccess) -> list[Object]:
-    """Return all roles; they grant nothing until bound."""
+    """Return all roles; they grant nothing until bound. Why: docs/adr/0024; a new right: 0071.
+
+    vc-agent:<agent>             everywhere: read, but no Secrets; claims; cluster-scoped kinds
+    vc-agent:<agent>:namespace   bound by the agent in each namespace that it claims, nowhere else
+    vc-agent:<agent>:account     bound there to the account of a virtual cluster (Strict)
+    vc-agent:<agent>:gateway*    of its gateway, while that is on
+    virtual-cluster-admin, vc-*  what a virtual cluster may grant its own users
+    virtual-cluster-reader       what callers of the gateway read of kinds without a namespace
+    """
     return [obj for obj in granted(_files(access))[0] if obj["kind"].endswith("Role")]
 
 

@@ -1,10 +1,4 @@
-"""The hub objects that grant an agent its rights, for all of its virtual clusters: roles/hub*.yaml.
-
-What one feature alone needs is in its folder.
-
-Rights on Works are bound in each execution namespace, which `join` creates the way Karmada does
-(contract 1.6, 1.9 b).
-"""
+"""The hub objects that grant an agent its rights, for all of its virtual clusters."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -72,7 +66,11 @@ class HubAccess:
 
 
 def hub_objects(access: HubAccess) -> list[Object]:
-    """Return all objects for the hub in the order to apply them."""
+    """Return all objects for the hub in the order to apply them.
+
+    Rights on Works are bound in each execution namespace, which `join` creates the way Karmada does
+    (contract 1.6, 1.9 b).
+    """
     made, _ = granted(_files(access))
     if access.host_id:
         for obj in made:

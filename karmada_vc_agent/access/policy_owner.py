@@ -4,7 +4,8 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+
+import msgspec
 
 from karmada_vc_agent.model import virtual_cluster
 from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN, MEMBERSHIP_LABEL
@@ -30,19 +31,14 @@ _EMPTY_SELECTORS = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objec
 class PolicyOwner:
     """The input of an agent's policies.
 
-    user: the agent's user name on the host.
-    clusters: its virtual clusters; ANY_CLUSTER among them = whatever name one has.
-    group_labels: keys of Node labels that select its groups.
-    schedulers: users who may bind pods.
+    user: the agent's on the host. clusters: ANY_CLUSTER among them = whatever name one has.
+    group_labels: keys of Node labels that select its groups. schedulers: users who may bind pods.
     elsewhere: single objects that it writes outside of claimed namespaces and its own, as
-    `<namespace>/<plural>/<name>`.
-    held, allowed: what tenants may not write though others may, and the reverse, as
-    `<guard>/<plural>/<virtual cluster>` (`held_by`).
-    renames: claims that may change hands, as `<former name>/<virtual cluster>`.
-    gateway: user name of its gateway, "" = it has none. template: of the names of host namespaces.
-    domain: cluster domain of the host.
-    tenants_keys: patterns of what tenants may change of a Namespace through the gateway.
-    pod_cidrs: networks of the host's pods that nodes may report addresses of, () = any.
+    `<namespace>/<plural>/<name>`. held, allowed: what tenants may not write though others may, and
+    the reverse, as `<guard>/<plural>/<virtual cluster>` (`held_by`). renames: claims that may
+    change hands, as `<former name>/<virtual cluster>`. gateway: its user, "" = none. template: of
+    host namespaces. domain: of the host. tenants_keys: patterns of what tenants may change of a
+    Namespace through the gateway. pod_cidrs: that nodes may report addresses of, () = any.
     """
 
     agent: str
@@ -85,11 +81,6 @@ class PolicyOwner:
         """Return the name of the policy that confines the agent."""
         return self.name("agent-confines")
 
-    @property
-    def gateway_policy(self) -> str:
-        """Return the name of the policy that confines the gateway."""
-        return self.name("gateway-confines")
-
     def parameters(self) -> str:
         """Return this input as text for PARAMETERS_ANNOTATION."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -99,15 +90,9 @@ class PolicyOwner:
 def owner_of(policy: Object) -> PolicyOwner | None:
     """Return the input that a live policy was generated from; None if unreadable."""
     try:
-        values: dict[str, Any] = json.loads(annotations_of(policy).get(PARAMETERS_ANNOTATION, ""))
-        names = {field.name for field in fields(PolicyOwner)}
-        read: dict[str, Any] = {
-            key: tuple(map(str, value)) if isinstance(value, list) else value
-            for key, value in values.items()
-            if key in names
-        }
-        return PolicyOwner(**read)
-    except (ValueError, TypeError, AttributeError):
+        text = annotations_of(policy).get(PARAMETERS_ANNOTATION, "")
+        return msgspec.json.decode(text, type=PolicyOwner)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 

@@ -73,31 +73,33 @@ class MissingRights:
 
     def by_cluster(self) -> Mapping[str, list[str]]:
         """Return the rights that are missing for a single virtual cluster, each as a text."""
-        texts: dict[str, list[str]] = {}
-        for server, need in self._lacking():
-            if cluster := self._concerned(server, need):
-                texts.setdefault(cluster, []).append(_text(server, need))
-        return texts
+        return self._sorted()[0]
 
     def of_all(self) -> str | None:
         """Return a right without which no virtual cluster is served, None if there is none."""
-        for server, need in self._lacking():
-            if not self._concerned(server, need) and self._is_of_all(server, need):
-                return _text(server, need)
-        concerned, names = self.by_cluster(), tuple(self._names)
-        if names and all(name in concerned for name in names):
+        concerned, of_all, _ = self._sorted()
+        names = tuple(self._names)
+        if not of_all and names and all(name in concerned for name in names):
             return concerned[names[0]][0]
-        return None
+        return of_all[0] if of_all else None
 
     def warnings(self) -> list[str]:
         """Return what else is missing, which fails at most what needs it."""
-        named = [f"{name}: {texts[0]}" for name, texts in sorted(self.by_cluster().items())]
-        others = (
-            _text(server, need)
-            for server, need in self._lacking()
-            if not self._concerned(server, need) and not self._is_of_all(server, need)
-        )
-        return [*named, *others]
+        concerned, _, others = self._sorted()
+        return [*(f"{name}: {texts[0]}" for name, texts in sorted(concerned.items())), *others]
+
+    def _sorted(self) -> tuple[dict[str, list[str]], list[str], list[str]]:
+        """Return the texts for single virtual clusters, for all of them, and for neither."""
+        concerned: dict[str, list[str]] = {}
+        of_all: list[str] = []
+        others: list[str] = []
+        for server, need in self._lacking():
+            text = f"{server}: the agent lacks rule {need}; {JOIN_OF_THIS_VERSION}"
+            if cluster := self._concerned(server, need):
+                concerned.setdefault(cluster, []).append(text)
+            else:
+                (of_all if self._is_of_all(server, need) else others).append(text)
+        return concerned, of_all, others
 
     def _concerned(self, server: str, need: Need) -> str:
         """Return the virtual cluster that alone needs something, "" if it is not a single one."""
@@ -114,10 +116,6 @@ class MissingRights:
         if server != HUB and need.namespace:
             return need.namespace == self._home and not self._is_spared(need)
         return not need.name and need.resource in _OF_ALL[server]
-
-
-def _text(server: str, need: Need) -> str:
-    return f"{server}: the agent lacks rule {need}; {JOIN_OF_THIS_VERSION}"
 
 
 NODE_VARIABLE = "NODE_NAME"

@@ -1,20 +1,14 @@
-"""State of the agent across restarts: a ConfigMap on the host.
-
-For each virtual cluster: the UID of the Cluster it registered and the settings it used. A Cluster
-that was deleted on the hub, and finalised here, is not registered again while these settings stay
-(contract trap 5), neither after a restart nor by a standby that takes over. One that disappeared
-otherwise was lost, as by a restore of the hub, and is registered again.
-"""
+"""State of the agent across restarts: a ConfigMap on the host."""
 
 import logging
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import msgspec
 import orjson
 
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import AlreadyExistsError, KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import SharedLock
@@ -30,16 +24,14 @@ _TEMPLATE_KEY = "namespaceTemplate"
 RETRY_S = 1.0
 
 
-class StateError(Exception):
-    """The recorded state does not allow the agent to start with these settings."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
     """The record of one registration: UID of the Cluster, digest of the settings.
 
     has_left: `leave` removed it; whatever the settings, it is not registered again. was_deleted:
-    this agent saw the deletionTimestamp of that Cluster, and finalised it.
+    this agent saw the deletionTimestamp of that Cluster, and finalised it; it is not registered
+    again while the settings stay (contract trap 5), neither after a restart nor by a standby. One
+    that disappeared otherwise was lost, as by a restore of the hub, and is registered again.
     """
 
     uid: str
@@ -58,6 +50,7 @@ class AgentState:
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._path = f"{self._collection}/{self._name}"
         self._values: dict[str, str] = {}
+        self._extra = {"config_map": f"{namespace}/{self._name}"}
         self._lock = SharedLock()
 
     async def load(self) -> None:
@@ -66,11 +59,11 @@ class AgentState:
             await self.look()
         except NotFoundError:
             self._take(await self._create())
-        for key, value in self._values.items():
-            if key.startswith(_CLUSTER_PREFIX) and _record(value) is None:
+        for key, value in self.values(_CLUSTER_PREFIX).items():
+            if _record(value) is None:
                 _log.warning(
                     "Ignoring an unreadable record; it is written again",
-                    extra={"config_map": f"{self._namespace}/{self._name}", "key": one_line(key)},
+                    extra={**self._extra, "key": one_line(_CLUSTER_PREFIX + key)},
                 )
 
     async def look(self) -> None:
@@ -102,43 +95,31 @@ class AgentState:
         try:
             await self._client.merge_patch(self._path, {"data": values})
         except NotFoundError:
-            extra = {"config_map": f"{self._namespace}/{self._name}"}
-            _log.warning("Writing the agent's state again: its ConfigMap was deleted", extra=extra)
+            _log.warning(
+                "Writing the agent's state again: its ConfigMap was deleted", extra=self._extra
+            )
             await self.ensure_namespace()
             await self._create()
             await self._client.merge_patch(self._path, {"data": {**self._values, **values}})
 
-    async def _read(self) -> Mapping[str, Any]:
-        """Return what is stored on the host, written again if deleted. Raises KubeError."""
-        try:
-            return (await self._client.get(self._path)).get("data") or {}
-        except NotFoundError:
-            await self._write_again()
-            return self._values
-
     async def check_template(self, template: str) -> None:
-        """Record the namespace template at its first use. Raises StateError if it changed."""
+        """Record the namespace template at its first use. Raises ConfigError if it changed."""
         recorded = self._values.get(_TEMPLATE_KEY)
         if recorded is None:
             await self.write(_TEMPLATE_KEY, template)
         elif recorded != template:
-            raise StateError(
-                f'TemplateChanged: namespaceTemplate is "{template}", but namespaces were '
-                f'created with "{recorded}"; set it back (ConfigMap {self._namespace}/{self._name})'
-            )
+            where = f"set it back (ConfigMap {self._namespace}/{self._name})"
+            problem = f'it is "{template}", but namespaces were created with "{recorded}"; {where}'
+            raise ConfigError("settings", "namespaceTemplate", f"TemplateChanged: {problem}")
 
     def clusters(self) -> dict[str, ClusterRecord]:
         """Return all records by virtual cluster, also of those no longer in the settings."""
-        return {
-            key.removeprefix(_CLUSTER_PREFIX): record
-            for key, value in self._values.items()
-            if key.startswith(_CLUSTER_PREFIX) and (record := _record(value)) is not None
-        }
+        records = {name: _record(value) for name, value in self.values(_CLUSTER_PREFIX).items()}
+        return {name: record for name, record in records.items() if record is not None}
 
     def cluster(self, name: str) -> ClusterRecord | None:
         """Return the record of one virtual cluster."""
-        value = self._values.get(_CLUSTER_PREFIX + name)
-        return _record(value) if value else None
+        return _record(self._values.get(_CLUSTER_PREFIX + name, ""))
 
     async def remember(self, name: str, record: ClusterRecord) -> None:
         """Store a record; sends no request if it is unchanged."""
@@ -150,8 +131,7 @@ class AgentState:
 
         Raises KubeError.
         """
-        value = (await self._read()).get(_CLUSTER_PREFIX + name)
-        if isinstance(value, str):
+        if value := await self._stored(name):
             self._values[_CLUSTER_PREFIX + name] = value
         return self.cluster(name)
 
@@ -162,11 +142,21 @@ class AgentState:
         """
         if (recorded := self.cluster(name)) and recorded.was_deleted and recorded.uid == uid:
             return recorded
-        noted = _record((await self._read()).get(_CLUSTER_PREFIX + name) or "")
-        has_left = noted is not None and noted.has_left
+        stored = _record(await self._stored(name))
+        has_left = stored is not None and stored.has_left
         record = ClusterRecord(uid, settings, has_left, was_deleted=True)
         await self.remember(name, record)
         return record
+
+    async def _stored(self, name: str) -> str:
+        """Return a record on the host, written again if the ConfigMap was deleted."""
+        try:
+            data = (await self._client.get(self._path)).get("data") or {}
+        except NotFoundError:
+            await self._write_again()
+            data = self._values
+        value = data.get(_CLUSTER_PREFIX + name)
+        return value if isinstance(value, str) else ""
 
     async def forget(self, name: str) -> None:
         """Drop the record of a virtual cluster that no longer exists."""

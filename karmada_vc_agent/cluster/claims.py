@@ -1,8 +1,4 @@
-"""Claims on host namespaces: the virtual cluster and virtual namespace of each.
-
-The claim labels on the host namespaces are the source of truth (rewriting-rules 1.2); names are
-never parsed. So is the phase of a claim (ADR 59), and a hold by an administrator (ADR 43).
-"""
+"""Claims on host namespaces: the virtual cluster and virtual namespace of each."""
 
 import re
 from collections import defaultdict
@@ -97,14 +93,47 @@ def claims_in(old: Object | None, new: Object | None) -> list[Claim]:
     return list(dict.fromkeys(claim for claim in claims if claim is not None))
 
 
+_PLACE = re.compile(r"/namespaces/([^/]+)")
+_OFF = frozenset(("", "false"))
+REASON_AT_MOST = 200
+
+
+class HeldError(ForbiddenError):
+    """An administrator stopped the agent in this namespace; nothing was sent.
+
+    namespace: its name on the host. hold: why, as the administrator says.
+    """
+
+    is_intended = True
+
+    def __init__(self, namespace: str, hold: str) -> None:
+        super().__init__(403, "Held", f"an administrator holds the namespace: {hold}")
+        self.namespace = namespace
+        self.hold = hold
+
+
+def hold_of(namespace: Object | None) -> str | None:
+    """Return why a host namespace is held, None if it is not."""
+    text = annotations_of(namespace or {}).get(HOLD_ANNOTATION, "")
+    if text in _OFF:
+        return None
+    return text[:REASON_AT_MOST]
+
+
 class Claims:
-    """An index of the watched host namespaces; only this agent's own claims count."""
+    """An index of the watched host namespaces; only this agent's own claims count.
+
+    Their labels are the source of truth (rewriting-rules 1.2), also of the phase of a claim (ADR
+    59) and of a hold by an administrator (ADR 43); names are never parsed.
+    hold_changed: a virtual cluster, its namespace, and why that is held; None = held no more.
+    """
 
     def __init__(self, host_namespaces: Store[Object], agent: str) -> None:
         self.store = host_namespaces
         self._agent = agent
         self._by_cluster: defaultdict[str, ClaimedNamespaces] = defaultdict(ClaimedNamespaces)
         self._duplicates: dict[tuple[str, VirtualNamespace], set[HostNamespace]] = {}
+        self.hold_changed: Signal[[str, str, str | None]] = Signal()
         host_namespaces.add_handler(self._changed)
 
     def of(self, cluster: str) -> Mapping[VirtualNamespace, HostNamespace]:
@@ -167,6 +196,22 @@ class Claims:
         """Return True if two host namespaces have the claim for a virtual one."""
         return len(self._duplicates.get((cluster, namespace), ())) > 1
 
+    def refusal(self, path: str) -> HeldError | None:
+        """Return the error of a write to a path of the host in a held namespace, else None."""
+        match = _PLACE.search(path)
+        if match is None or self.on(match[1]) is None:
+            return None
+        reason = hold_of(self.store.get("", match[1]))
+        return None if reason is None else HeldError(match[1], reason)
+
+    def held_in(self, cluster: str) -> list[str]:
+        """Return the held namespaces of a virtual cluster by their virtual names, and why."""
+        return [
+            f"{virtual} ({reason})"
+            for virtual, host in sorted(self.of(cluster).items())
+            if (reason := hold_of(self.store.get("", host))) is not None
+        ]
+
     def _changed(self, old: Object | None, new: Object | None) -> None:
         before = self._own(old)
         after = self._own(new)
@@ -175,6 +220,9 @@ class Claims:
         if after and new is not None:
             # Even if nothing changed: what was observed after a write was not reported before.
             self._enter(after, HostNamespace(new["metadata"]["name"]))
+        held, claim = hold_of(new), claim_of(new or old or {})
+        if held != hold_of(old) and claim is not None:
+            self.hold_changed.emit(claim.cluster, claim.namespace, held)
 
     def _own(self, obj: Object | None) -> Claim | None:
         claim = claim_of(obj) if obj is not None else None
@@ -208,64 +256,3 @@ def labelled_cluster(obj: Object) -> Iterable[str]:
     """Return the virtual cluster in the label of a host object, nothing without that label."""
     name = labels_of(obj).get(CLUSTER_LABEL)
     return (name,) if name else ()
-
-
-_PLACE = re.compile(r"/namespaces/([^/]+)")
-_OFF = frozenset(("", "false"))
-REASON_AT_MOST = 200
-
-
-class HeldError(ForbiddenError):
-    """An administrator stopped the agent in this namespace; nothing was sent.
-
-    namespace: its name on the host. hold: why, as the administrator says.
-    """
-
-    is_intended = True
-
-    def __init__(self, namespace: str, hold: str) -> None:
-        super().__init__(403, "Held", f"an administrator holds the namespace: {hold}")
-        self.namespace = namespace
-        self.hold = hold
-
-
-def hold_of(namespace: Object | None) -> str | None:
-    """Return why a host namespace is held, None if it is not."""
-    text = annotations_of(namespace or {}).get(HOLD_ANNOTATION, "")
-    if text in _OFF:
-        return None
-    return text[:REASON_AT_MOST]
-
-
-class HeldNamespaces:
-    """The claimed namespaces that are held.
-
-    changed: a virtual cluster, its namespace, and the reason; None = held no more.
-    """
-
-    def __init__(self, claims: Claims) -> None:
-        self._claims = claims
-        self.changed: Signal[[str, str, str | None]] = Signal()
-        claims.store.add_handler(self._namespace_changed)
-
-    def refusal(self, path: str) -> HeldError | None:
-        """Return the error of a write to a path of the host in a held namespace, else None."""
-        match = _PLACE.search(path)
-        if match is None or self._claims.on(match[1]) is None:
-            return None
-        reason = hold_of(self._claims.store.get("", match[1]))
-        return None if reason is None else HeldError(match[1], reason)
-
-    def of(self, cluster: str) -> list[str]:
-        """Return the held namespaces of a virtual cluster by their virtual names, and why."""
-        return [
-            f"{virtual} ({reason})"
-            for virtual, host in sorted(self._claims.of(cluster).items())
-            if (reason := hold_of(self._claims.store.get("", host))) is not None
-        ]
-
-    def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
-        before, after = hold_of(old), hold_of(new)
-        claim = claim_of(new or old or {})
-        if before != after and claim is not None:
-            self.changed.emit(claim.cluster, claim.namespace, after)

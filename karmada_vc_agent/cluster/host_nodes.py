@@ -1,8 +1,8 @@
 """Nodes of the host: their addresses, pods, membership label, and trust in labels."""
 
 import asyncio
-import itertools
 import logging
+import re
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 
@@ -100,7 +100,6 @@ API_SERVERS = ("/api/v1/namespaces/kube-system/pods", {"labelSelector": "compone
 """As kubeadm and similar tools run them; the flags of others are unknown."""
 LOOK_S = 600.0
 _KUBEEDGE = "kubeedge"
-_ENABLE, _DISABLE = "--enable-admission-plugins", "--disable-admission-plugins"
 
 
 class NodeTrust:
@@ -152,21 +151,15 @@ def is_kubeedge(node: Node) -> bool:
 
 
 def _is_on(pod: Object) -> bool:
-    arguments = list(_arguments(pod))
-    return PLUGIN in _plugins(arguments, _ENABLE) and PLUGIN not in _plugins(arguments, _DISABLE)
-
-
-def _plugins(arguments: list[str], flag: str) -> set[str]:
-    """Return the values of a flag, given as `--flag=a,b` or as `--flag a,b`."""
-    values = [text.partition("=")[2] for text in arguments if text.startswith(f"{flag}=")]
-    values += [after for text, after in itertools.pairwise(arguments) if text == flag]
-    return {plugin for value in values for plugin in value.split(",")}
-
-
-def _arguments(pod: Object) -> Iterator[str]:
-    for container in dig(pod, "spec", "containers") or ():
-        for field in ("command", "args"):
-            yield from (text for text in container.get(field) or () if isinstance(text, str))
+    """Return True if the flags of an API server, `--flag=a,b` or `--flag a,b`, enable PLUGIN."""
+    containers = dig(pod, "spec", "containers") or ()
+    flags = [each.get(field) or () for each in containers for field in ("command", "args")]
+    text = " ".join(str(each) for given in flags for each in given)
+    enabled, disabled = (
+        {plugin for value in re.findall(rf"{flag}[= ](\S+)", text) for plugin in value.split(",")}
+        for flag in ("--enable-admission-plugins", "--disable-admission-plugins")
+    )
+    return PLUGIN in enabled - disabled
 
 
 _NODES = "/api/v1/nodes"

@@ -112,7 +112,7 @@ class HubContact:
 
     def is_accepted(self, name: str) -> bool:
         """Return True if the hub has accepted writes for a Cluster within its patience."""
-        return not self._late_of(name)
+        return not self._late((name, what) for what in REPORTS)
 
     def silent_s(self, name: str) -> float | None:
         """Return how many seconds ago the hub last had STATUS or LEASE of a Cluster as desired.
@@ -127,46 +127,34 @@ class HubContact:
 
         The same text for as long as it lasts: it becomes part of a status.
         """
-        late = self._late_of(name)
-        if not late:
-            return None
-        return f"the hub accepts no {late[0][1]} of Cluster {name}{self._why(late[0])}"
+        late = self._late((name, what) for what in REPORTS)
+        return f"the hub accepts no {late[0][2]} of Cluster {name}{late[0][3]}" if late else None
 
     def problem(self) -> str | None:
         """Return what the hub has not accepted for too long, and why, or None."""
-        late = self._late()
+        late = self._late(self._accepted_at)
         if not late:
             return None
-        others = len({cluster for cluster, _, _ in late}) - 1
-        return self._problem(late[0], f" (and {others} more)" if others else "")
+        since, name, what, why = late[0]
+        others = len({each[1] for each in late}) - 1
+        more = f" (and {others} more)" if others else ""
+        seconds = round(self._clock() - since)
+        return f"the hub has accepted no {what} of Cluster {name}{more} for {seconds} s{why}"
 
     def accepts_others(self) -> bool:
         """Return True if the hub accepts all of some Clusters, beside those that are late."""
-        late = {cluster for cluster, _, _ in self._late()}
-        return any(cluster not in late for cluster, _ in self._accepted_at)
+        late = {name for _, name, _, _ in self._late(self._accepted_at)}
+        return any(name not in late for name, _ in self._accepted_at)
 
-    def _problem(self, late: tuple[str, str, float], more: str) -> str:
-        name, what, since = late
-        seconds = round(self._clock() - since)
-        why = self._why(late)
-        return f"the hub has accepted no {what} of Cluster {name}{more} for {seconds} s{why}"
-
-    def _why(self, late: tuple[str, str, float]) -> str:
-        reason = self._reasons.get(late[:2])
-        return f": {reason}" if reason else ""
-
-    def _late_of(self, name: str) -> list[tuple[str, str, float]]:
-        """Return what is late of one virtual cluster; called for each of many."""
-        return self._late_among((name, what) for what in REPORTS)
-
-    def _late(self) -> list[tuple[str, str, float]]:
-        return self._late_among(self._accepted_at)
-
-    def _late_among(self, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str, float]]:
-        """Return (virtual cluster, what, since when), longest first."""
+    def _late(self, keys: Iterable[tuple[str, str]]) -> list[tuple[float, str, str, str]]:
+        """Return (since when, Cluster, what, `: <why>` or "") of what is late, longest first."""
         limit = self._clock() - self._patience_s
-        since = [(*key, at) for key in keys if (at := self._accepted_at.get(key)) is not None]
-        return sorted((each for each in since if each[2] < limit), key=lambda entry: entry[2])
+        late = [
+            (at, *key, f": {self._reasons[key]}" if key in self._reasons else "")
+            for key in keys
+            if (at := self._accepted_at.get(key, limit)) < limit
+        ]
+        return sorted(late, key=lambda each: each[0])
 
 
 REMEMBERED = 4096
@@ -212,17 +200,12 @@ def digest(value: object) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def _id_of(cluster: Object) -> Iterable[str]:
-    own_id = dig(cluster, "spec", "id")
-    return (own_id,) if isinstance(own_id, str) else ()
-
-
 _BY_ID = "id"
 
 
 def cluster_store() -> Store[Object]:
     """Return an empty store of Clusters, with the index that HubClusters uses."""
-    return Store(ClusterCodec(), {_BY_ID: _id_of})
+    return Store(ClusterCodec(), {_BY_ID: lambda cluster: (str(dig(cluster, "spec", "id")),)})
 
 
 async def find_cluster(hub: ApiClient, name: str) -> Object | None:

@@ -1,10 +1,6 @@
-"""Everything on the host with the label of a virtual cluster, of all kinds.
+"""Everything on the host with the label of a virtual cluster, of all kinds."""
 
-One list of metadata for each kind that the host serves: some sixty requests on a plain Kubernetes,
-answered from its watch cache. For rare operations.
-"""
-
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection
 
 from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
@@ -18,7 +14,6 @@ from karmada_vc_agent.kube.discovery import (
 )
 from karmada_vc_agent.kube.errors import (
     ApiError,
-    ExpiredError,
     ForbiddenError,
     Need,
     NotServedError,
@@ -28,9 +23,8 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.kube.reflector import PageSize, read_page
 from karmada_vc_agent.kube.transport import check_version, decode_object
-from karmada_vc_agent.model.objects import Object, dig, parse_api_version, uid_of
+from karmada_vc_agent.model.objects import Object, dig, parse_api_version
 
-_ATTEMPTS = 5
 _UNAVAILABLE = 503
 _OF_NO_KIND = (PageError, UnauthorizedError)
 """Errors that an API server does not write about one kind alone."""
@@ -59,6 +53,7 @@ async def labelled_objects(
 ) -> AsyncIterator[tuple[Resource, Object]]:
     """Yield resource and metadata of every object that matches a label selector.
 
+    One list for each kind that the host serves, some sixty requests: for rare operations.
     A kind that the host says it no longer serves, or whose aggregated server is unavailable, is
     skipped; any other failure is raised, for callers that need everything. With `namespaces`, what
     may not be listed cluster-wide is listed in these, and what the API server refuses is skipped.
@@ -120,32 +115,18 @@ async def objects_in(
 async def _listed(
     host: ApiClient, resource: Resource, path: str, query: dict[str, str]
 ) -> AsyncIterator[Object]:
-    """Yield each object of a list once; one that expires between pages starts over.
+    """Yield each object of a list. Raises ExpiredError if it expires between two pages.
 
     Only a page is in memory, and decoded one object of it: annotations may be large.
     """
-    seen: set[str] = set()
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            async for item in _pages(host, resource, path, query):
-                if uid_of(item) not in seen:
-                    seen.add(uid_of(item))
-                    yield item
-        except ExpiredError:
-            if attempt == _ATTEMPTS:
-                raise
-        else:
-            return
-
-
-async def _pages(
-    host: ApiClient, resource: Resource, path: str, query: dict[str, str]
-) -> AsyncIterator[Object]:
     size, token = PageSize(), ""
     while True:
         page = {**query, **({"continue": token} if token else {})}
         content = await read_page(host, path, page, size, METADATA_ONLY)
-        head, items = _split(content)
+        try:
+            head, items = split_page(content)
+        except ValueError as error:
+            raise UnreadableError(f"the response is not a list: {error}") from error
         try:
             check_version(dig(head, "metadata", "resourceVersion"))
         except UnreadableError:
@@ -157,11 +138,3 @@ async def _pages(
         token = str(dig(head, "metadata", "continue") or "")
         if not token:
             return
-
-
-def _split(content: bytes) -> tuple[Object, Sequence[bytes | memoryview]]:
-    """Return a list without its items, and these. Raises UnreadableError."""
-    try:
-        return split_page(content)
-    except ValueError as error:
-        raise UnreadableError(f"the response is not a list: {error}") from error

@@ -1,8 +1,4 @@
-"""Registers Cluster objects on the hub and aligns them with the settings.
-
-Deleted Clusters stay deleted: those that this agent saw marked and finalised. A Cluster that is
-missing otherwise, as after a restore of the hub, was lost: it is registered again.
-"""
+"""Registers Cluster objects on the hub and aligns them with the settings."""
 
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
@@ -168,17 +164,16 @@ class RegistrationController:
         self._virtual_clusters = virtual_clusters
         self.registrations = registrations
         self._once = LogOnce(_log)
-        self._refusals: dict[str, str] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Create or update the Cluster of one virtual cluster."""
-        self._refusals.pop(name, None)
         try:
             outcome = await self._reconcile(name)
         except KubeError as error:
             self.registrations.note(name, str(error))
             raise
-        self.registrations.note(name, self._refusals.get(name))
+        if outcome is not REFUSED_RETRY:
+            self.registrations.note(name, None)
         return outcome
 
     async def _reconcile(self, name: str) -> Requeue | None:
@@ -281,6 +276,6 @@ class RegistrationController:
         return None
 
     def _refused(self, name: str, text: str) -> Requeue:
-        self._refusals[name] = text
+        self.registrations.note(name, text)
         self._once.error("Not registered", about=name, virtual_cluster=name, reason=text)
         return REFUSED_RETRY

@@ -39,8 +39,6 @@ from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_AN
 from karmada_vc_agent.model.karmada import CLUSTER_FINALIZER
 from karmada_vc_agent.model.objects import Object, dig, timestamp
 from karmada_vc_agent.model.patches import merge_patch
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 _log = logging.getLogger(__name__)
@@ -95,7 +93,7 @@ class ReachableNodes:
         return judged
 
     def _seen(self, name: str) -> Condition:
-        return nodes_reachable(count_nodes(self._membership.nodes_of(name)))
+        return nodes_reachable(*count_nodes(self._membership.nodes_of(name)))
 
 
 def _log_news(vc: VirtualCluster, judged: Condition) -> None:
@@ -103,18 +101,9 @@ def _log_news(vc: VirtualCluster, judged: Condition) -> None:
     if judged["status"] == "True":
         _log.info("Nodes of the group are Ready again", extra=extra)
     elif judged["reason"] == NO_NODES:
-        about = {"nodeSelector": _text(vc.node_selector), "nodeNames": listed(vc.node_names)}
-        _log.warning("The settings select no node", extra=extra | about)
+        _log.warning("The settings select no node", extra=extra)
     else:
         _log.warning("No node of the group is Ready", extra=extra)
-
-
-def _text(selector: LabelSelector) -> str:
-    labels = [f"{key}={value}" for key, value in selector.match_labels.items()]
-    expressions = [
-        f"{each.key} {each.operator} {sorted(each.values)}" for each in selector.match_expressions
-    ]
-    return listed([*labels, *expressions])
 
 
 FINALIZER_WAIT = Requeue(1.0)

@@ -1,13 +1,8 @@
-"""Sources of virtual clusters, which feed the registry; the older wins a name.
-
-Each source replaces its own only. A younger one that has a name too, or had it (formerNames), waits
-for it, and is served once the older one gives the name up.
-"""
+"""Sources of virtual clusters, which feed the registry; the older wins a name."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -21,15 +16,15 @@ class VirtualClusterSources:
     """The sources of a registry, the oldest first; nothing else is to change the registry.
 
     No two are served that have one name, or whose names on the host are made from one name: they
-    would have each other's namespaces and nodes. Of one source the first wins.
+    would have each other's namespaces and nodes. The younger waits until the older gives the name
+    up; of one source the first wins.
     """
 
     def __init__(self, registry: VirtualClusters) -> None:
         self._registry = registry
         self._sources: list[VirtualClusterSource] = []
-        self._by_name: dict[str, VirtualClusterSource] = {}
-        self._by_name_on_host: dict[str, VirtualClusterSource] = {}
-        self._rivals: dict[tuple[str, str], VirtualClusterSource] = {}
+        self._holders: dict[tuple[str, str], _Holder] = {}
+        self._rivals: dict[tuple[str, str], _Holder] = {}
 
     def add(
         self, name: str, virtual_clusters: Iterable[VirtualCluster] = ()
@@ -40,26 +35,26 @@ class VirtualClusterSources:
         source.replace_all(virtual_clusters)
         return source
 
-    def rival(self, cluster: str, of: "VirtualClusterSource") -> "VirtualClusterSource | None":
-        """Return the source that keeps one of another source from being served, or None."""
+    def holder(self, cluster: str, of: "VirtualClusterSource") -> "_Holder | None":
+        """Return who keeps a virtual cluster of a source from being served, or None."""
         if cluster in of:
             return self._rivals.get((of.name, cluster))
-        older = tuple(takewhile(lambda source: source is not of, self._sources))
-        holder = self._by_name.get(cluster) or self._by_name_on_host.get(cluster)
-        return holder if holder in older else None
+        holder = self._holders.get((_NAME, cluster)) or self._holders.get((_ON_HOST, cluster))
+        is_older = holder and holder[0] in self._sources[: self._sources.index(of)]
+        return holder if is_older else None
 
     def merge(self) -> None:
         """Have the registry hold what the sources define now."""
         merged: dict[str, VirtualCluster] = {}
-        self._by_name, self._by_name_on_host, self._rivals = {}, {}, {}
+        self._holders, self._rivals = {}, {}
         for source in self._sources:
             for vc in source.defined():
-                rival = self._by_name.get(vc.name) or self._by_name_on_host.get(vc.name_on_host)
-                if rival is not None:
+                keys = (_NAME, vc.name), (_ON_HOST, vc.name_on_host)
+                if rival := next(filter(None, map(self._holders.get, keys)), None):
                     self._rivals[source.name, vc.name] = rival
                     continue
                 merged[vc.name] = vc
-                self._by_name[vc.name] = self._by_name_on_host[vc.name_on_host] = source
+                self._holders |= dict.fromkeys(keys, (source, vc))
         self._registry.replace_all(merged.values())
 
 
@@ -106,30 +101,33 @@ class VirtualClusterSource:
 
         That is this one itself, where another of its own is first.
         """
-        return self._sources.rival(cluster, self)
+        holder = self._sources.holder(cluster, self)
+        return holder[0] if holder else None
 
     def taken(self, cluster: str) -> str:
         """Return which name is taken and who has it, "" if the virtual cluster may be served."""
-        rival = self.rival(cluster)
-        if rival is None:
+        if (holder := self._sources.holder(cluster, self)) is None:
             return ""
+        source, vc = holder
         own = self._defined.get(cluster)
         shared = own.name_on_host if own is not None else cluster
-        others = [vc for vc in rival.defined() if rival is not self or vc.name != cluster]
-        if any(vc.name == cluster for vc in others):
-            return f"{rival.name} already defines a virtual cluster of this name"
-        holders = [vc.name for vc in others if vc.name_on_host == shared]
-        holder = f"virtual cluster {holders[0] if holders else '?'} of {rival.name}"
-        if shared in holders:
-            return f"formerNames has {shared}, which is {holder}"
+        text = f"virtual cluster {vc.name} of {source.name}"
+        if vc.name == cluster:
+            return f"{source.name} already defines a virtual cluster of this name"
+        if vc.name == shared:
+            return f"formerNames has {shared}, which is {text}"
         if shared == cluster:
-            return f"{holder} has {shared} in formerNames"
-        return f"formerNames has {shared}, and so has {holder}"
+            return f"{text} has {shared} in formerNames"
+        return f"formerNames has {shared}, and so has {text}"
 
     def _define(self, virtual_clusters: dict[str, VirtualCluster]) -> None:
         if virtual_clusters != self._defined:
             self._defined = virtual_clusters
             self._sources.merge()
+
+
+_NAME, _ON_HOST = "name", "name on the host"
+_Holder = tuple[VirtualClusterSource, VirtualCluster]
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,8 +98,11 @@ def name_of_change(old: VirtualCluster | None, new: VirtualCluster | None) -> st
     return vc.name if vc is not None else ""
 
 
+NODE_GROUP = GroupVersionKind("apps.kubeedge.io", "v1alpha1", "NodeGroup")
+
+
 class Membership:
-    """Nodes by virtual cluster.
+    """Nodes by virtual cluster, and the taints that their pods tolerate.
 
     created_at: returns the creation time of a virtual cluster's Cluster, RFC 3339, or "".
     changed: a virtual cluster one of whose nodes was added, removed or changed.
@@ -116,7 +119,7 @@ class Membership:
         self._created_at = created_at
         self._claimants: dict[str, tuple[str, ...]] = {}
         self._selected: dict[str, set[str]] = defaultdict(set)
-        self._shared: set[str] = set()
+        self._taints: dict[str, tuple[Taint, ...]] = {}
         self.changed: Signal[[str]] = Signal()
         nodes.add_handler(self._node_changed)
         virtual_clusters.changed.subscribe(self._selector_changed)
@@ -126,7 +129,7 @@ class Membership:
 
         The oldest Cluster may be another one now.
         """
-        shared = sorted(self._shared)
+        shared = sorted(name for name, of in self._claimants.items() if len(of) > 1)
         for cluster in dict.fromkeys(each for node in shared for each in self._claimants[node]):
             self.changed.emit(cluster)
         return shared
@@ -144,17 +147,45 @@ class Membership:
         nodes = (self._nodes.get("", name) for name in names)
         return [node for node in nodes if node is not None]
 
-    def selected_by(self, labels: Mapping[str, str] | None, names: Iterable[str]) -> set[str]:
-        """Return the nodes that a NodeGroup selects: by labels, None selects none, and by name.
+    def taints_of(self, cluster: str) -> tuple[Taint, ...]:
+        """Return the taints that the pods of a virtual cluster tolerate.
 
-        Source: kubeedge 3.
+        They are the same until `refresh_taints`, so that all is translated alike in between.
         """
-        by_label = {
-            node.metadata.name
-            for node in self._nodes
-            if labels is not None and labels.items() <= node.metadata.labels.items()
-        }
-        return by_label | set(names)
+        vc = self._virtual_clusters.get(cluster)
+        if vc is None or not vc.tolerate_node_taints:
+            return ()
+        if cluster not in self._taints:
+            self._taints[cluster] = common_taints(self.nodes_of(cluster))
+        return self._taints[cluster]
+
+    def refresh_taints(self, cluster: str) -> bool:
+        """Read the nodes again; return whether pods have to tolerate others than before."""
+        before = self._taints.pop(cluster, None)
+        return before is not None and before != self.taints_of(cluster)
+
+    def nodes_of_group(
+        self,
+        find: Callable[[GroupVersionKind], Resource | None],
+        store_of: Callable[[Resource], Store[Object] | None],
+        name: str,
+    ) -> Collection[str] | None:
+        """Return the names of the nodes in a NodeGroup, None if there is no such group.
+
+        By labels, of which none select none, and by name (kubeedge 3). find: returns the resource
+        of NodeGroups, None if the host does not serve them. store_of: its informer store. Raises
+        UnreachableError until the host has listed its groups.
+        """
+        resource = find(NODE_GROUP)
+        store = store_of(resource) if resource is not None else None
+        if store is not None and not store.is_synced:
+            raise UnreachableError("the host has not listed its NodeGroups yet")
+        group = store.get("", name) if store is not None else None
+        if group is None:
+            return None
+        names, labels = dig(group, "spec", "nodes") or (), dig(group, "spec", "matchLabels")
+        metadata = (node.metadata for node in self._nodes if labels is not None)
+        return {*names, *(each.name for each in metadata if labels.items() <= each.labels.items())}
 
     def overlaps(self, cluster: str) -> list[tuple[str, str]]:
         """Return (node, owner or other claimant) of each node that others select too."""
@@ -169,10 +200,8 @@ class Membership:
 
     def lost_node(self, cluster: str) -> str | None:
         """Return a node that this virtual cluster selects but an older one owns."""
-        for name in sorted(self._selected[cluster]):
-            if self.owner_of(name) != cluster:
-                return name
-        return None
+        names = sorted(self._selected[cluster])
+        return next((name for name in names if self.owner_of(name) != cluster), None)
 
     def _seniority(self, cluster: str) -> tuple[str, str]:
         return (self._created_at(cluster) or "~", cluster)
@@ -197,6 +226,7 @@ class Membership:
     def _selector_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
         """Release the nodes that a virtual cluster selects no longer, and add the others."""
         cluster = name_of_change(old, new)
+        self._taints.pop(cluster, None)
         if old is not None and new is not None and _selects_the_same(old, new):
             self.changed.emit(cluster)
             return
@@ -219,7 +249,6 @@ class Membership:
         self._claimants[node] = after
         if not after:
             del self._claimants[node]
-        (self._shared.add if len(after) > 1 else self._shared.discard)(node)
         for cluster in before:
             self._selected[cluster].discard(node)
         for cluster in after:
@@ -238,74 +267,6 @@ def _is_same(old: Node, new: Node) -> bool:
         and old.spec == new.spec
         and old.metadata.labels == new.metadata.labels
     )
-
-
-class NodeTaints:
-    """Remembers the taints between two looks: what is translated in between is translated alike."""
-
-    def __init__(self, membership: Membership, virtual_clusters: VirtualClusters) -> None:
-        self._membership = membership
-        self._virtual_clusters = virtual_clusters
-        self._taints: dict[str, tuple[Taint, ...]] = {}
-        virtual_clusters.changed.subscribe(self._changed)
-
-    def of(self, cluster: str) -> tuple[Taint, ...]:
-        """Return the taints that the pods of a virtual cluster tolerate."""
-        if cluster not in self._virtual_clusters:
-            return ()
-        if cluster not in self._taints:
-            self._taints[cluster] = self._now(cluster)
-        return self._taints[cluster]
-
-    def refresh(self, cluster: str) -> bool:
-        """Look at the nodes again; return whether pods have to tolerate others than before."""
-        before = self._taints.pop(cluster, None)
-        return before is not None and before != self.of(cluster)
-
-    def _changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
-        self._taints.pop(name_of_change(old, new), None)
-
-    def _now(self, cluster: str) -> tuple[Taint, ...]:
-        vc = self._virtual_clusters.get(cluster)
-        if vc is None or not vc.tolerate_node_taints:
-            return ()
-        return common_taints(self._membership.nodes_of(cluster))
-
-
-NODE_GROUP = GroupVersionKind("apps.kubeedge.io", "v1alpha1", "NodeGroup")
-
-
-class NodeGroups:
-    """The nodes of NodeGroups.
-
-    find: returns the resource of NodeGroups, None if the host does not serve them. store_of: the
-    informer store of a resource; its changes let refused Works be retried.
-    """
-
-    def __init__(
-        self,
-        find: Callable[[GroupVersionKind], Resource | None],
-        store_of: Callable[[Resource], Store[Object] | None],
-        membership: Membership,
-    ) -> None:
-        self._find = find
-        self._store_of = store_of
-        self._membership = membership
-
-    def nodes_of(self, name: str) -> Collection[str] | None:
-        """Return the names of the nodes in a group, None if there is no such group.
-
-        Raises UnreachableError until the host has listed its groups.
-        """
-        resource = self._find(NODE_GROUP)
-        store = self._store_of(resource) if resource is not None else None
-        if store is not None and not store.is_synced:
-            raise UnreachableError("the host has not listed its NodeGroups yet")
-        group = store.get("", name) if store is not None else None
-        if group is None:
-            return None
-        labels, names = dig(group, "spec", "matchLabels"), dig(group, "spec", "nodes")
-        return self._membership.selected_by(labels, names or ())
 
 
 K = TypeVar("K", bound=Hashable)

@@ -1,22 +1,21 @@
 """`karmada-vc-agent explain`: what became of one Work or object, and why."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from karmada_vc_agent.cluster.claims import hold_of
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.labelled_objects import listed_resources
+from karmada_vc_agent.cluster.labelled_objects import labelled_objects
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError
+from karmada_vc_agent.kube.discovery import Discovery
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials, Timeouts
 from karmada_vc_agent.model.domain import (
@@ -32,7 +31,6 @@ from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
     dig,
-    gvk_of,
     key_of,
     labels_of,
     maps_at,
@@ -40,33 +38,17 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.texts import one_line
 from karmada_vc_agent.work.works import manifests_of, work_path
 
-
-@dataclass(frozen=True, slots=True)
-class ExplainTarget:
-    """A Work, or an object by its virtual names."""
-
-    cluster: str
-    work: str = ""
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-
-    @property
-    def text(self) -> str:
-        """Return its name for people."""
-        if self.work:
-            return f"Work {self.work}"
-        return f"{self.kind} {self.namespace}/{self.name}"
+_Name = tuple[str, str, str]
+"""Kind, virtual namespace and name of an object."""
 
 
-def target_of(text: str) -> ExplainTarget:
-    """Parse CLUSTER/WORK or CLUSTER/KIND/NAMESPACE/NAME. Raises ConfigError."""
-    parts = text.split("/")
-    match parts:
+def target_of(text: str) -> tuple[str, ...]:
+    """Parse CLUSTER/WORK or CLUSTER/KIND/NAMESPACE/NAME into its parts. Raises ConfigError."""
+    match text.split("/"):
         case [cluster, work] if cluster and work:
-            return ExplainTarget(cluster, work)
+            return (cluster, work)
         case [cluster, kind, namespace, name] if cluster and kind and name:
-            return ExplainTarget(cluster, "", kind, namespace, name)
+            return (cluster, kind, namespace, name)
         case _:
             problem = (
                 f'"{text}" is neither CLUSTER/WORK nor CLUSTER/KIND/NAMESPACE/NAME, such as '
@@ -75,136 +57,124 @@ def target_of(text: str) -> ExplainTarget:
             raise ConfigError("flags", "TARGET", problem)
 
 
-class Explanation:
-    """The state of a target on hub and host; without an answer of the hub, on the host alone.
+async def explained(hub: ApiClient, host: ApiClient, target: tuple[str, ...]) -> Object:
+    """Return what hub and host have of a target, as JSON and YAML have it.
 
-    problem: why the hub could not be read, "" if it was. objects: as in `plain`.
+    Without an answer of the hub: what the host alone has. Raises KubeError of the host,
+    CommandError.
     """
+    name, *parts = target
+    problem, cluster, works = "", None, []
+    try:
+        cluster = await hub.look_up(f"{CLUSTERS_PATH}/{name}")
+        works = await _works(hub, name, parts)
+    except KubeError as error:
+        problem = str(error)
+    manifests = [m for work in works for m in manifests_of(work) if _is_target(parts, m)]
+    objects = await _on_host(host, name, parts, manifests)
+    if cluster is None and not problem and not objects:
+        raise CommandError(f'the hub has no Cluster "{name}"')
+    marks = annotations_of(cluster or {})
+    return {
+        "virtualCluster": name,
+        "hub": {"reached": not problem, "problem": problem or None},
+        "cluster": {
+            "conditions": maps_at(cluster or {}, "status", "conditions"),
+            "observedAt": marks.get(OBSERVED_AT_ANNOTATION),
+            "hubContact": marks.get(HUB_CONTACT_ANNOTATION),
+        },
+        "works": [
+            {
+                "name": work["metadata"]["name"],
+                "generation": work["metadata"].get("generation"),
+                "conditions": maps_at(work, "status", "conditions"),
+                "statusWritten": status_written(work),
+            }
+            for work in works
+        ],
+        "objects": objects,
+    }
 
-    def __init__(self, hub: ApiClient, host: ApiClient, target: ExplainTarget) -> None:
-        self._hub = hub
-        self._host = host
-        self._kinds = Discovery(host)
-        self._namespaces: dict[str, Object] = {}
-        self._labelled = {"labelSelector": f"{CLUSTER_LABEL}={target.cluster}"}
-        self.target = target
-        self.problem = ""
-        self.cluster: Object | None = None
-        self.works: list[Object] = []
-        self.objects: list[dict[str, Any]] = []
 
-    async def gather(self) -> None:
-        """Read hub and host. Raises KubeError of the host, CommandError."""
-        target = self.target
-        try:
-            await self._read_hub()
-        except KubeError as error:
-            self.problem = str(error)
-        await self._kinds.refresh()
-        claimed = await self._items("/api/v1/namespaces")
-        self._namespaces = {labels_of(item).get(NAMESPACE_LABEL, ""): item for item in claimed}
-        if self.works:
-            for manifest in (each for work in self.works for each in manifests_of(work)):
-                if _is_target(target, manifest):
-                    self.objects.append(await self._of_manifest(manifest))
-        elif target.kind:
-            self.objects.append(await self._of_target())
-        else:
-            self.objects += [each async for each in self._of_work()]
-        if self.cluster is None and not self.problem and not self.objects:
-            raise CommandError(f'the hub has no Cluster "{target.cluster}"')
+async def _works(hub: ApiClient, cluster: str, parts: Sequence[str]) -> list[Object]:
+    """Return the Work that is named, or those of which a manifest is the object that is."""
+    namespace = execution_namespace(cluster)
+    if len(parts) == 1:
+        with suppress(NotFoundError):
+            return [await hub.get(work_path(namespace, parts[0]))]
+        return []
+    works = (await hub.get(work_path(namespace))).get("items") or []
+    return [w for w in works if any(_is_target(parts, m) for m in manifests_of(w))]
 
-    def plain(self) -> dict[str, Any]:
-        """Return all of it as JSON and YAML have it."""
-        marks = annotations_of(self.cluster or {})
-        return {
-            "virtualCluster": self.target.cluster,
-            "hub": {"reached": not self.problem, "problem": self.problem or None},
-            "cluster": {
-                "conditions": maps_at(self.cluster or {}, "status", "conditions"),
-                "observedAt": marks.get(OBSERVED_AT_ANNOTATION),
-                "hubContact": marks.get(HUB_CONTACT_ANNOTATION),
-            },
-            "works": [
-                {
-                    "name": work["metadata"]["name"],
-                    "generation": work["metadata"].get("generation"),
-                    "conditions": maps_at(work, "status", "conditions"),
-                    "statusWritten": status_written(work),
-                }
-                for work in self.works
-            ],
-            "objects": self.objects,
-        }
 
-    async def _read_hub(self) -> None:
-        target = self.target
-        self.cluster = await self._hub.look_up(f"{CLUSTERS_PATH}/{target.cluster}")
-        path = work_path(execution_namespace(target.cluster), target.work)
-        if target.work:
-            with suppress(NotFoundError):
-                self.works = [await self._hub.get(path)]
-            return
-        works = (await self._hub.get(path)).get("items") or []
-        self.works = [w for w in works if any(_is_target(target, m) for m in manifests_of(w))]
+async def _on_host(
+    host: ApiClient, cluster: str, parts: Sequence[str], manifests: Collection[Object]
+) -> list[Object]:
+    """Return the objects of manifests, or else of the target, and where each is on the host."""
+    served = await Discovery(host).refresh()
+    selector = f"{CLUSTER_LABEL}={cluster}"
+    claimed = (await host.get("/api/v1/namespaces", {"labelSelector": selector})).get("items") or ()
+    spaces = {labels_of(each).get(NAMESPACE_LABEL, ""): each for each in claimed}
+    virtual = {each["metadata"]["name"]: name for name, each in spaces.items()}
+    names = [(key.gvk.kind, key.namespace, key.name) for key in map(key_of, manifests)]
+    if not names and len(parts) > 1:
+        names = [(_kind_of(parts[0], {gvk.kind for gvk in served.by_kind}), parts[1], parts[2])]
+    kinds = {kind for kind, _, _ in names}
+    live: dict[_Name, Object] = {}
+    async for resource, item in labelled_objects(
+        host, served, selector, list(virtual), lambda r: not kinds or r.gvk.kind in kinds
+    ):
+        live[_virtual_name(resource.gvk.kind, item, virtual)] = item
+    if len(parts) == 1 and not names:
+        work = f"{execution_namespace(cluster)}/{parts[0]}"
+        names = [n for n, item in live.items() if annotations_of(item).get(WORK_ANNOTATION) == work]
+    namespaced = {gvk.kind: resource.namespaced for gvk, resource in served.by_kind.items()}
+    objects = []
+    for kind, namespace, name in names:
+        found, state = live.get((kind, namespace, name)), "on the host"
+        if found is None:
+            state = "not on the host"
+            if kind not in namespaced:
+                state = "the host has no such kind"
+            elif namespaced[kind] and namespace not in spaces:
+                state = "its namespace is not claimed"
+        own = [dig(found, "metadata", field) for field in ("namespace", "name")]
+        objects.append(
+            {
+                "kind": kind,
+                "namespace": namespace,
+                "name": name,
+                "state": state,
+                "host": "/".join(filter(None, own)),
+                "work": annotations_of(found).get(WORK_ANNOTATION) if found else None,
+                "held": hold_of(found if kind == "Namespace" else spaces.get(namespace)),
+            }
+        )
+    return objects
 
-    async def _items(self, path: str) -> list[Object]:
-        """Return the objects of the host with the label of the virtual cluster."""
-        return (await self._host.get(path, self._labelled)).get("items") or []
 
-    async def _of_manifest(self, manifest: Object) -> dict[str, Any]:
-        (gvk, namespace, name) = key_of(manifest)
-        if (resource := await self._kinds.find(gvk_of(manifest))) is None:
-            return _entry(gvk.kind, namespace, name, "the host has no such kind")
-        return await self._of_kind(resource, namespace, name)
+def _kind_of(text: str, kinds: Collection[str]) -> str:
+    """Return the kind of the host that a text names, such as deployment. Raises CommandError."""
+    for kind in kinds:
+        if text.lower() in _forms(kind):
+            return kind
+    raise CommandError(f'the host has no kind "{text}"')
 
-    async def _of_target(self) -> dict[str, Any]:
-        kind = self.target.kind.lower()
-        for each in self._kinds.served.by_kind.values():
-            if kind in (each.gvk.kind.lower(), each.plural):
-                return await self._of_kind(each, self.target.namespace, self.target.name)
-        raise CommandError(f'the host has no kind "{self.target.kind}"')
 
-    async def _of_kind(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
-        kind = resource.gvk.kind
-        if kind == "Namespace" and not resource.namespaced:
-            live = self._namespaces.get(name)
-            state = "claimed" if live is not None else "not claimed"
-            return _entry(kind, "", name, state, live, hold_of(live))
-        claimed = self._namespaces.get(namespace)
-        if resource.namespaced and claimed is None:
-            return _entry(kind, namespace, name, "its namespace is not claimed")
-        live = await self._live(resource, claimed, name)
-        if live is None:
-            return _entry(kind, namespace, name, "not on the host", None, hold_of(claimed))
-        is_ours = labels_of(live).get(CLUSTER_LABEL) == self.target.cluster
-        state = "on the host" if is_ours else "on the host, but not of this virtual cluster"
-        return _entry(kind, namespace, name, state, live, hold_of(claimed))
+def _forms(kind: str) -> tuple[str, ...]:
+    lower = kind.lower()
+    return lower, f"{lower}s", f"{lower}es", f"{lower.removesuffix('y')}ies"
 
-    async def _live(self, resource: Resource, claimed: Object | None, name: str) -> Object | None:
-        if claimed is not None and resource.namespaced:
-            return await self._host.look_up(resource.path(claimed["metadata"]["name"], name))
-        for item in await self._items(resource.path("")):
-            if name in (annotations_of(item).get(NAME_ANNOTATION), item["metadata"]["name"]):
-                return item
-        return None
 
-    async def _of_work(self) -> AsyncIterator[dict[str, Any]]:
-        """Search all kinds of the host for the objects of a Work that the hub cannot show."""
-        work = f"{execution_namespace(self.target.cluster)}/{self.target.work}"
-        virtual = {item["metadata"]["name"]: name for name, item in self._namespaces.items()}
-        for resource in listed_resources(self._kinds.served):
-            try:
-                items = await self._items(resource.path(""))
-            except ApiError:
-                continue
-            for item in items:
-                if annotations_of(item).get(WORK_ANNOTATION) != work:
-                    continue
-                namespace, name = item["metadata"].get("namespace") or "", item["metadata"]["name"]
-                held = hold_of(self._namespaces.get(virtual.get(namespace, "")))
-                namespace = virtual.get(namespace, namespace)
-                yield _entry(resource.gvk.kind, namespace, name, "on the host", item, held)
+def _virtual_name(kind: str, item: Object, virtual: dict[str, str]) -> _Name:
+    """Return the name that tenants use. virtual: host namespaces -> virtual ones."""
+    metadata = item["metadata"]
+    namespace, name = metadata.get("namespace") or "", metadata["name"]
+    if kind == "Namespace":
+        return kind, "", virtual.get(name, name)
+    if not namespace:
+        return kind, "", annotations_of(item).get(NAME_ANNOTATION, name)
+    return kind, virtual.get(namespace, namespace), name
 
 
 def status_written(work: Object) -> str | None:
@@ -217,34 +187,11 @@ def status_written(work: Object) -> str | None:
     return max(times, default=None)
 
 
-def _is_target(target: ExplainTarget, manifest: Object) -> bool:
-    if target.work:
-        return True
+def _is_target(parts: Sequence[str], manifest: Object) -> bool:
     key = key_of(manifest)
-    kind = key.gvk.kind.lower()
-    kinds = (kind, f"{kind}s", f"{kind}es")
-    is_named = (key.namespace, key.name) == (target.namespace, target.name)
-    return is_named and target.kind.lower() in kinds
-
-
-def _entry(
-    kind: str,
-    namespace: str,
-    name: str,
-    state: str,
-    live: Object | None = None,
-    held: str | None = None,
-) -> dict[str, Any]:
-    own = [dig(live, "metadata", field) for field in ("namespace", "name")]
-    return {
-        "kind": kind,
-        "namespace": namespace,
-        "name": name,
-        "state": state,
-        "host": "/".join(filter(None, own)),
-        "work": annotations_of(live).get(WORK_ANNOTATION) if live else None,
-        "held": held,
-    }
+    return len(parts) == 1 or (
+        parts[0].lower() in _forms(key.gvk.kind) and [key.namespace, key.name] == list(parts[1:])
+    )
 
 
 _PATIENCE = Timeouts(request_s=10.0)
@@ -291,24 +238,22 @@ def explain(what: str, form: str, **options: Any) -> None:
         )
         path = options["kubeconfig"] or (config.kubeconfig if config else "")
         host = find_credentials(path, in_cluster_first=True)
-        click.echo(written(asyncio.run(_explained(hub, host, target)), form))
+        click.echo(written(asyncio.run(_read(hub, host, target)), target, form))
 
 
-async def _explained(hub: Credentials, host: Credentials, target: ExplainTarget) -> Explanation:
+async def _read(hub: Credentials, host: Credentials, target: tuple[str, ...]) -> Object:
     async with (
         ApiClient("hub", hub, timeouts=_PATIENCE) as hub_client,
         ApiClient("host", host, timeouts=_PATIENCE) as host_client,
     ):
-        explanation = Explanation(hub_client, host_client, target)
-        await explanation.gather()
-        return explanation
+        return await explained(hub_client, host_client, target)
 
 
-def written(explanation: Explanation, form: str) -> str:
-    """Return it as text, JSON or YAML."""
+def written(plain: Object, target: tuple[str, ...], form: str) -> str:
+    """Return what `explained` returned as text, JSON or YAML."""
     if form == "text":
-        return "\n".join(map(_harmless, _lines(explanation)))
-    return shared.written(explanation.plain(), form)
+        return "\n".join(map(_harmless, _lines(plain, target)))
+    return shared.written(plain, form)
 
 
 def _harmless(line: str) -> str:
@@ -317,11 +262,12 @@ def _harmless(line: str) -> str:
     return " " * (len(line) - len(text)) + one_line(text)
 
 
-def _lines(explanation: Explanation) -> list[str]:
-    plain, target = explanation.plain(), explanation.target
-    lines = [f"{target.text} of virtual cluster {target.cluster}"]
-    if explanation.problem:
-        lines.append(f"  hub not reached, so this is what the host has: {explanation.problem}")
+def _lines(plain: Object, target: tuple[str, ...]) -> list[str]:
+    name, *parts = target
+    text = f"Work {parts[0]}" if len(parts) == 1 else f"{parts[0]} {parts[1]}/{parts[2]}"
+    lines = [f"{text} of virtual cluster {name}"]
+    if problem := plain["hub"]["problem"]:
+        lines.append(f"  hub not reached, so this is what the host has: {problem}")
     elif not plain["works"]:
         lines.append("  no Work on the hub")
     for work in plain["works"]:

@@ -1,21 +1,20 @@
 """Apply objects, report what changes, and write objects as YAML."""
 
-import difflib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Any
 
 import yaml
 
 from karmada_vc_agent.access.templates import Reasons
+from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ConflictError, Need, NotFoundError
+from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
 from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.kinds import flow_text
-from karmada_vc_agent.model.objects import Object, ObjectKey, copy_object, dig, key_of
+from karmada_vc_agent.model.objects import Object, copy_object, dig, key_of
 
 _SERVERS_OWN = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 _LONGEST = 160
@@ -78,31 +77,23 @@ def differences(old: Object, new: Object) -> list[str]:
         was, becomes = before.get(path), after.get(path)
         if was == becomes:
             continue
+        old_items, new_items = _items(was), _items(becomes)
         if is_secret and path.startswith((".data", ".stringData")):
             lines.append(f"{path}: changed (not shown)")
-        elif isinstance(was, list) and isinstance(becomes, list):
-            lines += _between(path, list(map(_item, was)), list(map(_item, becomes)))
-        elif isinstance(was, str) and isinstance(becomes, str) and "\n" in was + becomes:
-            lines += _between(path, was.splitlines(), becomes.splitlines())
+        elif old_items and new_items:
+            lines.append(f"{path}:")
+            lines += [f"  - {_short(each)}" for each in old_items if each not in new_items]
+            lines += [f"  + {_short(each)}" for each in new_items if each not in old_items]
         else:
             lines.append(f"{path}: {' -> '.join(_unlike(_text(was), _text(becomes)))}")
     return lines
 
 
-def _unlike(was: str, becomes: str) -> list[str]:
-    """Return both texts short enough to read; what two long ones begin with alike is left out."""
-    alike = 0
-    if min(len(was), len(becomes)) > _LONGEST:
-        pairs = zip(was, becomes, strict=False)
-        alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) - _BEFORE
-    return [f"...{_short(text[alike:])}" if alike > 0 else _short(text) for text in (was, becomes)]
-
-
-def _between(path: str, was: list[str], becomes: list[str]) -> Iterator[str]:
-    yield f"{path}:"
-    for line in difflib.unified_diff(was, becomes, n=0, lineterm=""):
-        if not line.startswith(("---", "+++", "@@")):
-            yield f"  {line[0]} {_short(line[1:])}"
+def _items(value: Any) -> list[str]:
+    """Return the items of a list, and the lines of a text that has several; none of others."""
+    if isinstance(value, str):
+        return value.splitlines() if "\n" in value else []
+    return list(map(_item, value)) if isinstance(value, list) else []
 
 
 def _compared(obj: Object) -> Object:
@@ -124,6 +115,14 @@ def _text(value: Any) -> str:
     return "absent" if value is None else json.dumps(value)
 
 
+def _unlike(*texts: str) -> list[str]:
+    """Return texts short enough to read; what long ones begin with alike is left out."""
+    alike = 0
+    if min(map(len, texts)) > _LONGEST:
+        alike = len(commonprefix(texts)) - _BEFORE  # noqa: RUF071 - texts, no paths
+    return [f"...{_short(text[alike:])}" if alike > 0 else _short(text) for text in texts]
+
+
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
@@ -141,20 +140,8 @@ _CONFLICT_WITH_US = f'"{MANAGER}"'
 def path_of(obj: Object) -> str:
     """Return the URL path of an object of a built-in kind."""
     key = key_of(obj)
-    return _resource_of(key).path(key.namespace, key.name)
-
-
-def _resource_of(key: ObjectKey) -> Resource:
-    return Resource(key.gvk, kinds.plural(key.gvk.group_kind), namespaced=bool(key.namespace))
-
-
-def needs_of(objects: Iterable[Object]) -> list[Need]:
-    """Return the rights that it takes to apply objects."""
-    places = dict.fromkeys(
-        (key.gvk.group, kinds.plural(key.gvk.group_kind), key.namespace)
-        for key in map(key_of, objects)
-    )
-    return [Need(verb, *place) for place in places for verb in ("get", "create", "patch")]
+    plural = kinds.plural(key.gvk.group_kind)
+    return Resource(key.gvk, plural, bool(key.namespace)).path(key.namespace, key.name)
 
 
 async def find(client: ApiClient, path: str) -> Object | None:
@@ -163,19 +150,6 @@ async def find(client: ApiClient, path: str) -> Object | None:
         return await client.get(path)
     except NotFoundError:
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One write. body: what is to be applied; is_new: the object does not exist yet.
-
-    is_ending: it exists and is being deleted, so that nothing can be applied to it.
-    """
-
-    body: Object
-    is_new: bool
-    details: tuple[str, ...] = ()
-    is_ending: bool = False
 
 
 async def apply_all(
@@ -188,27 +162,25 @@ async def apply_all(
 
     Server-side apply: fields that are not named stay as they are, and so does what other writers
     set of replicas, image and resources of the agent, but for the fields of `forced`. All
-    differences are reported before the first write. Raises KubeError.
+    differences are reported before the first write. Raises KubeError, CommandError.
     """
-    steps = [step for obj in objects if (step := await _plan(client, obj, forced)) is not None]
-    for step in steps:
-        verb = "create" if step.is_new else "change"
-        changes.report(f"{client.name}: {verb} {key_of(step.body)}", step.details)
-    for step in () if changes.is_dry else steps:
-        if step.is_ending:  # the server refuses it, and says why
-            key = key_of(step.body)
-            await client.create(_resource_of(key).path(key.namespace), step.body)
-        else:
-            await _send(client, step.body)
+    planned = [plan for obj in objects if (plan := await _plan(client, obj, forced)) is not None]
+    for body, verb, details in planned:
+        changes.report(f"{client.name}: {verb} {key_of(body)}", details)
+    for body, _, _ in () if changes.is_dry else planned:
+        await _send(client, body)
 
 
-async def _plan(client: ApiClient, desired: Object, forced: Collection[str]) -> _Step | None:
-    """Return what is to be written, None where everything is there already."""
+async def _plan(
+    client: ApiClient, desired: Object, forced: Collection[str]
+) -> tuple[Object, str, list[str]] | None:
+    """Return what to apply, the verb for it, and the differences; None if all is there already."""
     live = await find(client, path_of(desired))
-    if live is None or dig(live, "metadata", "deletionTimestamp") is not None:
-        return _Step(desired, is_new=True, is_ending=live is not None)
-    if _holds(live, desired):
-        return None
+    if live is None:
+        return desired, "create", []
+    if dig(live, "metadata", "deletionTimestamp") is not None:
+        problem = f"{client.name}: {key_of(desired)} is being deleted; try again once it is"
+        raise CommandError(problem)
     body = desired
     try:
         answer = await _send(client, body, is_dry=True, is_forced=False)
@@ -216,7 +188,7 @@ async def _plan(client: ApiClient, desired: Object, forced: Collection[str]) -> 
         body = without_fields(desired, _tuned(conflict, forced))
         answer = await _send(client, body, is_dry=True)
     details = differences(live, answer)
-    return _Step(body, is_new=False, details=tuple(details)) if details else None
+    return (body, "change", details) if details else None
 
 
 async def _send(
@@ -236,19 +208,6 @@ def _tuned(conflict: ConflictError, forced: Collection[str]) -> frozenset[str]:
         and _CONFLICT_WITH_US not in message
         and (field in (_REPLICAS, *IMAGE_FIELDS) or field.startswith(_RESOURCES))
     )
-
-
-def _holds(live: Any, desired: Any) -> bool:
-    """Return whether `live` contains all of `desired`; lists must agree element by element."""
-    if isinstance(desired, dict):
-        if not isinstance(live, dict):
-            return False
-        return all(_holds(live.get(key), value) for key, value in desired.items())
-    if isinstance(desired, list):
-        if not isinstance(live, list) or len(live) != len(desired):
-            return False
-        return all(map(_holds, live, desired))
-    return bool(live == desired)
 
 
 _WIDTH = 100

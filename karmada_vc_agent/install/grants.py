@@ -1,15 +1,8 @@
-"""Grant rights on the host, and remove what `join` and the agent created.
+"""Grant rights on the host, and remove what `join` and the agent created."""
 
-Order: roles, which grant nothing alone; policies; role bindings. So the agent's account is never
-stronger than its policies allow. Every step can be repeated. What `join` granted has the agent's
-name and label, on the hub as on the host. What the agent itself made in claimed namespaces also has
-the label of a virtual cluster.
-"""
-
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from karmada_vc_agent.access.admission import resource_of, served_versions
 from karmada_vc_agent.access.agent_objects import (
@@ -26,7 +19,6 @@ from karmada_vc_agent.access.policy_owner import GROUP, VALIDATING, VERSIONS, Po
 from karmada_vc_agent.cluster.labelled_objects import labelled_objects
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install.apply_objects import (
-    MANAGER,
     Changes,
     apply_all,
     differences,
@@ -39,8 +31,6 @@ from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ConflictError,
-    InvalidError,
-    Need,
     NotFoundError,
 )
 from karmada_vc_agent.kube.tasks import retry_on
@@ -54,7 +44,6 @@ from karmada_vc_agent.model.kinds import (
     CLUSTER_READER,
     NAMESPACE_ADMIN,
     RBAC_API,
-    RBAC_GROUP,
     TENANT_ROLES,
     gateway_account,
     gateway_role,
@@ -64,12 +53,6 @@ from karmada_vc_agent.translation.rbac_rules import cut
 
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 ROLES = ("ClusterRole", "Role")
-NEEDS_TO_PRUNE = tuple(
-    Need(verb, RBAC_GROUP, f"{kind.lower()}s")
-    for kind in (*BINDINGS, *ROLES)
-    for verb in ("list", "delete")
-)
-"""The rights of an administrator that pruning takes."""
 _ANY_PORT = 1
 
 
@@ -211,7 +194,6 @@ _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic
 _DRY = {"dryRun": "All"}
 _ATTEMPTS = 3
 _CONFLICTS = (AlreadyExistsError, ConflictError, NotFoundError)
-_LONGEST = 1000
 
 
 async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwner | None]:
@@ -223,33 +205,13 @@ async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwne
     return served, owner_of(await find(host, f"{_POLICIES_PATH}/{name}") or {})
 
 
-async def try_on_host(host: ApiClient, rights: HostRights, served: ServedApis) -> None:
-    """Have the host validate what its version may refuse: definitions and policies, by dry run.
-
-    Raises CommandError with all that it refuses, KubeError.
-    """
-    apply = partial(host.server_side_apply, manager=MANAGER, is_dry=True, is_forced=True)
-    put = partial(_put_policy, host, served, changes=Changes(is_dry=True))
-    attempts: list[tuple[Object, Callable[[], Awaitable[object]]]] = [
-        *((each, partial(apply, path_of(each), each)) for each in rights.definitions),
-        *((each, partial(put, each)) for each in rights.policies),
-    ]
-    problems = []
-    for obj, attempt in attempts:
-        try:
-            await attempt()
-        except InvalidError as error:
-            problems.append(f"host: {key_of(obj)} is refused: {str(error)[:_LONGEST]}")
-    if problems:
-        raise CommandError(*problems, "Nothing was changed")
-
-
 async def grant_on_host(
     host: ApiClient, rights: HostRights, served: ServedApis, changes: Changes
 ) -> None:
     """Grant an agent its rights, and remove those that an earlier `join` granted beside them.
 
-    Raises KubeError, CommandError.
+    Order: roles, which grant nothing alone; policies; bindings: so the agent's account is never
+    stronger than its policies allow. Raises KubeError, CommandError.
     """
     agent = rights.install.agent
     await apply_all(host, [*rights.definitions, *base_objects(rights.install)], changes)
@@ -265,7 +227,7 @@ async def grant_on_host(
     await apply_all(host, bindings, changes)
     if rights.access.gateway_callers is None:
         await remove_gateway(host, agent, rights.install.namespace, changes)
-        await remove_policies(host, served, agent, changes, rights.owner.gateway_policy)
+        await remove_policies(host, served, agent, changes, rights.owner.name("gateway-confines"))
     await prune(host, agent, (*roles, *bindings), changes)
 
 

@@ -1,10 +1,4 @@
-"""Trust in the hub by a bootstrap token, and the agent's certificate.
-
-Contract 1.7. The hub publishes its address and certificate authority in ConfigMap
-kube-public/cluster-info, signed with each token. It is first read without verification: the
-signature proves that the server has the token, the pinned hash that its authority is the expected
-one. Then it is read again over verified TLS.
-"""
+"""Trust in the hub by a bootstrap token, and the agent's certificate."""
 
 import asyncio
 import base64
@@ -15,11 +9,9 @@ import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -57,28 +49,20 @@ HUB_NAME = "karmada-apiserver"
 _ATTEMPTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
-    """A signed certificate and its key, both in PEM. request: name of the CSR."""
-
-    certificate: bytes
-    key: bytes
-    request: str
-
-    @property
-    def user(self) -> Object:
-        """Return the user entry of a kubeconfig."""
-        return {
-            "client-certificate-data": base64.b64encode(self.certificate).decode(),
-            "client-key-data": base64.b64encode(self.key).decode(),
-        }
+def user_entry(certificate: bytes, key: bytes) -> Object:
+    """Return the user entry of a kubeconfig for a client certificate, both in PEM."""
+    return {
+        "client-certificate-data": base64.b64encode(certificate).decode(),
+        "client-key-data": base64.b64encode(key).decode(),
+    }
 
 
 async def request_certificate(
     hub: ApiClient, user: str, prefix: str, lifetime_s: int, *, approves: bool
-) -> ClientCertificate:
+) -> tuple[Object, str]:
     """Have the hub sign a client certificate for a user of the agents' group.
 
+    Return its entry of a kubeconfig, and the name of the CSR.
     approves: approve the CSR as the user of `hub`; otherwise the hub's own controller approves what
     a bootstrap token may request. Raises KubeError, CommandError.
     """
@@ -95,21 +79,21 @@ async def request_certificate(
     await hub.create(SIGNING_REQUESTS_PATH, csr)
     if approves:
         await retry_on(ConflictError, _ATTEMPTS, lambda: _approve(hub, name))
-    return ClientCertificate(await _wait_signed(hub, name), key, name)
+    return user_entry(await _wait_signed(hub, name), key), name
 
 
-def kubeconfig_text(cluster: Object, user: str, certificate: ClientCertificate) -> str:
+def kubeconfig_text(cluster: Object, name: str, user: Object) -> str:
     """Return a kubeconfig with the names that `karmadactl register` uses (contract 1.7 point 7).
 
-    cluster: a complete cluster entry, with its certificate authority inline.
+    cluster: a complete entry, with its certificate authority inline. user: from `user_entry`.
     """
-    context = f"{user}@{HUB_NAME}"
+    context = f"{name}@{HUB_NAME}"
     content = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": HUB_NAME, "cluster": cluster}],
-        "users": [{"name": user, "user": certificate.user}],
-        "contexts": [{"name": context, "context": {"cluster": HUB_NAME, "user": user}}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": context, "context": {"cluster": HUB_NAME, "user": name}}],
         "current-context": context,
     }
     return str(yaml.safe_dump(content, sort_keys=False))
@@ -177,19 +161,9 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
         ) from None
 
 
-async def delete_request(hub: ApiClient, name: str) -> None:
-    """Delete a CSR. Raises KubeError."""
-    try:
-        await hub.delete(f"{SIGNING_REQUESTS_PATH}/{name}")
-    except KubeError as error:
-        raise CommandError(
-            f"could not delete CertificateSigningRequest {name} on the hub ({error}); delete it"
-        ) from error
-
-
 CLUSTER_INFO_PATH = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 _SIGNATURE_PREFIX = "jws-kubeconfig-"
-_TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
+_TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 RETRY_S, SIGNED_WITHIN_S = 1.0, 30.0
 """The hub signs cluster-info for a new token shortly after the token was created."""
@@ -198,35 +172,16 @@ GENERATOR_LIFETIME_S = 600
 """The shortest lifetime that Kubernetes signs; the key is discarded long before."""
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapToken:
-    """A bootstrap token, `<id>.<secret>`."""
-
-    token_id: str
-    secret: str
-
-    def __str__(self) -> str:
-        """Return the token as it is sent, `<id>.<secret>`."""
-        return f"{self.token_id}.{self.secret}"
+def token_problem(text: str) -> str:
+    """Return what is wrong with a bootstrap token, `<id>.<secret>`, or "". Never has the token."""
+    must = "it must have six characters, a dot, sixteen characters"
+    return "" if _TOKEN.fullmatch(text) else f"is not a valid bootstrap token: {must}"
 
 
-def parse_token(text: str) -> BootstrapToken:
-    """Parse a token. Raises ValueError, whose message never contains the token."""
-    match = _TOKEN.fullmatch(text)
-    if match is None:
-        raise ValueError(
-            "is not a valid bootstrap token: it must have six characters, a dot, sixteen characters"
-        )
-    return BootstrapToken(*match.groups())
-
-
-def check_hash(text: str) -> str:
-    """Return a `--discovery-token-ca-cert-hash` if it is valid. Raises ValueError."""
-    if not _HASH.fullmatch(text):
-        raise ValueError(
-            f'"{text}" is not a valid hash: it must be sha256: and 64 hexadecimal digits'
-        )
-    return text
+def hash_problem(text: str) -> str:
+    """Return what is wrong with a `--discovery-token-ca-cert-hash`, or ""."""
+    must = "it must be sha256: and 64 hexadecimal digits"
+    return "" if _HASH.fullmatch(text) else f'"{text}" is not a valid hash: {must}'
 
 
 def public_key_hash(authority: bytes) -> str:
@@ -238,24 +193,24 @@ def public_key_hash(authority: bytes) -> str:
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
-def verified_kubeconfig(cluster_info: Object, token: BootstrapToken) -> str:
+def verified_kubeconfig(cluster_info: Object, token: str) -> str:
     """Return the kubeconfig in a cluster-info ConfigMap if it is signed with this token.
 
-    The signature is a detached JWS, HS256 with the token's secret. Raises CommandError.
+    The signature is a detached JWS, HS256 with the token's secret, and made once more to compare,
+    as kubeadm does. Raises CommandError.
     """
     content = dig(cluster_info, "data", "kubeconfig") or ""
-    signature = dig(cluster_info, "data", _SIGNATURE_PREFIX + token.token_id)
+    token_id, _, secret = token.partition(".")
+    signature = dig(cluster_info, "data", _SIGNATURE_PREFIX + token_id)
     if not signature:
         raise CommandError(
-            f'the hub does not know token "{token.token_id}": it is wrong or has expired; create '
+            f'the hub does not know token "{token_id}": it is wrong or has expired; create '
             "one with kubectl-karmada token create"
         )
-    head, _, rest = signature.partition(".")
-    payload, _, tail = rest.partition(".")
+    head = _base64url(f'{{"alg":"HS256","kid":"{token_id}"}}'.encode())
     signed = f"{head}.{_base64url(content.encode())}".encode()
-    expected = _base64url(hmac.new(token.secret.encode(), signed, hashlib.sha256).digest())
-    is_ours = _header(head) == {"alg": "HS256", "kid": token.token_id} and not payload
-    if not is_ours or not hmac.compare_digest(tail, expected):
+    mac = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
+    if not hmac.compare_digest(signature.encode(), f"{head}..{_base64url(mac)}".encode()):
         raise CommandError(
             "cluster-info is not signed with this token: the token is wrong, or the server is "
             "not the hub"
@@ -263,9 +218,7 @@ def verified_kubeconfig(cluster_info: Object, token: BootstrapToken) -> str:
     return str(content)
 
 
-def trusted_server(
-    cluster_info: Object, token: BootstrapToken, ca_hashes: tuple[str, ...]
-) -> Object:
+def trusted_server(cluster_info: Object, token: str, ca_hashes: tuple[str, ...]) -> Object:
     """Return the cluster entry of a verified cluster-info.
 
     ca_hashes: one of them must match the hub's certificate authority; empty = rely on the signature
@@ -286,9 +239,12 @@ def trusted_server(
     return dict(cluster)
 
 
-async def discover_hub(endpoint: str, token: BootstrapToken, ca_hashes: tuple[str, ...]) -> Object:
-    """Return a trusted cluster entry of the hub at `<host:port>`.
+async def discover_hub(endpoint: str, token: str, ca_hashes: tuple[str, ...]) -> Object:
+    """Return a trusted cluster entry of the hub at `<host:port>` (contract 1.7).
 
+    The hub publishes it in kube-public/cluster-info, signed with each token. It is first read
+    without verification: the signature proves that the server has the token, the pinned hash that
+    its authority is the expected one. Then it is read again over verified TLS.
     Raises CommandError, KubeError.
     """
     server = f"https://{endpoint}"
@@ -301,10 +257,11 @@ async def discover_hub(endpoint: str, token: BootstrapToken, ca_hashes: tuple[st
     return {**cluster, "server": server}
 
 
-async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Object:
+async def _cluster_info(credentials: Credentials, token: str) -> Object:
     """Read cluster-info; wait until it is signed for a token that is new."""
+    token_id = token.partition(".")[0]
     what = (
-        f'the hub to sign cluster-info for token "{token.token_id}"; it does so shortly after a '
+        f'the hub to sign cluster-info for token "{token_id}"; it does so shortly after a '
         "token was created"
     )
     async with ApiClient("hub", credentials, connections=1) as client:
@@ -312,7 +269,7 @@ async def _cluster_info(credentials: Credentials, token: BootstrapToken) -> Obje
             async with waiting(what, SIGNED_WITHIN_S):
                 while True:
                     cluster_info = await client.get(CLUSTER_INFO_PATH)
-                    if _SIGNATURE_PREFIX + token.token_id in (cluster_info.get("data") or {}):
+                    if _SIGNATURE_PREFIX + token_id in (cluster_info.get("data") or {}):
                         return cluster_info
                     await asyncio.sleep(RETRY_S)
         except TimeoutError:
@@ -332,23 +289,25 @@ async def rbac_generator(bearer: ApiClient, cluster: Object) -> AsyncIterator[Ap
     A token by itself cannot create Roles. Karmada lets it become a user that can; that user's
     certificate lives ten minutes, its key is never stored, and its CSR is deleted.
     """
-    certificate = await request_certificate(
+    user, request = await request_certificate(
         bearer, GENERATOR, "agent-rbac-generator", GENERATOR_LIFETIME_S, approves=False
     )
-    credentials = server_credentials(cluster, certificate.user, str(cluster["server"]))
+    credentials = server_credentials(cluster, user, str(cluster["server"]))
     async with ApiClient("hub", credentials, connections=4) as client:
         try:
             yield client
         finally:
-            await delete_request(client, certificate.request)
+            await _delete_request(client, request)
+
+
+async def _delete_request(hub: ApiClient, name: str) -> None:
+    try:
+        await hub.delete(f"{SIGNING_REQUESTS_PATH}/{name}")
+    except KubeError as error:
+        raise CommandError(
+            f"could not delete CertificateSigningRequest {name} on the hub ({error}); delete it"
+        ) from error
 
 
 def _base64url(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
-
-
-def _header(text: str) -> Any:
-    try:
-        return orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-    except (ValueError, binascii.Error):
-        return None

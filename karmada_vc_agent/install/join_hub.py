@@ -4,10 +4,8 @@ Every step can be repeated: it reports and applies only the difference. Virtual 
 added, and `leave` removes them; other rights that are not desired any more are removed here.
 """
 
-import asyncio
 import base64
-import ipaddress
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from karmada_vc_agent.access.agent_objects import HostInstall, base_objects, pod_affinity
+from karmada_vc_agent.access.agent_objects import HostInstall, pod_affinity
 from karmada_vc_agent.access.host_roles import HUB_SECRET
 from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, named_clusters
 from karmada_vc_agent.access.policy_owner import PolicyOwner
@@ -24,70 +22,59 @@ from karmada_vc_agent.cluster.rules.cluster_objects import served_by_another
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.install import hub_credentials
-from karmada_vc_agent.install.apply_objects import MANAGER, Changes, apply_all, find, needs_of
-from karmada_vc_agent.install.grants import NEEDS_TO_PRUNE, prune, remove_object, workload
-from karmada_vc_agent.install.host_rights import NOT_DESCRIBED, HostRights, definitions, host_rights
+from karmada_vc_agent.install.apply_objects import MANAGER, Changes, apply_all, find
+from karmada_vc_agent.install.grants import prune, remove_object
+from karmada_vc_agent.install.host_rights import NOT_DESCRIBED, HostRights, host_rights
 from karmada_vc_agent.install.hub_credentials import (
-    BootstrapToken,
     is_valid_for,
     kubeconfig_text,
     request_certificate,
 )
-from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
-from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server, server_credentials
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.domain import AGENT_LABEL, HOST_ANNOTATION
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
-from karmada_vc_agent.model.kinds import RBAC_API, RBAC_GROUP
+from karmada_vc_agent.model.kinds import RBAC_API
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
+from karmada_vc_agent.model.texts import plain_address
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.runner.parts import Described
 
 HUB, HOST = "hub", "host"
 
 
-@dataclass(frozen=True, slots=True)
-class HubOptions:
-    """How to reach the hub: a kubeconfig, or an endpoint and a token.
-
-    server: URL of the hub as the agent reaches it; empty = the one in the kubeconfig or
-    cluster-info.
-    """
-
-    kubeconfig: str = ""
-    context: str = ""
-    server: str = ""
-    endpoint: str = ""
-    token: BootstrapToken | None = None
-    ca_hashes: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinPlan:
     """All input of a `join`, which applies the manifests, or writes or prints them.
 
-    schedulers, api_groups: what the administrator approves, see `host_rights`. sets_image: replace
-    the image that another writer set. unconfined: install on a host without admission policies,
-    too. directory: of the files to write; None = print, unless it applies. is_dry: report what
-    would be applied, and change nothing.
+    settings: content of the settings file. sets_image: replace the image that another writer set.
+    karmada_kubeconfig, karmada_context: of an administrator of the hub; or endpoint, token and
+    ca_hashes. karmada_server: URL of the hub as the agent reaches it, "" = the one in the
+    kubeconfig or cluster-info. schedulers, api_groups: what the administrator approves, see
+    `host_rights`. unconfined: install on a host without admission policies, too. directory: of the
+    files to write; None = print, unless it applies. is_dry: change nothing.
     """
 
     access: HubAccess
     namespace: str
     config: AgentConfig
-    schedulers: tuple[str, ...] = ()
-    api_groups: tuple[str, ...] = ()
-    is_elsewhere: bool
     settings: str
     image: str
     sets_image: bool
-    hub: HubOptions | None
+    sides: tuple[str, ...]
     kubeconfig: str
     lifetime_s: int
-    sides: tuple[str, ...]
+    karmada_kubeconfig: str = ""
+    karmada_context: str = ""
+    karmada_server: str = ""
+    endpoint: str = ""
+    token: str = ""
+    ca_hashes: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    is_elsewhere: bool = False
     unconfined: bool = False
     applies: bool = False
     directory: Path | None = None
@@ -178,60 +165,6 @@ async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_ui
         raise CommandError(*problems)
 
 
-def needs_on_hub(access: HubAccess) -> list[Need]:
-    """Return the rights that an administrator needs on the hub for `join`."""
-    return [
-        Need("list", "cluster.karmada.io", "clusters"),
-        Need("get", "", "namespaces", name="kube-system"),
-        *needs_of(hub_objects(access)),
-        *NEEDS_TO_PRUNE,
-    ]
-
-
-def needs_for_certificate() -> list[Need]:
-    """Return the rights that an administrator needs on the hub to get a certificate signed."""
-    group, requests = "certificates.k8s.io", "certificatesigningrequests"
-    return [
-        Need("create", group, requests),
-        Need("get", group, requests),
-        Need("update", group, f"{requests}/approval"),
-        Need("approve", group, "signers", name="kubernetes.io/kube-apiserver-client"),
-    ]
-
-
-def needs_on_host(agent: str, namespace: str, config: AgentConfig) -> list[Need]:
-    """Return the rights that an administrator needs on the host to install the agent."""
-    made = [*base_objects(HostInstall(agent, namespace, "")), *workload(agent, namespace)]
-    everywhere = (("clusterroles", ""), ("clusterrolebindings", ""))
-    roles = (*everywhere, ("roles", namespace), ("rolebindings", namespace))
-    return [
-        Need("get", "", "namespaces", name="kube-system"),
-        *needs_of([*made, *definitions(config)]),
-        *(Need(verb, RBAC_GROUP, *each) for each in roles for verb in ("get", "create", "patch")),
-        # RBAC: who grants rights must hold them, or `escalate` and `bind`.
-        *(Need(verb, RBAC_GROUP, "clusterroles") for verb in ("escalate", "bind")),
-        *(
-            Need(verb, "admissionregistration.k8s.io", f"validatingadmissionpolic{end}")
-            for end in ("ies", "ybindings")
-            for verb in ("get", "create", "update")
-        ),
-        *NEEDS_TO_PRUNE,
-    ]
-
-
-async def check_rights(client: ApiClient, needs: Iterable[Need]) -> None:
-    """Review each right on the server. Raises CommandError with the missing rules, KubeError."""
-    needs = list(needs)
-    allowed = await asyncio.gather(*(is_allowed(client, need) for need in needs))
-    missing = [need for need, is_allowed in zip(needs, allowed, strict=True) if not is_allowed]
-    if missing:
-        source = client.credentials.source
-        raise CommandError(
-            f"{client.name}: {source} lacks rights; add these rules, or use another account:",
-            *(f"  {need}" for need in missing),
-        )
-
-
 _GENERATOR = (
     f"A token cannot create Roles: using Karmada's user {hub_credentials.GENERATOR}, which has "
     "administrator rights, for a moment; its certificate request is deleted and its key "
@@ -249,23 +182,20 @@ class Hub:
 
 
 @asynccontextmanager
-async def connect(options: HubOptions) -> AsyncIterator[Hub]:
+async def connect(plan: JoinPlan) -> AsyncIterator[Hub]:
     """Connect to the hub. Raises KubeconfigError, CommandError, KubeError."""
-    if options.token is None:
-        path = Path(options.kubeconfig)
-        credentials = read_kubeconfig(path, options.context)
-        cluster = read_server(path, options.context)
+    if plan.token:
+        cluster = await hub_credentials.discover_hub(plan.endpoint, plan.token, plan.ca_hashes)
+        server = str(cluster["server"])
+        credentials = server_credentials(cluster, {"token": plan.token}, server)
     else:
-        cluster = await hub_credentials.discover_hub(
-            options.endpoint, options.token, options.ca_hashes
-        )
-        credentials = server_credentials(
-            cluster, {"token": str(options.token)}, str(cluster["server"])
-        )
-    if options.server:
-        cluster = {**cluster, "server": options.server}
+        path = Path(plan.karmada_kubeconfig)
+        credentials = read_kubeconfig(path, plan.karmada_context)
+        cluster = read_server(path, plan.karmada_context)
+    if plan.karmada_server:
+        cluster = {**cluster, "server": plan.karmada_server}
     async with new_client(HUB, credentials) as client:
-        yield Hub(client, cluster, is_admin=options.token is None)
+        yield Hub(client, cluster, is_admin=not plan.token)
 
 
 @asynccontextmanager
@@ -280,11 +210,8 @@ async def administrator_of(plan: JoinPlan, hub: Hub) -> AsyncIterator[ApiClient]
         yield generator
 
 
-async def check_hub(
-    plan: JoinPlan, administrator: ApiClient, uid: str, needs: Iterable[Need] = ()
-) -> None:
+async def check_hub(plan: JoinPlan, administrator: ApiClient, uid: str) -> None:
     """Do the preflight checks on the hub; uid: of the host. Raises CommandError, KubeError."""
-    await check_rights(administrator, needs)
     await check_karmada(administrator)
     await check_apart(administrator, uid)
     await check_names(administrator, plan.access, plan.namespace, uid)
@@ -301,16 +228,19 @@ async def agent_kubeconfig(plan: JoinPlan, hub: Hub, installed: str, changes: Ch
     changes.report(f"hub: sign a client certificate for {access.user}")
     if changes.is_dry:
         return installed
-    certificate = await request_certificate(
+    user, _ = await request_certificate(
         hub.client, access.user, access.agent, plan.lifetime_s, approves=hub.is_admin
     )
-    return kubeconfig_text(hub.cluster, access.agent, certificate)
+    return kubeconfig_text(hub.cluster, access.agent, user)
 
 
 def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
     """Warn of an address of the hub that leads nowhere from a Pod."""
     server = str(hub.cluster.get("server", ""))
-    if HOST in plan.sides and not plan.is_elsewhere and _is_loopback(urlsplit(server).hostname):
+    name = urlsplit(server).hostname or ""
+    address = plain_address(name)
+    is_loopback = name == "localhost" or (address is not None and address.is_loopback)
+    if is_loopback and HOST in plan.sides and not plan.is_elsewhere:
         text = (
             f"Warning: inside a Pod {server} is the Pod itself, not the hub; give the hub's "
             "address with --karmada-server"
@@ -321,13 +251,6 @@ def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
 def new_client(name: str, credentials: Credentials) -> ApiClient:
     """Return a client of hub or host; its name is the manager of the fields that it writes."""
     return ApiClient(name, credentials, connections=8, user_agent=MANAGER)
-
-
-def _is_loopback(host: str | None) -> bool:
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def host_uid(host: ApiClient) -> str:
@@ -342,19 +265,14 @@ async def grant_on_hub(hub: ApiClient, access: HubAccess, changes: Changes) -> N
     """
     role = await hub_role(hub, access.agent)
     names = dict.fromkeys((*named_clusters(role), *access.clusters))
-    desired = hub_objects(replace(_with_host_of(role, access), clusters=tuple(names)))
+    desired = hub_objects(replace(with_host_of(role, access), clusters=tuple(names)))
     await apply_all(hub, desired, changes)
     if not access.gateway:
         await _remove_tokens(hub, access, changes)
     await prune(hub, access.agent, desired, changes)
 
 
-async def with_recorded_host(hub: ApiClient, access: HubAccess) -> HubAccess:
-    """Return it with the host that its roles on the hub name, if it has none. Raises KubeError."""
-    return _with_host_of(await hub_role(hub, access.agent), access)
-
-
-def _with_host_of(role: Object, access: HubAccess) -> HubAccess:
+def with_host_of(role: Object, access: HubAccess) -> HubAccess:
     """Keep the mark of the host on the roles, which `join` and `leave` compare."""
     recorded = annotations_of(role).get(HOST_ANNOTATION, "")
     return replace(access, host_id=access.host_id or recorded)

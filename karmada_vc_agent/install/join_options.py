@@ -16,8 +16,8 @@ from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.config.virtual_cluster_problems import cluster_name_problem
 from karmada_vc_agent.feature_list import HUB_ROLES
-from karmada_vc_agent.install.hub_credentials import YEAR_S, check_hash, parse_token
-from karmada_vc_agent.install.join_hub import HubOptions, JoinPlan
+from karmada_vc_agent.install.hub_credentials import YEAR_S, hash_problem, token_problem
+from karmada_vc_agent.install.join_hub import JoinPlan
 from karmada_vc_agent.install.join_run import run_join
 from karmada_vc_agent.kube.kubeconfig import is_http_url
 
@@ -137,6 +137,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
 )
 @click.option(
     "--elsewhere",
+    "is_elsewhere",
     is_flag=True,
     help="The agent runs outside the host cluster: create its account, rights and policies "
     "there, but no Deployment.",
@@ -157,6 +158,7 @@ by field, and keeps what others set of replicas, image and resources of the Depl
 )
 @click.option(
     "--output-dir",
+    "directory",
     type=shared.FilePath(file_okay=False),
     help="Write hub.yaml, host.yaml and hub.kubeconfig into this directory.",
 )
@@ -187,6 +189,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
     clusters = (*(vc.name for vc in listed), *options["names"])
     _check_names(clusters)
     _check_texts(options)
+    _check_hub(options)
     access = HubAccess(
         agent,
         tuple(clusters),
@@ -201,25 +204,24 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         access=access,
         namespace=namespace,
         config=with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
-        schedulers=options["schedulers"],
-        api_groups=options["api_groups"],
-        is_elsewhere=options["elsewhere"],
         settings=file.read_text() if file else "",
         image=options["image"] or IMAGE,
         sets_image=bool(options["image"]),
-        hub=_hub(options),
-        kubeconfig=options["kubeconfig"],
-        lifetime_s=options["lifetime_s"],
         sides=(options["only"],) if options["only"] else ("hub", "host"),
-        unconfined=options["unconfined"],
-        applies=options["applies"],
-        directory=options["output_dir"],
-        is_dry=options["is_dry"],
+        **{key: options[key] for key in _AS_GIVEN},
     )
 
 
+_AS_GIVEN = (
+    *("karmada_kubeconfig", "karmada_context", "karmada_server", "endpoint", "token", "ca_hashes"),
+    *("kubeconfig", "lifetime_s", "schedulers", "api_groups", "is_elsewhere", "unconfined"),
+    *("applies", "directory", "is_dry"),
+)
+"""Options that are fields of the plan."""
+
+
 def _check_output(options: dict[str, Any]) -> None:
-    ways = [options["applies"], bool(options["output"]), bool(options["output_dir"])]
+    ways = [options["applies"], bool(options["output"]), bool(options["directory"])]
     if sum(ways) != 1:
         raise _wrong("--apply", "choose one of --apply, -o yaml and --output-dir")
     if options["is_dry"] and (not options["applies"] or options["token"]):
@@ -284,40 +286,23 @@ def _controllers(text: str) -> tuple[str, ...]:
     return tuple(sorted(running - {word[1:] for word in words if word.startswith("-")}))
 
 
-def _hub(options: dict[str, Any]) -> HubOptions | None:
-    """Return how to reach the hub, or None if not given."""
-    path, token = options["karmada_kubeconfig"], options["token"]
-    if path and token:
+def _check_hub(options: dict[str, Any]) -> None:
+    token, hashes = options["token"], options["ca_hashes"]
+    if options["karmada_kubeconfig"] and token:
         raise _wrong("--token", "give either a kubeconfig of the hub or a token")
     if not token:
-        for option in ("endpoint", "ca_hashes", "skips_ca"):
-            if options[option]:
-                raise _wrong("--token", "HOST:PORT and --discovery-token-... need --token")
-        if not path:
-            return None
-        return HubOptions(path, options["karmada_context"], options["karmada_server"])
+        if options["endpoint"] or hashes or options["skips_ca"]:
+            raise _wrong("--token", "HOST:PORT and --discovery-token-... need --token")
+        return
     if not options["endpoint"]:
         raise _wrong("HOST:PORT", "--token needs the address of the hub")
-    if bool(options["ca_hashes"]) == options["skips_ca"]:
-        raise _wrong(
-            "--token",
-            "give --discovery-token-ca-cert-hash, or "
-            "--discovery-token-unsafe-skip-ca-verification to skip the check",
-        )
-    try:
-        parsed = parse_token(token)
-    except ValueError as error:
-        raise _wrong("--token", str(error)) from error
-    try:
-        hashes = tuple(check_hash(text) for text in options["ca_hashes"])
-    except ValueError as error:
-        raise _wrong("--discovery-token-ca-cert-hash", str(error)) from error
-    return HubOptions(
-        server=options["karmada_server"],
-        endpoint=options["endpoint"],
-        token=parsed,
-        ca_hashes=hashes,
-    )
+    if bool(hashes) == options["skips_ca"]:
+        skip = "--discovery-token-unsafe-skip-ca-verification to skip the check"
+        raise _wrong("--token", f"give --discovery-token-ca-cert-hash, or {skip}")
+    if problem := token_problem(token):
+        raise _wrong("--token", problem)
+    for problem in filter(None, map(hash_problem, hashes)):
+        raise _wrong("--discovery-token-ca-cert-hash", problem)
 
 
 def _wrong(option: str, problem: str) -> ConfigError:

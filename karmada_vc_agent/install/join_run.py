@@ -1,7 +1,6 @@
 """Run `join`: check hub and host, then apply, print or write the manifests."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
@@ -19,9 +18,8 @@ from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install import join_hub, leave_steps
 from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, Changes, apply_all, manifest_text
-from karmada_vc_agent.install.grants import grant_on_host, read_host, try_on_host
+from karmada_vc_agent.install.grants import grant_on_host, read_host
 from karmada_vc_agent.install.host_rights import HostRights, described_on_host
-from karmada_vc_agent.install.hub_credentials import is_valid_for
 from karmada_vc_agent.install.join_hub import HOST, HUB, Hub, JoinPlan
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
@@ -29,20 +27,6 @@ from karmada_vc_agent.kube.kubeconfig import find_credentials
 
 _PRIVATE = 0o600
 """host.yaml and hub.kubeconfig hold the agent's private key."""
-
-
-def make_directory(directory: Path) -> None:
-    """Create a directory and its parents. Raises CommandError."""
-    with _explained(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-
-
-def read_file(path: Path) -> str:
-    """Return the content of a file, "" if it does not exist. Raises CommandError."""
-    with _explained(path):
-        return path.read_text(errors="replace") if path.exists() else ""
 
 
 def write_file(path: Path, text: str) -> bool:
@@ -53,9 +37,8 @@ def write_file(path: Path, text: str) -> bool:
             return False
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _PRIVATE)
         with os.fdopen(descriptor, "w") as stream:
-            os.fchmod(
-                descriptor, _PRIVATE
-            )  # before the content: an existing file may be readable by others
+            # Before the content: an existing file may be readable by others.
+            os.fchmod(descriptor, _PRIVATE)
             stream.truncate(0)
             stream.write(text)
     return True
@@ -81,12 +64,13 @@ async def write_manifests(
 ) -> None:
     """Print the manifests, or write them to files. Raises KubeError, CommandError, OSError."""
     if hub is not None and hub.is_admin:  # a bootstrap token's user cannot read any of this
-        needs = join_hub.needs_for_certificate() if plan.directory else ()
-        await join_hub.check_hub(plan, hub.client, uid, needs)
-        plan = replace(plan, access=await join_hub.with_recorded_host(hub.client, plan.access))
-    kubeconfig = await _kubeconfig(plan, hub, host) if hub is not None else ""
+        await join_hub.check_hub(plan, hub.client, uid)
+        role = await join_hub.hub_role(hub.client, plan.access.agent)
+        plan = replace(plan, access=join_hub.with_host_of(role, plan.access))
+    folder, kubeconfig = plan.directory, ""
+    if hub is not None and folder is not None:  # nothing is signed to be printed
+        kubeconfig = await _kubeconfig(plan, folder, hub, host)
     texts = {f"{side}.yaml": await _text(plan, side, kubeconfig, host) for side in plan.sides}
-    folder = plan.directory
     if folder is None:
         click.echo("---\n".join(texts.values()), nl=False)
         return
@@ -104,14 +88,14 @@ async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, Serve
     return plan.rights(served, installed, described), served
 
 
-async def _kubeconfig(plan: JoinPlan, hub: Hub, host: ApiClient | None) -> str:
-    """Return the agent's kubeconfig; what is only printed has the hub sign nothing."""
-    folder = plan.directory
-    installed = read_file(folder / KUBECONFIG_FILE) if folder else ""
+async def _kubeconfig(plan: JoinPlan, folder: Path, hub: Hub, host: ApiClient | None) -> str:
+    """Return the agent's kubeconfig: the one in the folder or on the host while it is good."""
+    installed = ""
+    if (path := folder / KUBECONFIG_FILE).exists():
+        with _explained(path):
+            installed = path.read_text(errors="replace")
     if host is not None and not installed:
         installed = await join_hub.installed_kubeconfig(host, plan.namespace)
-    if folder is None:
-        return installed if is_valid_for(installed, hub.cluster, plan.access.user) else ""
     return await join_hub.agent_kubeconfig(plan, hub, installed, Changes(plan.say))
 
 
@@ -169,7 +153,8 @@ _UNCONFINED = (
 async def run_join(plan: JoinPlan) -> None:
     """Join as planned. Raises KubeError, CommandError, ConfigError, OSError."""
     if plan.directory is not None:
-        make_directory(plan.directory)  # before the hub signs what could not be stored
+        with _explained(plan.directory):  # before the hub signs what could not be stored
+            plan.directory.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         host = None
         if plan.kubeconfig or (plan.applies and HOST in plan.sides):
@@ -177,8 +162,9 @@ async def run_join(plan: JoinPlan) -> None:
             host = await stack.enter_async_context(join_hub.new_client(HOST, credentials))
         uid = await join_hub.host_uid(host) if host is not None else ""
         plan = replace(plan, access=replace(plan.access, host_id=host_id(uid) if uid else ""))
-        hub = await stack.enter_async_context(join_hub.connect(plan.hub)) if plan.hub else None
-        if hub is not None:
+        hub = None
+        if plan.karmada_kubeconfig or plan.token:
+            hub = await stack.enter_async_context(join_hub.connect(plan))
             join_hub.warn_of_loopback(plan, hub)
         if plan.access.works_cluster_wide:
             plan.say(_WORKS_WIDE)
@@ -193,11 +179,8 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
     changes = Changes(plan.say, is_dry=plan.is_dry)
     checked = await _check_host(plan, host) if host is not None else None
     if hub is not None and HUB in plan.sides:
-        needs = join_hub.needs_on_hub(plan.access)
-        if hub.is_admin and HOST in plan.sides:
-            needs += join_hub.needs_for_certificate()
         async with join_hub.administrator_of(plan, hub) as administrator:
-            await join_hub.check_hub(plan, administrator, uid, needs)
+            await join_hub.check_hub(plan, administrator, uid)
             await join_hub.grant_on_hub(administrator, plan.access, changes)
     if host is not None and checked is not None:
         await _install(plan, hub, host, *checked, changes)
@@ -214,14 +197,10 @@ async def _check_host(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, Serv
 
     Raises CommandError, KubeError.
     """
-    config = plan.config
-    needs = join_hub.needs_on_host(plan.access.agent, plan.namespace, config)
-    await join_hub.check_rights(host, needs)
     rights, served = await rights_for(plan, host)
     is_served = VALIDATING in served_versions(served)
-    if config.install_policies and not is_served and not plan.unconfined:
+    if plan.config.install_policies and not is_served and not plan.unconfined:
         raise CommandError(_UNCONFINED)
-    await try_on_host(host, rights, served)
     return rights, served
 
 

@@ -1,14 +1,7 @@
-"""Check what `leave` may remove on the host, then delete or release it.
-
-Touches only objects with the label of the virtual cluster, and in a namespace only if the namespace
-carries the claim of this agent too. While the policies exist, only the agent's account may change
-or delete a claimed namespace (rewriting-rules 3.5, layer 5). An administrator impersonates that
-account for these requests only; that works with and without a running agent, and the other virtual
-clusters stay protected. Why: docs/adr/0017.
-"""
+"""Check what `leave` may remove on the host, then delete or release it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
 from functools import partial
 
@@ -27,7 +20,7 @@ from karmada_vc_agent.install.leave_steps import Leaving, Say, recorded_state
 from karmada_vc_agent.kube.access_reviews import is_allowed, need_to_impersonate, own_user_name
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource, is_absent
-from karmada_vc_agent.kube.errors import ApiError, Need, NotFoundError, NotServedError
+from karmada_vc_agent.kube.errors import ApiError, NotFoundError, NotServedError
 from karmada_vc_agent.kube.tasks import for_each, retry_on_conflict
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, dig, labels_of, namespaced_name
@@ -54,6 +47,9 @@ Listed = tuple[Resource, Object]
 class HostCleaner:
     """Cleans up one virtual cluster of one agent.
 
+    Touches only objects with the label of the virtual cluster, and in a namespace only if it has
+    the claim of this agent, too. While policies let only the agent's account change or delete a
+    claimed namespace, an administrator impersonates that for these requests only (ADR 17).
     say: called with a line for each namespace and with totals. agent_releases: whether a running
     agent releases the namespaces that are marked here: two would stand in each other's way.
     """
@@ -121,7 +117,7 @@ class HostCleaner:
         served = await self._discovery.refresh()
         for resource, name in await shared.leave_all(served, self.cluster, preserve=preserve):
             self._say(f"host: {resource.gvk.kind} {name} is shared: released")
-        await self.give_up(spaces, preserve=preserve)
+        await for_each(spaces.values(), partial(self.give_up, preserve=preserve))
 
     async def delete(self, resource: Resource, listed: Object) -> None:
         """Delete one object, also if it was recreated meanwhile from the same Work."""
@@ -162,14 +158,11 @@ class HostCleaner:
         namespace = metadata.get("namespace") or ""
         return await self._objects.fresh(resource, namespace, metadata["name"])
 
-    async def give_up(self, spaces: Mapping[str, Object], *, preserve: bool) -> None:
-        """Delete the claimed namespaces that the agent created; remove the claim of others.
+    async def give_up(self, live: Object, *, preserve: bool) -> None:
+        """Delete a claimed namespace if the agent created it, else remove the claim.
 
-        spaces: by name. Those that are being deleted are left alone.
+        One that is being deleted is left alone.
         """
-        await for_each(spaces.values(), partial(self._give_up, preserve=preserve))
-
-    async def _give_up(self, live: Object, *, preserve: bool) -> None:
         name, agent, user = live["metadata"]["name"], self._agent, self._claims_user
         if live["metadata"].get("deletionTimestamp"):
             return
@@ -250,7 +243,6 @@ def _origin(live: Object) -> tuple[str | None, str]:
 
 
 _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
-_NEEDS = (Need("patch", "", "namespaces"), Need("delete", "", "namespaces"))
 
 
 def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
@@ -288,25 +280,22 @@ async def check_exists(
 
     cluster: on the hub. hub, host: None = unreachable. Raises CommandError, KubeError.
     """
-    agents = await claimants(host, leaving.cluster) if host is not None else set()
-    if others := agents - {leaving.agent}:
+    name, agent = leaving.cluster, leaving.agent
+    agents = await claimants(host, name) if host is not None else set()
+    if others := agents - {agent}:
         problem = (
-            f'namespaces of virtual cluster "{leaving.cluster}" on the host are claimed by agent '
-            f'"{min(others)}", not by "{leaving.agent}"; nothing was changed'
+            f'namespaces of virtual cluster "{name}" on the host are claimed by agent '
+            f'"{min(others)}", not by "{agent}"; nothing was changed'
         )
         raise CommandError(problem)
-    if cluster is not None or agents:
-        return
-    if hub is not None and leaving.cluster in named_clusters(await hub_role(hub, leaving.agent)):
-        return
-    recorded: list[str] = []
+    known: list[str] = []
     if host is not None:
-        recorded = list((await recorded_state(host, leaving.namespace, leaving.agent)).clusters())
-    if leaving.cluster in recorded:
-        return
-    of_agent = f"agent {agent_id(leaving.namespace, leaving.agent)}"
-    text = f'virtual cluster "{leaving.cluster}" of {of_agent} not found'
-    raise CommandError(f"{text}; recorded: {', '.join(sorted(recorded))}" if recorded else text)
+        known += (await recorded_state(host, leaving.namespace, agent)).clusters()
+    if hub is not None:
+        known += named_clusters(await hub_role(hub, agent))
+    if cluster is None and not agents and name not in known:
+        text = f'virtual cluster "{name}" of agent {agent_id(leaving.namespace, agent)} not found'
+        raise CommandError(f"{text}; recorded: {', '.join(sorted(known))}" if known else text)
 
 
 async def claimants(host: ApiClient, cluster: str) -> set[str]:
@@ -320,7 +309,14 @@ async def claims_user(host: ApiClient, agent: str) -> str:
     Raises CommandError if that is not possible, KubeError.
     """
     policy = PolicyOwner(agent, "", "").claims_policy
-    user = protected_user(await _policy(host, f"{_POLICIES_PATH}/{policy}") or {})
+    path = f"{_POLICIES_PATH}/{policy}"
+    try:
+        live = await find(host, path)
+    except NotServedError:
+        if not await is_absent(host, path):
+            raise
+        live = None  # a host without policies
+    user = protected_user(live or {})
     if not user or user == await own_user_name(host):
         return ""
     law = f"host: ValidatingAdmissionPolicy {policy} lets only {user} release namespaces"
@@ -331,26 +327,4 @@ async def claims_user(host: ApiClient, agent: str) -> str:
             f"{law}, and {source} may not impersonate it; add this rule, or use another account:"
         )
         raise CommandError(problem, f"  {need}")
-    missing = [need for need in _NEEDS if not await is_allowed(host, need, user)]
-    if missing:
-        problem = f"{law}, and that account no longer has the rights; grant it these rules again:"
-        raise CommandError(problem, *(f"  {need}" for need in missing), *_ways_out(agent))
     return user
-
-
-async def _policy(host: ApiClient, path: str) -> Object | None:
-    """Return a policy; None where there is none, as on a host without policies."""
-    try:
-        return await find(host, path)
-    except NotServedError:
-        if await is_absent(host, path):
-            return None
-        raise
-
-
-def _ways_out(agent: str) -> tuple[str, ...]:
-    kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings"
-    return (
-        "(karmada-vc-agent join --only host does), or remove the agent's policies first:",
-        f"  kubectl delete {kinds} -l {AGENT_LABEL}={agent}",
-    )

@@ -45,7 +45,8 @@ _HAD_LEFT = "had left before; nothing was left to remove"
 async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
     """Remove a virtual cluster. Raises CommandError, KubeError."""
     async with _connect(leaving, hub_at, host_at) as (hub, host, uid):
-        leaving = replace(leaving, claims_user=await _claims_user(leaving, host))
+        if host is not None and await HostCleaner(host, leaving, _say).namespaces():
+            leaving = replace(leaving, claims_user=await claims_user(host, leaving.agent))
         cluster = await _check(leaving, hub, host, uid)
         had_left = host is not None and await leave_steps.has_left(host, leaving)
         question = f"Remove virtual cluster {leaving.cluster}"
@@ -66,13 +67,6 @@ async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
             await leave_purge.purge(leaving, hub, host, _say)
         elif host is not None:
             await leave_purge.report_agent(leaving, hub, host, _say)
-
-
-async def _claims_user(leaving: Leaving, host: ApiClient | None) -> str:
-    """Return the user to impersonate for claimed namespaces, "" = none."""
-    if host is None or not await HostCleaner(host, leaving, _say).namespaces():
-        return ""
-    return await claims_user(host, leaving.agent)
 
 
 async def _check(
@@ -174,9 +168,8 @@ async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
     check_ours(cluster, leaving, await join_hub.host_uid(host))
     user = await claims_user(host, leaving.agent) if leaving.is_sure else ""
     cleaner = HostCleaner(host, replace(leaving, claims_user=user), _say, agent_releases=True)
-    return await _prune_objects(leaving, hub, cleaner) + await _prune_namespaces(
-        leaving, hub, cleaner
-    )
+    pruned = await _prune_objects(leaving, hub, cleaner)
+    return pruned + await _prune_namespaces(leaving, hub, cleaner)
 
 
 async def _prune_objects(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
@@ -206,7 +199,7 @@ async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostClean
         if not leaving.is_sure:
             _say(f"{cleaner.cluster}: orphaned Namespace {name}")
         elif name in await orphaned():  # no Work was created meanwhile
-            await cleaner.give_up({name: live}, preserve=False)
+            await cleaner.give_up(live, preserve=False)
         else:
             continue
         pruned += 1
@@ -304,7 +297,6 @@ Examples:
 Afterwards remove the virtual cluster from the agent's settings. Until then the agent remembers
 that it left and does not register it; karmada-vc-agent join allows it again.
 """
-_WHICH = ("config_path", "agent_name", "agent_namespace", "karmada_kubeconfig", "karmada_context")
 
 
 @click.command(epilog=_EPILOG, short_help="Remove one virtual cluster, or the agent itself.")
@@ -368,40 +360,31 @@ def leave(**options: Any) -> None:
         asyncio.run(run(leaving, hub, host))
 
 
-def _flags(options: dict[str, Any]) -> str:
-    """Return the flags that name agent, hub and host, for a command to print."""
-    names = (*_WHICH, "kubeconfig")
-    given = {name.removesuffix("_path").replace("_", "-"): options[name] for name in names}
-    return " ".join(f"--{name} {value}" for name, value in given.items() if value)
-
-
 def _leaving(options: dict[str, Any]) -> Leaving:
     """Return what leaves. Raises ConfigError."""
-    if not options["cluster"] and not options["prunes"] and not options["purges"]:
+    cluster, prunes, purges = options["cluster"], options["prunes"], options["purges"]
+    preserve = options["preserve_resources"]
+    if not (cluster or prunes or purges):
         raise ConfigError("flags", "CLUSTER", "name the virtual cluster to remove")
-    if options["cluster"] and (problem := cluster_name_problem(options["cluster"])):
+    if cluster and (problem := cluster_name_problem(cluster)):
         raise ConfigError("flags", "CLUSTER", problem)
-    if options["purges"] and options["prunes"]:
-        raise ConfigError("flags", "--purge", "cannot be combined with --prune")
-    if options["purges"] and options["preserve_resources"] and not options["cluster"]:
+    if prunes and (purges or preserve or options["is_forced"]):
+        others = "--purge, --preserve-resources or --force"
+        raise ConfigError("flags", "--prune", f"cannot be combined with {others}")
+    if preserve and not cluster:
         raise ConfigError("flags", "--preserve-resources", "needs a virtual cluster to leave")
-    if options["prunes"] and (options["preserve_resources"] or options["is_forced"]):
-        raise ConfigError(
-            "flags", "--prune", "cannot be combined with --preserve-resources or --force"
-        )
     _, agent, namespace = shared.settings_and_agent(options)
     try:
         timeout_s = parse_duration_s(options["timeout"])
     except ValueError as error:
         raise ConfigError("flags", "--timeout", str(error)) from error
     return Leaving(
-        options["cluster"],
+        cluster,
         agent,
         namespace,
-        options["preserve_resources"],
+        preserve,
         timeout_s,
         is_sure=options["is_sure"],
         is_forced=options["is_forced"],
-        purges=options["purges"],
-        flags=_flags(options),
+        purges=purges,
     )

@@ -1,8 +1,4 @@
-"""Remove an agent itself: what `join` created for it on hub and host, and what it recorded there.
-
-Only once none of its virtual clusters is left. What others have in its namespace stays, and the
-namespace with it.
-"""
+"""Remove an agent itself: what `join` created for it, and what it recorded."""
 
 from contextlib import suppress
 
@@ -71,7 +67,10 @@ async def check_last(
 
 
 async def purge(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, say: Say) -> None:
-    """Remove an agent. hub, host: None = it does not answer. Raises KubeError."""
+    """Remove an agent. What others have in its namespace stays, and the namespace with it.
+
+    hub, host: None = it does not answer. Raises KubeError.
+    """
     if hub is not None:
         await prune(hub, leaving.agent, (), Changes(say))
     if host is not None:
@@ -101,8 +100,8 @@ async def report_agent(leaving: Leaving, hub: ApiClient, host: ApiClient, say: S
     """Say how to remove an agent that is left without virtual clusters. Raises KubeError."""
     is_there = await find(host, f"{_RBAC_PATH}/clusterroles/vc-agent:{leaving.agent}") is not None
     if is_there and not await clusters_left(leaving, hub, host):
-        say(f"agent {leaving.agent} has no virtual cluster left; to remove it as well, run:")
-        say(f"  karmada-vc-agent leave --purge {leaving.flags}")
+        text = "to remove it as well, run karmada-vc-agent leave --purge with the same options"
+        say(f"agent {leaving.agent} has no virtual cluster left; {text}")
 
 
 async def clusters_left(

@@ -61,7 +61,7 @@ class Leaving:
 
     claims_user: the user to impersonate for its namespaces; empty = none. is_sure: skip the
     confirmation. is_forced: continue if the hub or the host is unreachable. purges: remove the
-    agent, too. flags: those of the command that say where the agent is.
+    agent, too.
     """
 
     cluster: str
@@ -73,7 +73,6 @@ class Leaving:
     is_sure: bool = False
     is_forced: bool = False
     purges: bool = False
-    flags: str = ""
 
 
 async def bindings_to(hub: ApiClient, cluster: str) -> list[str]:
@@ -116,12 +115,13 @@ async def leading(
             say(alone)
         yield False
         return
+    process = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
+    # As if it had led before: it removes its virtual cluster from the checkpoint.
     election = LeaderElection(
         host,
         leaving.namespace,
         leaving.agent,
-        f"leave-{socket.gethostname()}_{uuid.uuid4()}",
-        # As if it had led before: it removes its virtual cluster from the checkpoint.
+        process,
         lineage=CHECKPOINT_ANNOTATION,
     )
     leads = asyncio.Event()
@@ -150,9 +150,9 @@ async def leading(
         except TimeoutError:
             alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
             if hub is None:
-                process, _ = await _lead(host, leaving)
+                running, _ = await _lead(host, leaving)
                 raise CommandError(
-                    f"an agent is running ({process}) and would restore what is removed; stop it, "
+                    f"an agent is running ({running}) and would restore what is removed; stop it, "
                     "then try again"
                 ) from None
         if not leads.is_set():

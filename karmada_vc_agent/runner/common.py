@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.claims import CLUSTER_INDEX, Claims, HeldNamespaces, labelled_cluster
+from karmada_vc_agent.cluster.claims import CLUSTER_INDEX, Claims, labelled_cluster
 from karmada_vc_agent.cluster.host_nodes import (
     ADDRESS_INDEX,
     HostAddresses,
@@ -30,7 +30,6 @@ from karmada_vc_agent.cluster.registration import Registrations
 from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, Origins
 from karmada_vc_agent.cluster.virtual_clusters import (
     Membership,
-    NodeTaints,
     Scopes,
     VirtualClusters,
 )
@@ -272,7 +271,6 @@ class Stores:
             self.membership.owner_of,
         )
         self.trust = NodeTrust(clients.host_urgent, self.nodes)
-        self.taints = NodeTaints(self.membership, virtual_clusters)
         self.claims = Claims(self.namespaces, config.agent_name)
         hub, host = clients.hub, clients.host
         self.of_host: tuple[AnyReflector, ...] = (
@@ -390,9 +388,8 @@ class Common:
             host=Discovery(clients.host_urgent, self.clock.monotonic),
         )
         self.contact = HubContact(config.cluster_lease_duration, self.scopes)
-        self.held = HeldNamespaces(self.stores.claims)
         for client in clients.of_host():
-            client.refusal = self.held.refusal
+            client.refusal = self.stores.claims.refusal
         self.supervisor = Supervisor(self.metrics.part_restarted)
 
     def _loop_share_exceeded(self, flow: Hashable) -> None:

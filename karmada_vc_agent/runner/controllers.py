@@ -308,7 +308,7 @@ def node_taints(parts: Parts) -> ControllerSpec[str]:
     return ControllerSpec(
         "node-taints",
         common.queues.by_name(),
-        partial(follow_taints, stores.taints, works, due),
+        partial(follow_taints, stores.membership, works, due),
         sources=(Enqueues(stores.membership.changed.subscribe, itself, TAINTS_SETTLE_S),),
         resync_keys=same,
     )

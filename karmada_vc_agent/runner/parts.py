@@ -53,7 +53,8 @@ class _SavedHub(Protocol):
 class Leases:
     """Renewed from the first time a Cluster was Ready, as their attempts show.
 
-    due: a virtual cluster whose Lease is to be renewed from now on.
+    attempts: the time of the last one of each, which shows whether it is stuck. due: a virtual
+    cluster whose Lease is to be renewed from now on.
     """
 
     def __init__(self, scopes: Scopes, clock: Callable[[], float] = time.monotonic) -> None:

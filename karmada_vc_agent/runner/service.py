@@ -123,7 +123,7 @@ class Service:
             common.fence.offline = parts.checkpoint.offline
             parts.checkpoint.offline.on_hub_answer = self.retry_failed
         common.clients.host.history.on_back(parts.works.host_reset)
-        common.held.changed.subscribe(self._hold_changed)
+        common.stores.claims.hold_changed.subscribe(self._hold_changed)
         common.metrics.add_source(parts.collector.samples)
         common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)
 

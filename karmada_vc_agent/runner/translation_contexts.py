@@ -1,17 +1,12 @@
 """Makes the input of translations from the current state of the host."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.host_nodes import HostAddresses
-from karmada_vc_agent.cluster.virtual_clusters import (
-    Membership,
-    NodeGroups,
-    NodeTaints,
-    former_names,
-)
+from karmada_vc_agent.cluster.virtual_clusters import Membership, former_names
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.model.kinds import gateway_account, gateway_accounts_role
@@ -62,7 +57,6 @@ class _HostViews(Protocol):
     """Views of the host; in the agent these are Stores, in the gateway its HostState."""
 
     membership: Membership
-    taints: NodeTaints
     claims: Claims
     addresses: HostAddresses
 
@@ -88,7 +82,7 @@ class TranslationContexts:
         is_of_cluster: Callable[[str, str], bool],
         bound_to: Callable[[str], str | None],
         host_discovery: Discovery,
-        node_groups: NodeGroups,
+        nodes_of_group: Callable[[str], Collection[str] | None],
         on_new_kinds: Callable[[], object],
         virtual_clusters: Mapping[str, VirtualCluster],
     ) -> None:
@@ -99,7 +93,7 @@ class TranslationContexts:
         self._is_of_cluster = is_of_cluster
         self._bound_to = bound_to
         self._discovery = host_discovery
-        self._node_groups = node_groups
+        self._nodes_of_group = nodes_of_group
         self._admin_rules: tuple[ServedApis | None, tuple[Object, ...]] = (None, ())
 
     def context_for(self, vc: VirtualCluster, work: str) -> TranslationContext:
@@ -114,8 +108,8 @@ class TranslationContexts:
             bound_to=self._bound_to(work),
             is_of_cluster=self._is_of_cluster(vc.name, work),
             admin_rules=self._most_rules(),
-            nodes_of_group=self._node_groups.nodes_of,
-            node_taints=self._stores.taints.of(vc.name),
+            nodes_of_group=self._nodes_of_group,
+            node_taints=membership.taints_of(vc.name),
             is_of_host=partial(self._is_of_host, vc.name),
             is_namespaced=self._is_namespaced,
         )

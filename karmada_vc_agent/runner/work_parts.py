@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Concatenate, ParamSpec
 
-from karmada_vc_agent.cluster.virtual_clusters import NodeGroups, former_names
+from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.config.loading import WARNINGS
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.interpretation.script_runner import ScriptRunner
@@ -145,8 +145,10 @@ class WorkParts:
             lambda cluster, work: is_of_cluster(works.by_id(work), clusters.ours(cluster)),
             lambda work: binding_namespace(works.by_id(work)),
             common.discoveries.host,
-            NodeGroups(
-                common.discoveries.cached, self.group_informers.store, common.stores.membership
+            partial(
+                common.stores.membership.nodes_of_group,
+                common.discoveries.cached,
+                self.group_informers.store,
             ),
             signals.admin_rules.emit,
             common.virtual_clusters,
@@ -191,7 +193,7 @@ class WorkParts:
         common.stores.kept.over.subscribe(
             self.on_cluster(partial(self.events.bound_met, of_works=False))
         )
-        common.held.changed.subscribe(self.on_cluster(self.events.namespace_held))
+        common.stores.claims.hold_changed.subscribe(self.on_cluster(self.events.namespace_held))
 
     def on_cluster(
         self, report: Callable[Concatenate[Object, P], None]

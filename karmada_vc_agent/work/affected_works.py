@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.claims import Claim, claim_of, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP, NodeTaints
+from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP, Membership
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model.karmada import cluster_of_execution_namespace, work_name
@@ -224,15 +224,15 @@ SETTLES_S = 5.0
 
 
 async def follow_taints(
-    taints: NodeTaints, works: Works, enqueue: Callable[[WorkKey], None], cluster: str
+    membership: Membership, works: Works, enqueue: Callable[[WorkKey], None], cluster: str
 ) -> None:
     """Enqueue the Works of a virtual cluster if the taints of its nodes changed.
 
     Writes nothing: tolerations are part of the translation of each Work.
     """
-    if not taints.refresh(cluster):
+    if not membership.refresh_taints(cluster):
         return
-    names = ", ".join(f"{t.key}={t.value}:{t.effect}" for t in taints.of(cluster))
+    names = ", ".join(f"{t.key}={t.value}:{t.effect}" for t in membership.taints_of(cluster))
     extra = {"virtual_cluster": cluster, "taints": names or "none"}
     _log.info("Tolerating the taints of the nodes", extra=extra)
     for name in works.names(cluster):

@@ -80,7 +80,7 @@ def left_behind(
 class NamespaceWriter:
     """Claims host namespaces, corrects the claimed ones, and releases them.
 
-    Each acts by the phase of the namespace (cluster/claims.py), one at a time for each namespace.
+    Each acts by its phase (cluster/claims.py), one at a time for each namespace.
     """
 
     host: ApiClient

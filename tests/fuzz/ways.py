@@ -21,7 +21,7 @@ from karmada_vc_agent.cluster.hub_clusters import ClusterCodec, HubClusters, clu
 from karmada_vc_agent.cluster.rules import cluster_objects
 from karmada_vc_agent.cluster.rules.cluster_objects import cluster_changes
 from karmada_vc_agent.cluster.rules.conditions import READY
-from karmada_vc_agent.cluster.virtual_clusters import Membership, NodeTaints, VirtualClusters
+from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.feature_list import CONFIG
@@ -257,7 +257,7 @@ def _summed(node: Node) -> None:
     membership = Membership(vcs, store, lambda _: "")
     store.apply(node)
     membership.nodes_of("branch-a")
-    NodeTaints(membership, vcs).of("branch-a")
+    membership.taints_of("branch-a")
     _summary([node], [])
 
 

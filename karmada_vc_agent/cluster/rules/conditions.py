@@ -135,15 +135,11 @@ class Thresholds:
     failure_s: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """The state of damping for one condition of one Cluster; in memory only.
+Observation = tuple[str, float]
+"""The state of damping for one condition of one Cluster, in memory only.
 
-    status: last observed. flipped_at_s: when it last changed, on the clock of `now_s`.
-    """
-
-    status: str
-    flipped_at_s: float = _NEVER
+Its status as observed last, and when that changed last, on the clock of `now_s`.
+"""
 
 
 def is_online(http_status: int | None) -> bool:
@@ -178,15 +174,15 @@ def damp(
     Only changes between True and not True are damped. Source: contract 4.3.
     """
     if last is None:
-        return observed, Observation(observed["status"])
+        return observed, (observed["status"], _NEVER)
     if current is None:
         return observed, last
-    if last.status != observed["status"]:
-        last = Observation(observed["status"], now_s)
+    if last[0] != observed["status"]:
+        last = (observed["status"], now_s)
     is_ready = observed["status"] == "True"
     flips = is_ready != (current.get("status") == "True")
     threshold_s = thresholds.success_s if is_ready else thresholds.failure_s
-    if flips and now_s < last.flipped_at_s + threshold_s:
+    if flips and now_s < last[1] + threshold_s:
         return current, last
     return observed, last
 
@@ -200,30 +196,23 @@ NODES_REACHABLE = ConditionType(
 NO_NODES = "NoNodes"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCounts:
-    """Nodes that count for a virtual cluster."""
-
-    total: int = 0
-    ready: int = 0
-
-
-def count_nodes(nodes: Iterable[Node]) -> NodeCounts:
-    """Count nodes, and the Ready ones."""
+def count_nodes(nodes: Iterable[Node]) -> tuple[int, int]:
+    """Return the number of nodes, and of the Ready ones."""
     states = [node.is_ready for node in nodes]
-    return NodeCounts(len(states), sum(states))
+    return len(states), sum(states)
 
 
-def nodes_reachable(nodes: NodeCounts) -> Condition:
+def nodes_reachable(total: int, ready: int) -> Condition:
     """Return the condition NodesReachable: False where pods could run on no node."""
-    if not nodes.total:
+    if not total:
         return NODES_REACHABLE.false(NO_NODES, "no node of the host is in the group")
-    if not nodes.ready:
-        those = "the only node" if nodes.total == 1 else f"none of the {nodes.total} nodes"
-        verb = "is not" if nodes.total == 1 else "is"
+    if not ready:
+        those, verb = f"none of the {total} nodes", "is"
+        if total == 1:
+            those, verb = "the only node", "is not"
         text = f"{those} of the group {verb} Ready"
         return NODES_REACHABLE.false("NoNodeReady", text)
-    text = f"{nodes.ready} of {nodes.total} nodes are Ready"
+    text = f"{ready} of {total} nodes are Ready"
     return NODES_REACHABLE.true("NodesReady", text)
 
 

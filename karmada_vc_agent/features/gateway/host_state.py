@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -21,8 +22,6 @@ from karmada_vc_agent.cluster.host_nodes import ADDRESS_INDEX, HostAddresses, ad
 from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import (
     Membership,
-    NodeGroups,
-    NodeTaints,
     VirtualClusters,
 )
 from karmada_vc_agent.config.settings import AgentConfig
@@ -93,7 +92,6 @@ class HostState:
         self.unserved: Signal[[str]] = Signal()
         self.claims = Claims(self.namespaces, config.agent_name)
         self.membership = Membership(self.virtual_clusters, self.nodes, lambda _: "")
-        self.taints = NodeTaints(self.membership, self.virtual_clusters)
         self.addresses = HostAddresses(
             self.nodes, (urlsplit(host.credentials.server).hostname,), self.membership.owner_of
         )
@@ -105,7 +103,7 @@ class HostState:
         self._supervisor = supervisor
         self._released: TTLCache[str, Claim] = TTLCache(RELEASED, RELEASED_S, timer=clock)
         self._sums: dict[str, tuple[TokenSum, ...]] = {}
-        self.membership.changed.subscribe(self.taints.refresh)
+        self.membership.changed.subscribe(self.membership.refresh_taints)
         self._group_informers = InformerSet(host, {}, lambda *_: None, supervisor=supervisor)
         self._served_kinds = ServedKinds(host, self.discovery, lambda _: None)
         self.contexts = TranslationContexts(
@@ -114,7 +112,7 @@ class HostState:
             lambda _cluster, _work: False,
             lambda _work: None,
             self.discovery,
-            NodeGroups(self._resource_of, self._group_informers.store, self.membership),
+            partial(self.membership.nodes_of_group, self._resource_of, self._group_informers.store),
             lambda: None,
             self.virtual_clusters,
         )

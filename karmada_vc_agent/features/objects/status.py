@@ -12,7 +12,6 @@ from karmada_vc_agent.cluster.rules.conditions import (
     READY,
     Condition,
     ConditionType,
-    NodeCounts,
     Shown,
     count_nodes,
     find_condition,
@@ -69,7 +68,7 @@ def compose_status(
     *,
     generation: int,
     phase: str,
-    nodes: NodeCounts,
+    nodes: tuple[int, int],
     works: WorkCounts,
     conditions: Sequence[Condition],
     last_contact: str,
@@ -91,7 +90,7 @@ def compose_status(
     status: Object = {
         "observedGeneration": generation,
         "phase": phase,
-        "nodes": {"total": nodes.total, "ready": nodes.ready},
+        "nodes": {"total": nodes[0], "ready": nodes[1]},
         "works": {"applied": works.applied, "failed": works.failed, "pending": works.pending},
         "conditions": new,
     }

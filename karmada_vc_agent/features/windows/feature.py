@@ -58,8 +58,8 @@ CONDITIONS = (
     ),
     ConditionSpec(
         NAMESPACES_HELD,
-        lambda parts, vc: namespaces_held(parts.common.held.of(vc.name)),
-        lambda parts: ((parts.common.held.changed.subscribe, first_of),),
+        lambda parts, vc: namespaces_held(parts.common.stores.claims.held_in(vc.name)),
+        lambda parts: ((parts.common.stores.claims.hold_changed.subscribe, first_of),),
     ),
 )
 

@@ -1,10 +1,12 @@
 """NodeGroups: which nodes a group has, and that an unknown one has none."""
 
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP, NodeGroups
+from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import UnreachableError
@@ -16,7 +18,7 @@ from tests.fakes.world import World
 RESOURCE = Resource(NODE_GROUP, "nodegroups", namespaced=False)
 
 
-def groups(world: World, *found: Object) -> NodeGroups:
+def groups(world: World, *found: Object) -> Callable[[str], Collection[str] | None]:
     store: Store[Object] = Store(RawCodec())
     store.replace_all(found, "1")
     world.look()
@@ -24,7 +26,7 @@ def groups(world: World, *found: Object) -> NodeGroups:
     def find(gvk: GroupVersionKind) -> Resource | None:
         return RESOURCE if gvk == NODE_GROUP else None
 
-    return NodeGroups(find, lambda _: store, world.membership)
+    return partial(world.membership.nodes_of_group, find, lambda _: store)
 
 
 def group(name: str, **spec: Any) -> Object:
@@ -47,21 +49,21 @@ async def test_nodes_are_those_of_labels_and_those_named(world: World) -> None:
         group("all", matchLabels={}),
         group("nobody"),
     )
-    assert known.nodes_of("east") == {"n1", "n9"}
-    assert known.nodes_of("named") == {"n2"}
-    assert known.nodes_of("all") == {"n1", "n2"}
-    assert known.nodes_of("nobody") == set()
+    assert known("east") == {"n1", "n9"}
+    assert known("named") == {"n2"}
+    assert known("all") == {"n1", "n2"}
+    assert known("nobody") == set()
 
 
 async def test_unknown_group_and_host_without_groups_have_none(world: World) -> None:
-    assert groups(world).nodes_of("east") is None
-    assert NodeGroups(lambda _: None, lambda _: None, world.membership).nodes_of("east") is None
+    assert groups(world)("east") is None
+    assert world.membership.nodes_of_group(lambda _: None, lambda _: None, "east") is None
 
 
 async def test_group_is_unknown_until_the_host_has_listed_its_groups(world: World) -> None:
     store: Store[Object] = Store(RawCodec())
-    known = NodeGroups(lambda _: RESOURCE, lambda _: store, world.membership)
+    known = partial(world.membership.nodes_of_group, lambda _: RESOURCE, lambda _: store)
     with pytest.raises(UnreachableError, match="has not listed its NodeGroups yet"):
-        known.nodes_of("east")
+        known("east")
     store.replace_all([], "1")
-    assert known.nodes_of("east") is None
+    assert known("east") is None

@@ -98,9 +98,9 @@ class Setting:
             clock=TimeOfDay(self.clock, lambda: NOW),
         )
 
-    def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:
+    def synced(self, name: str, took_s: float, reported: Object, http_status: int | None) -> None:
         assert took_s >= 0
-        ready = next(c for c in status["conditions"] if c["type"] == "Ready")
+        ready = next(c for c in reported["conditions"] if c["type"] == "Ready")
         self.told.append((name, ready["status"], http_status))
 
     async def sync(self, name: str = "branch-a") -> float | None:
@@ -135,11 +135,11 @@ async def test_healthy_host_makes_the_cluster_ready_with_all_fields(setting: Set
     assert await setting.sync() == 10.0
     assert setting.condition() == ("True", "ClusterReady")
     assert setting.condition("CompleteAPIEnablements") == ("True", "Complete")
-    status = setting.status()
-    assert status["kubernetesVersion"] == "v1.34.0"
-    assert status["nodeSummary"] == {"totalNum": 2, "readyNum": 1}
-    assert status["resourceSummary"]["allocatable"]["cpu"] == "4"
-    groups = [entry["groupVersion"] for entry in status["apiEnablements"]]
+    reported = setting.status()
+    assert reported["kubernetesVersion"] == "v1.34.0"
+    assert reported["nodeSummary"] == {"totalNum": 2, "readyNum": 1}
+    assert reported["resourceSummary"]["allocatable"]["cpu"] == "4"
+    groups = [entry["groupVersion"] for entry in reported["apiEnablements"]]
     assert groups == sorted(groups)
     assert setting.ready == ["branch-a"]
 
@@ -378,11 +378,11 @@ async def test_fields_and_conditions_of_others_are_kept(setting: Setting) -> Non
     }
     setting.world.hub.seed({**setting.world.hub.live(CLUSTER), "status": foreign})
     await setting.sync()
-    status = setting.status()
-    assert status["remedyActions"] == ["TrafficControl"]
-    assert status["somethingNew"] == {"a": 1}
-    assert foreign["conditions"][0] in status["conditions"]
-    assert [each["type"] for each in status["conditions"]] == [
+    reported = setting.status()
+    assert reported["remedyActions"] == ["TrafficControl"]
+    assert reported["somethingNew"] == {"a": 1}
+    assert foreign["conditions"][0] in reported["conditions"]
+    assert [each["type"] for each in reported["conditions"]] == [
         "ServiceDomainNameResolutionReady",
         "CompleteAPIEnablements",
         "Ready",

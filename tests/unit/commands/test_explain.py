@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.commands.explain import (
-    ExplainTarget,
-    Explanation,
+    explained,
     status_written,
     target_of,
     written,
@@ -19,6 +18,7 @@ from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 WORK = "karmada-es-branch-a/web-1"
 
 
@@ -33,6 +33,7 @@ async def host() -> AsyncIterator[FakeApiServer]:
     async with FakeApiServer(served.HOST) as server:
         server.seed(objects.claimed(annotations={HOLD_ANNOTATION: "belt stopped"}))
         server.seed(on_host())
+        server.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS, times=1000)
         yield server
 
 
@@ -46,10 +47,12 @@ def on_host() -> Object:
     return made
 
 
-async def explained(hub: FakeApiServer, host: FakeApiServer, what: str) -> Explanation:
-    made = Explanation(hub.client("hub"), host.client("host"), target_of(what))
-    await made.gather()
-    return made
+async def facts_of(hub: FakeApiServer, host: FakeApiServer, what: str) -> Object:
+    return await explained(hub.client("hub"), host.client("host"), target_of(what))
+
+
+async def text_of(hub: FakeApiServer, host: FakeApiServer, what: str) -> str:
+    return written(await facts_of(hub, host, what), target_of(what), "text")
 
 
 async def test_work_is_shown_with_its_objects_and_what_holds_them(
@@ -58,7 +61,7 @@ async def test_work_is_shown_with_its_objects_and_what_holds_them(
     work = objects.work(objects.config_map(), objects.config_map("other"))
     work["status"] = {"conditions": [objects.condition("Applied", "False", "Failed", "no")]}
     hub.seed(work)
-    text = written(await explained(hub, host, "branch-a/web-1"), "text")
+    text = await text_of(hub, host, "branch-a/web-1")
     assert "Work web-1, generation" in text
     assert "Applied=False Failed: no" in text
     assert "ConfigMap edge/settings: on the host: edge-v-branch-a/settings" in text
@@ -71,7 +74,7 @@ async def test_texts_of_tenants_move_no_cursor(hub: FakeApiServer, host: FakeApi
     message = "all is well\n\x1b[2J\x1b[1;1HApplied=True"
     work["status"] = {"conditions": [objects.condition("Applied", "False", "Failed", message)]}
     hub.seed(work)
-    text = written(await explained(hub, host, "branch-a/web-1"), "text")
+    text = await text_of(hub, host, "branch-a/web-1")
     assert "\x1b" not in text
     assert "    Applied=False Failed: all is well \\x1b[2J" in text
 
@@ -82,19 +85,17 @@ async def test_malformed_manifests_hide_no_other_object(
     odd: list[Any] = [{"metadata": "x"}, {"kind": 7, "metadata": {"name": 8}}, "x", None]
     hub.seed(objects.work(*odd, name="odd"))
     hub.seed(objects.work(objects.config_map()))
-    facts = await explained(hub, host, "branch-a/configmap/edge/settings")
-    assert [each["host"] for each in facts.objects] == ["edge-v-branch-a/settings"]
-    assert "the host has no such kind" in written(
-        await explained(hub, host, "branch-a/odd"), "text"
-    )
+    facts = await facts_of(hub, host, "branch-a/configmap/edge/settings")
+    assert [each["host"] for each in facts["objects"]] == ["edge-v-branch-a/settings"]
+    assert "the host has no such kind" in await text_of(hub, host, "branch-a/odd")
 
 
 async def test_object_is_found_by_its_virtual_name(hub: FakeApiServer, host: FakeApiServer) -> None:
     hub.seed(objects.work(objects.config_map()))
     hub.seed(objects.work(objects.deployment(), name="else"))
-    facts = await explained(hub, host, "branch-a/configmap/edge/settings")
-    assert [work["metadata"]["name"] for work in facts.works] == ["web-1"]
-    assert [each["host"] for each in facts.objects] == ["edge-v-branch-a/settings"]
+    facts = await facts_of(hub, host, "branch-a/configmap/edge/settings")
+    assert [work["name"] for work in facts["works"]] == ["web-1"]
+    assert [each["host"] for each in facts["objects"]] == ["edge-v-branch-a/settings"]
 
 
 @pytest.mark.parametrize("what", ["branch-a/web-1", "branch-a/configmap/edge/settings"])
@@ -102,11 +103,13 @@ async def test_host_alone_tells_while_the_hub_is_away(
     hub: FakeApiServer, host: FakeApiServer, what: str
 ) -> None:
     with hub.down():
-        facts = await explained(hub, host, what)
-    assert [(each["host"], each["work"]) for each in facts.objects] == [
+        facts = await facts_of(hub, host, what)
+    assert [(each["host"], each["work"]) for each in facts["objects"]] == [
         ("edge-v-branch-a/settings", WORK)
     ]
-    assert "hub not reached, so this is what the host has" in written(facts, "text")
+    assert "hub not reached, so this is what the host has" in written(
+        facts, target_of(what), "text"
+    )
 
 
 async def test_kinds_whose_lists_have_no_version_hide_nothing(hub: FakeApiServer) -> None:
@@ -115,15 +118,16 @@ async def test_kinds_whose_lists_have_no_version_hide_nothing(hub: FakeApiServer
     async with FakeApiServer((*served.HOST, odd)) as host:
         host.seed(objects.claimed())
         host.seed(on_host())
+        host.answer(b'{"status": {"allowed": true}}', 201, path=REVIEWS, times=1000)
         with hub.down():
-            facts = await explained(hub, host, "branch-a/web-1")
-        assert [each["host"] for each in facts.objects] == ["edge-v-branch-a/settings"]
+            facts = await facts_of(hub, host, "branch-a/web-1")
+        assert [each["host"] for each in facts["objects"]] == ["edge-v-branch-a/settings"]
         assert not [each for each in host.requests if "componentstatuses" in each.path]
 
 
 async def test_cluster_that_there_is_not_is_told(hub: FakeApiServer, host: FakeApiServer) -> None:
     with pytest.raises(CommandError, match='no Cluster "branch-x"'):
-        await explained(hub, host, "branch-x/web-1")
+        await facts_of(hub, host, "branch-x/web-1")
 
 
 @pytest.mark.parametrize("text", ["branch-a", "a/b/c", "/b", "a//b/c", "a/b/c/d/e"])
@@ -133,7 +137,7 @@ def test_what_is_neither_work_nor_object_is_told(text: str) -> None:
 
 
 def test_object_may_be_cluster_scoped() -> None:
-    assert target_of("a/clusterrole//reader") == ExplainTarget("a", "", "clusterrole", "", "reader")
+    assert target_of("a/clusterrole//reader") == ("a", "clusterrole", "", "reader")
 
 
 def test_status_was_written_when_the_server_says() -> None:

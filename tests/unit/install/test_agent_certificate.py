@@ -10,15 +10,16 @@ import pytest
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install.hub_credentials import (
     SIGNING_S,
-    ClientCertificate,
     request_certificate,
 )
 from karmada_vc_agent.kube.certificates import SIGNING_REQUESTS_PATH
 from karmada_vc_agent.kube.errors import ConflictError
+from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 
 PATH = f"{SIGNING_REQUESTS_PATH}/agent-00000"
 APPROVAL = f"{PATH}/approval"
+PEM = base64.b64encode(b"PEM").decode()
 USER = "system:karmada:agent:branches"
 
 
@@ -27,7 +28,7 @@ def _known_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda _: "000000")
 
 
-async def request(hub: FakeApiServer, *, approves: bool = True) -> ClientCertificate:
+async def request(hub: FakeApiServer, *, approves: bool = True) -> tuple[Object, str]:
     return await request_certificate(hub.client("hub"), USER, "agent", 600, approves=approves)
 
 
@@ -42,15 +43,15 @@ def condition(kind: str, message: str = "") -> dict[str, str]:
 
 
 def sign(hub: FakeApiServer) -> None:
-    answer(hub, certificate=base64.b64encode(b"PEM").decode())
+    answer(hub, certificate=PEM)
 
 
 async def test_approval_that_meets_another_write_is_tried_again(hub: FakeApiServer) -> None:
     hub.fail(409, "Conflict", method="PUT", path=APPROVAL, times=3)
     hub.answer(b"{}", path=APPROVAL)
     asyncio.get_running_loop().call_later(2.0, sign, hub)
-    found = await request(hub)
-    assert (found.certificate, found.request) == (b"PEM", "agent-00000")
+    user, name = await request(hub)
+    assert (user["client-certificate-data"], name) == (PEM, "agent-00000")
     approvals = hub.asked("PUT", APPROVAL)
     assert len(approvals) == 4
     (approved,) = approvals[-1].body["status"]["conditions"]
@@ -65,8 +66,8 @@ async def test_conflicts_without_end_are_told(hub: FakeApiServer) -> None:
 
 
 async def test_what_is_approved_already_is_not_written(hub: FakeApiServer) -> None:
-    answer(hub, conditions=[condition("Approved")], certificate=base64.b64encode(b"PEM").decode())
-    assert (await request(hub)).certificate == b"PEM"
+    answer(hub, conditions=[condition("Approved")], certificate=PEM)
+    assert (await request(hub))[0]["client-certificate-data"] == PEM
     assert not hub.asked("PUT", APPROVAL)
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
+from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, MANAGER, Changes, apply_all
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import AlreadyExistsError
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -54,7 +54,7 @@ async def test_what_is_missing_is_created_and_done_again_costs_no_write(
     assert host.live(PATH)["data"] == {"a": "1"}
     host.requests.clear()
     assert await applier.apply(wanted(a="1")) == ""
-    assert host.writes() == []
+    assert host.changes() == []
 
 
 async def test_field_that_differs_is_told_and_changed_and_others_stay(
@@ -97,7 +97,7 @@ async def test_object_that_is_being_deleted_is_left_to_end(
     ending = wanted(a="1")
     ending["metadata"] |= {"finalizers": ["x/y"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
     host.seed(ending)
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(CommandError, match="is being deleted"):
         await applier.apply(wanted(a="2"))
 
 

@@ -210,7 +210,7 @@ async def test_a_namespace_that_the_agent_did_not_make_only_loses_its_claim(
     host.seed(theirs)
     cleaner = cleaner_of(client)
     assert await cleaner.obstacle(EDGE, namespace) == ""
-    await cleaner.give_up({EDGE: namespace}, preserve=False)
+    await cleaner.give_up(namespace, preserve=False)
     left = host.live(f"/api/v1/namespaces/{EDGE}")["metadata"]
     assert not [key for key in left.get("labels", {}) if "kubeedge.io" in key]
     assert host.live(f"/api/v1/namespaces/{EDGE}/configmaps/theirs")
@@ -235,7 +235,7 @@ async def test_a_namespace_that_stays_keeps_nothing_that_came_with_its_claim(
         *(in_edge(rbac, "RoleBinding", name, **ours) for name in ("vc:admin", "vc:crb:dev")),
         in_edge(rbac, "RoleBinding", "vc-agent:karmada-vc-agent"),
     )
-    await cleaner_of(client).give_up({EDGE: namespace}, preserve=True)
+    await cleaner_of(client).give_up(namespace, preserve=True)
     kinds = ("resourcequotas", "limitranges")
     paths = [f"/api/v1/namespaces/{EDGE}/{plural}" for plural in kinds]
     paths.append(f"/apis/networking.k8s.io/v1/namespaces/{EDGE}/networkpolicies")
@@ -252,7 +252,7 @@ async def test_namespace_that_is_being_deleted_is_not_waited_for(
     namespace["metadata"] |= {"deletionTimestamp": objects.SINCE, "finalizers": ["e.com/wait"]}
     namespace = host.seed(namespace)
     cleaner = cleaner_of(client, agent_releases=True)
-    await cleaner.give_up({EDGE: namespace}, preserve=preserve)
+    await cleaner.give_up(namespace, preserve=preserve)
     assert host.requests == []
 
 
@@ -277,7 +277,7 @@ async def test_running_agent_releases_what_leave_marks(
         await end_release(host.client(), host.live(path), "karmada-vc-agent")
 
     cleaner = cleaner_of(client, agent_releases=True)
-    await asyncio.gather(follow(), cleaner.give_up({EDGE: namespace}, preserve=True))
+    await asyncio.gather(follow(), cleaner.give_up(namespace, preserve=True))
     assert len(host.asked("PATCH", path)) == 2, "the mark, and the end of the claim"
     assert host.find(QUOTA) is None
     assert CLUSTER_LABEL not in labels_of(host.live(path))
@@ -290,7 +290,7 @@ async def test_leave_releases_what_the_agent_does_not(
     spaces = {space["metadata"]["name"]: host.seed(space) for space in several.values()}
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await cleaner_of(client, agent_releases=True).give_up(spaces, preserve=True)
+    await cleaner_of(client, agent_releases=True).clean(preserve=True)
     for name in spaces:
         assert CLUSTER_LABEL not in labels_of(host.live(f"/api/v1/namespaces/{name}"))
     assert loop.time() - began < 2 * RELEASED_WITHIN_S, "one that does not release releases none"
@@ -306,7 +306,7 @@ async def test_namespace_that_cannot_be_marked_stops_no_other(
     host.fail(422, "Invalid", method="PATCH", path=f"/api/v1/namespaces/{refused}")
     cleaner = cleaner_of(client, agent_releases=agent_releases)
     with pytest.raises(InvalidError):
-        await cleaner.give_up(spaces, preserve=True)
+        await cleaner.clean(preserve=True)
     for name in others:
         assert CLUSTER_LABEL not in labels_of(host.live(f"/api/v1/namespaces/{name}"))
 
@@ -322,7 +322,7 @@ async def test_another_namespace_under_the_name_is_an_error_unless_it_terminates
         found["metadata"] |= {"deletionTimestamp": objects.SINCE, "finalizers": ["e.com/wait"]}
     host.seed(found)
     with nullcontext() if is_terminating else pytest.raises(ConflictError):
-        await cleaner_of(client).give_up({EDGE: namespace}, preserve=False)
+        await cleaner_of(client).give_up(namespace, preserve=False)
 
 
 async def test_leave_says_that_a_kind_cannot_be_listed(

@@ -25,7 +25,6 @@ ACCOUNT = "system:serviceaccount:agents:agent"
 OWNER = PolicyOwner("agent", "agents", ACCOUNT)
 POLICIES = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 BINDINGS = f"/apis/{GROUP}/v1/validatingadmissionpolicybindings"
-_KINDS = "validatingadmissionpolicies,validatingadmissionpolicybindings"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 MAY = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -87,13 +86,9 @@ async def test_the_account_of_the_agent_itself_impersonates_nobody(
 async def test_an_administrator_acts_as_the_account_of_the_agent(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
-    be(protected, "admin", True, True, True)
+    be(protected, "admin", True)
     assert await claims_user(client, "agent") == ACCOUNT
-    assert asked(protected) == [
-        ("impersonate", "serviceaccounts", ""),
-        ("patch", "namespaces", ACCOUNT),
-        ("delete", "namespaces", ACCOUNT),
-    ]
+    assert asked(protected) == [("impersonate", "serviceaccounts", "")]
 
 
 async def test_who_may_not_act_as_the_agent_is_told_the_rule(
@@ -108,17 +103,6 @@ async def test_who_may_not_act_as_the_agent_is_told_the_rule(
         '  {apiGroups: [""], resources: [serviceaccounts], resourceNames: [agent], '
         "verbs: [impersonate]} in namespace agents"
     )
-
-
-async def test_an_agent_whose_rights_were_removed_is_no_help_and_what_is_gets_told(
-    protected: FakeApiServer, client: ApiClient
-) -> None:
-    be(protected, "admin", True, True, False)
-    with pytest.raises(CommandError) as raised:
-        await claims_user(client, "agent")
-    told = str(raised.value)
-    assert '{apiGroups: [""], resources: [namespaces], verbs: [delete]} cluster-wide' in told
-    assert f"  kubectl delete {_KINDS} -l {AGENT_LABEL}=agent" in told
 
 
 async def test_who_may_not_read_policies_is_told_the_rule(

@@ -274,7 +274,7 @@ CASES = [
     Case(
         controllers.cluster_status,
         "NamespacesHeld",
-        lambda world: world.parts.common.held.changed.emit(A, "edge", None),
+        lambda world: world.parts.common.stores.claims.hold_changed.emit(A, "edge", None),
         {A},
     ),
     Case(

@@ -107,9 +107,9 @@ async def test_work_that_needs_no_write_stays_applied(world: World) -> None:
 async def test_hold_is_told_on_the_cluster_when_it_comes_and_goes(world: World) -> None:
     await given(world)
     hold(world, "belt stopped")
-    assert world.parts.common.held.of("branch-a") == ["edge (belt stopped)"]
+    assert world.parts.common.stores.claims.held_in("branch-a") == ["edge (belt stopped)"]
     hold(world, None)
-    assert world.parts.common.held.of("branch-a") == []
+    assert world.parts.common.stores.claims.held_in("branch-a") == []
     told = [(reason, text) for kind, reason, text in await world.events() if kind == "Cluster"]
     assert told == [
         ("NamespaceHeld", "the agent writes nothing in namespace edge: belt stopped"),
@@ -121,4 +121,4 @@ async def test_annotation_on_a_namespace_that_is_not_claimed_holds_nothing(world
     namespace = objects.namespace("agents", annotations={HOLD_ANNOTATION: "true"})
     world.host.seed(namespace)
     world.look()
-    assert world.parts.common.held.refusal("/api/v1/namespaces/agents/secrets/x") is None
+    assert world.parts.common.stores.claims.refusal("/api/v1/namespaces/agents/secrets/x") is None

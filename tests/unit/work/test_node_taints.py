@@ -2,7 +2,7 @@
 
 import msgspec
 
-from karmada_vc_agent.cluster.virtual_clusters import Membership, NodeTaints, VirtualClusters
+from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Taint
@@ -22,7 +22,7 @@ class Branch:
         vc = VirtualCluster("a", LabelSelector({"branch": "a"}), tolerate_node_taints=tolerates)
         self.nodes: Store[Node] = Store(StructCodec(Node))
         vcs = VirtualClusters([vc])
-        self.taints = NodeTaints(Membership(vcs, self.nodes, lambda _: ""), vcs)
+        self.membership = Membership(vcs, self.nodes, lambda _: "")
         works: Store[Object] = Store(RawCodec())
         works.apply(
             {"metadata": {"name": "web", "namespace": "karmada-es-a", "resourceVersion": "1"}}
@@ -42,30 +42,30 @@ class Branch:
 async def test_works_are_queued_when_what_all_nodes_carry_changed() -> None:
     branch = Branch()
     branch.put("n1", EDGE)
-    assert branch.taints.of("a") == (EDGE,)
-    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
+    assert branch.membership.taints_of("a") == (EDGE,)
+    await follow_taints(branch.membership, branch.works, branch.queued.append, "a")
     assert branch.queued == []
     branch.put("n2")
-    assert branch.taints.of("a") == (EDGE,)  # until it is looked at
-    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
+    assert branch.membership.taints_of("a") == (EDGE,)  # until it is looked at
+    await follow_taints(branch.membership, branch.works, branch.queued.append, "a")
     assert branch.queued == [("a", "web")]
-    assert branch.taints.of("a") == ()
+    assert branch.membership.taints_of("a") == ()
     branch.put("n2", EDGE)
-    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
-    assert branch.taints.of("a") == (EDGE,)
+    await follow_taints(branch.membership, branch.works, branch.queued.append, "a")
+    assert branch.membership.taints_of("a") == (EDGE,)
     assert len(branch.queued) == 2
 
 
 async def test_the_first_look_queues_nothing() -> None:
     branch = Branch()
     branch.put("n1", EDGE)
-    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
+    await follow_taints(branch.membership, branch.works, branch.queued.append, "a")
     assert branch.queued == []
-    assert branch.taints.of("a") == (EDGE,)
+    assert branch.membership.taints_of("a") == (EDGE,)
 
 
 async def test_a_virtual_cluster_may_leave_taints_alone() -> None:
     branch = Branch(tolerates=False)
     branch.put("n1", EDGE)
-    await follow_taints(branch.taints, branch.works, branch.queued.append, "a")
-    assert branch.taints.of("a") == ()
+    await follow_taints(branch.membership, branch.works, branch.queued.append, "a")
+    assert branch.membership.taints_of("a") == ()

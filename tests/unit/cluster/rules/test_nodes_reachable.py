@@ -4,29 +4,28 @@ import pytest
 
 from karmada_vc_agent.cluster.rules.conditions import (
     Condition,
-    NodeCounts,
     nodes_reachable,
     observed_ready,
     ready_with,
 )
 
 UP, DOWN = observed_ready(200), observed_ready(None)
-THERE, AWAY, NONE = (nodes_reachable(n) for n in (NodeCounts(2, 1), NodeCounts(2), NodeCounts()))
+THERE, AWAY, NONE = (nodes_reachable(*n) for n in ((2, 1), (2, 0), (0, 0)))
 
 
 @pytest.mark.parametrize(
     ("nodes", "status", "reason", "message"),
     [
-        (NodeCounts(), "False", "NoNodes", "no node of the host is in the group"),
-        (NodeCounts(1), "False", "NoNodeReady", "the only node of the group is not Ready"),
-        (NodeCounts(2), "False", "NoNodeReady", "none of the 2 nodes of the group is Ready"),
-        (NodeCounts(2, 1), "True", "NodesReady", "1 of 2 nodes are Ready"),
+        ((0, 0), "False", "NoNodes", "no node of the host is in the group"),
+        ((1, 0), "False", "NoNodeReady", "the only node of the group is not Ready"),
+        ((2, 0), "False", "NoNodeReady", "none of the 2 nodes of the group is Ready"),
+        ((2, 1), "True", "NodesReady", "1 of 2 nodes are Ready"),
     ],
 )
 def test_nodes_are_reachable_where_one_is_ready(
-    nodes: NodeCounts, status: str, reason: str, message: str
+    nodes: tuple[int, int], status: str, reason: str, message: str
 ) -> None:
-    assert nodes_reachable(nodes) == Condition(
+    assert nodes_reachable(*nodes) == Condition(
         type="NodesReachable", status=status, reason=reason, message=message
     )
 

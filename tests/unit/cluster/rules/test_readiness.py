@@ -3,9 +3,10 @@
 import pytest
 
 from karmada_vc_agent.cluster.rules import conditions
-from karmada_vc_agent.cluster.rules.conditions import Condition, Observation, Thresholds, damp
+from karmada_vc_agent.cluster.rules.conditions import Condition, Thresholds, damp
 
 UP, DOWN = conditions.observed_ready(200), conditions.observed_ready(None)
+NEVER = float("-inf")
 THRESHOLDS = Thresholds(success_s=30, failure_s=20)
 
 
@@ -44,11 +45,11 @@ def test_the_first_observation_is_taken_as_it_is(observed: Condition) -> None:
     current = DOWN if observed is UP else UP
     written, state = damp(None, observed, current, 100.0, THRESHOLDS)
     assert written is observed
-    assert state == Observation(observed["status"])
+    assert state == (observed["status"], NEVER)
 
 
 def test_an_observation_without_a_condition_on_the_cluster_is_taken_as_it_is() -> None:
-    before = Observation("True", 90.0)
+    before = ("True", 90.0)
     written, state = damp(before, DOWN, None, 100.0, THRESHOLDS)
     assert written is DOWN
     assert state is before
@@ -60,10 +61,10 @@ def test_an_observation_without_a_condition_on_the_cluster_is_taken_as_it_is() -
 def test_a_flip_is_held_back_for_its_threshold(
     observed: Condition, current: Condition, threshold_s: float
 ) -> None:
-    state = Observation(current["status"])
+    state = (current["status"], NEVER)
     written, state = damp(state, observed, current, 100.0, THRESHOLDS)
     assert written is current
-    assert state == Observation(observed["status"], 100.0)
+    assert state == (observed["status"], 100.0)
     just_before = 100.0 + threshold_s - 0.1
     written, state = damp(state, observed, current, just_before, THRESHOLDS)
     assert written is current
@@ -72,7 +73,7 @@ def test_a_flip_is_held_back_for_its_threshold(
 
 
 def test_flipping_back_starts_the_clock_again() -> None:
-    state = Observation("True")
+    state = ("True", NEVER)
     _, state = damp(state, DOWN, UP, 100.0, THRESHOLDS)
     written, state = damp(state, UP, UP, 110.0, THRESHOLDS)
     assert written is UP
@@ -85,21 +86,21 @@ def test_flipping_back_starts_the_clock_again() -> None:
 
 def test_unknown_becomes_false_at_once() -> None:
     unknown = Condition(type="Ready", status="Unknown", reason="ClusterStatusUnknown", message="")
-    written, _ = damp(Observation("True"), DOWN, unknown, 100.0, THRESHOLDS)
+    written, _ = damp(("True", NEVER), DOWN, unknown, 100.0, THRESHOLDS)
     assert written is DOWN
 
 
 def test_unknown_set_by_the_hub_becomes_true_at_once_while_the_host_was_up() -> None:
     unknown = Condition(type="Ready", status="Unknown", reason="ClusterStatusUnknown", message="")
-    written, _ = damp(Observation("True"), UP, unknown, 100.0, THRESHOLDS)
+    written, _ = damp(("True", NEVER), UP, unknown, 100.0, THRESHOLDS)
     assert written is UP
 
 
 def test_other_words_of_the_same_status_pass_at_once() -> None:
     failed = conditions.observed_ready(299)
-    written, state = damp(Observation("False", 99.0), failed, DOWN, 100.0, THRESHOLDS)
+    written, state = damp(("False", 99.0), failed, DOWN, 100.0, THRESHOLDS)
     assert written is failed
-    assert state == Observation("False", 99.0)
+    assert state == ("False", 99.0)
 
 
 def test_default_thresholds_are_those_of_karmada() -> None:

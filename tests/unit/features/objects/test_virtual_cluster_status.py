@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.rules.conditions import Condition, NodeCounts
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.features.objects.status import (
     REGISTERED,
     WorkCounts,
@@ -25,7 +25,7 @@ EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 def observed(contact: str = "", *, is_registered: bool = True, **fields: Any) -> dict[str, Any]:
     condition = REGISTERED.true if is_registered else REGISTERED.false
     conditions = [condition("Registered", "it is on the hub")]
-    given = {"generation": 2, "phase": "Active", "nodes": NodeCounts(3, 2), "works": WorkCounts(1)}
+    given = {"generation": 2, "phase": "Active", "nodes": (3, 2), "works": WorkCounts(1)}
     return {"conditions": conditions, "last_contact": contact} | given | fields
 
 

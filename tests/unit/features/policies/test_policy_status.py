@@ -433,6 +433,6 @@ async def test_policy_of_the_gateway_is_looked_for_where_join_installed_it(world
     setting = Setting(world, owner)
     await setting.look()
     assert not setting.told
-    world.host.remove(f"{POLICIES}/{owner.gateway_policy}")
+    world.host.remove(f"{POLICIES}/" + owner.name("gateway-confines"))
     await setting.look()
     assert {each.reason for each in setting.told} == {"PolicyMissing"}
