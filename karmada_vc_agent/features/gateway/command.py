@@ -6,6 +6,7 @@ import os
 import signal
 import ssl
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -193,11 +194,11 @@ class _GatewayProcess:
             try:
                 await self._client.request("GET", "/readyz", is_patient=False)
             except ApiError:
-                self._requests.was_answered()
+                self._requests.answered_at = time.monotonic()
             except KubeError as error:
                 _log.debug("The host does not answer", extra={"reason": str(error)})
             else:
-                self._requests.was_answered()
+                self._requests.answered_at = time.monotonic()
             await asyncio.sleep(LOOK_S)
 
     def _served(self, settings: Reloaded) -> None:

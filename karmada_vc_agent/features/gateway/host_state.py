@@ -26,7 +26,8 @@ from karmada_vc_agent.cluster.virtual_clusters import (
     VirtualClusters,
 )
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, Sealer, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Sealer, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.features.gateway.tokens import TokenSum, clusters_of, sealing_key_of, sums_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
@@ -41,11 +42,7 @@ from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import random_suffix
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of, parse_api_version
-from karmada_vc_agent.model.virtual_cluster import (
-    ClaimedNamespaces,
-    VirtualCluster,
-    VirtualNamespace,
-)
+from karmada_vc_agent.model.virtual_cluster import ClaimedNamespaces, VirtualCluster
 from karmada_vc_agent.runner.translation_contexts import TranslationContexts, translation_settings
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
@@ -162,6 +159,12 @@ class HostState:
         vc = self.virtual_clusters.get(cluster)
         role = self.roles.get("", absorbed_name(vc.name_on_host)) if vc is not None else None
         return [role] if role is not None and labels_of(role)[CLUSTER_LABEL] == cluster else []
+
+    def anchor_of(self, vc: VirtualCluster) -> str:
+        """Return the anchor of a virtual cluster, claimed already or not."""
+        claimed = self.claims.of(vc.name).get(ANCHOR_NAMESPACE)
+        template = self.settings.namespace_template
+        return claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
 
     def released(self, host_namespace: str) -> Claim | None:
         """Return the claim on a host namespace that was deleted a short time ago."""
@@ -298,20 +301,7 @@ class ClusterView(View):
 
     @property
     def anchor(self) -> str:
-        claimed = self._state.claims.of(self.name).get(ANCHOR_NAMESPACE)
-        template = self._state.settings.namespace_template
-        return claimed or host_namespace(template, ANCHOR_NAMESPACE, self._vc.name_on_host)
-
-    def host_namespace(self, virtual: str) -> str | None:
-        if virtual == ANCHOR_NAMESPACE:
-            return None
-        return self._state.claims.of(self.name).get(VirtualNamespace(virtual))
-
-    def claims(self) -> ClaimedNamespaces:
-        """Return the claims, but that on the anchor."""
-        claims = ClaimedNamespaces(self._state.claims.of(self.name))
-        claims.pop(ANCHOR_NAMESPACE, None)
-        return claims
+        return self._state.anchor_of(self._vc)
 
     def virtual_namespace(self, host: str) -> str | Unknown | None:
         claim = self._state.claims.holder_of(host)
@@ -347,22 +337,15 @@ class ClusterView(View):
         self.missed_kind = self.missed_kind or not served
         return served.values()
 
-    def node_selector(self) -> str:
-        return ",".join(f"{key}={value}" for key, value in self._vc.required_selector.items())
-
-    def has_node(self, labels: dict[str, str]) -> bool:
-        return self._vc.required_selector.items() <= labels.items()
-
-    def owns_node(self, name: str) -> bool:
-        return self._state.membership.owner_of(name) == self.name
-
     def context(self) -> TranslationContext:
         if self._pinned is not None:
             return self._pinned
         now = (self._state.version, id(self._state.discovery.served))
         if self._context is None or self._context[0] != now:
+            claims = ClaimedNamespaces(self._state.claims.of(self.name))
+            claims.pop(ANCHOR_NAMESPACE, None)
             context = self._state.contexts.context_for(self._vc, "")
-            self._context = now, replace(context, claims=self.claims())
+            self._context = now, replace(context, claims=claims)
         return self._context[1]
 
     @contextmanager

@@ -8,11 +8,13 @@ import asyncio
 import base64
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any
 
+import msgspec
 import orjson
 from cachetools import TTLCache
 
@@ -26,20 +28,18 @@ from karmada_vc_agent.features.gateway.identity import (
     Caller,
     Impersonation,
 )
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes
+from karmada_vc_agent.features.gateway.mapping.refusals import (
+    JSON,
+    Attributes,
+    RefusalError,
+    unauthorized,
+)
 from karmada_vc_agent.features.gateway.server.host_requests import (
     HostAnswer,
     HostRequest,
     impersonating,
 )
-from karmada_vc_agent.features.gateway.server.http_messages import (
-    JSON,
-    Head,
-    Headers,
-    RefusalError,
-    impersonation_of,
-    unauthorized,
-)
+from karmada_vc_agent.features.gateway.server.http_messages import Head, Headers, impersonation_of
 from karmada_vc_agent.features.gateway.tokens import digest, matching
 from karmada_vc_agent.kube.access_reviews import (
     ACCESS_REVIEWS_PATH,
@@ -54,7 +54,7 @@ from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.kinds import service_account_of, service_account_user
 from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.translation.kind_policy import RefusedError
-from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.rbac import ACCESS_GROUP, KARMADA_USER, OPERATOR_USER, Callers
 
 VALID_FOR_S, INVALID_FOR_S = 10.0, 5.0
@@ -89,10 +89,10 @@ class Authentication:
 
     async def identify(self, head: Head) -> Caller:
         """Return the caller. Raises RefusalError: 401, 403."""
-        kind, account = self._kind_of(head), ""
+        match = matching(self._state.sums_of(head.cluster), head.token)  # by its sum (G-10)
+        kind, account = (match.kind, "") if match is not None and head.token else ("", "")
         if not kind:
-            account = await self._operator(head)
-            kind = OPERATOR_KIND
+            kind, account = OPERATOR_KIND, await self._operator(head)
         impersonation = impersonation_of(head.headers)
         roles = self._state.impersonators_of(head.cluster)
         denial = identity.denial_of(impersonation, kind, roles)
@@ -125,11 +125,6 @@ class Authentication:
             return False
         return claim.namespace != ANCHOR_NAMESPACE
 
-    def _kind_of(self, head: Head) -> str:
-        """Return the kind of a token by its sum, "" if there is none such (G-10)."""
-        match = matching(self._state.sums_of(head.cluster), head.token)
-        return match.kind if match is not None and head.token else ""
-
     async def _operator(self, head: Head) -> str:
         """Return the name of the host ServiceAccount whose token this is.
 
@@ -138,9 +133,7 @@ class Authentication:
         vc = self._state.virtual_clusters.get(head.cluster)
         if vc is None or head.token.count(".") != _JWT_DOTS:
             raise unauthorized()
-        template = self._state.settings.namespace_template
-        claimed = self._state.claims.of(head.cluster).get(ANCHOR_NAMESPACE)
-        anchor = claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
+        anchor = self._state.anchor_of(vc)
         if not _may_be_of(head.token, service_account_user(anchor, "")):
             raise unauthorized()
         if head.cluster not in self._reviews:
@@ -163,30 +156,10 @@ async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
                 return
 
 
-class _ReviewQueue:
-    """Bounds the reviews that wait, and those in progress."""
-
-    def __init__(self) -> None:
-        self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
-        self._waiting = 0
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Wait for a slot. Raises RefusalError: too many do."""
-        if self._waiting >= REVIEWS_WAITING:
-            raise RefusalError(429, "too many unknown tokens at once; try again")
-        self._waiting += 1
-        try:
-            async with self._slots:
-                yield
-        finally:
-            self._waiting -= 1
-
-
 class _Reviews:
     """TokenReviews for one virtual cluster, remembered for some seconds.
 
-    Tokens that were valid lately have a queue of their own: guessed ones fill the other one.
+    Tokens that were valid lately have slots of their own: guessed ones fill the others.
     """
 
     def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
@@ -194,18 +167,30 @@ class _Reviews:
         self._valid: TTLCache[str, str] = TTLCache(KEPT_TOKENS, VALID_FOR_S, timer=clock)
         self._invalid: TTLCache[str, None] = TTLCache(KEPT_TOKENS, INVALID_FOR_S, timer=clock)
         self._vouched: TTLCache[str, None] = TTLCache(KEPT_TOKENS, VOUCHED_FOR_S, timer=clock)
-        self._of_vouched, self._of_others = _ReviewQueue(), _ReviewQueue()
+        self._slots = defaultdict[bool, asyncio.Semaphore](
+            partial(asyncio.Semaphore, REVIEWS_AT_ONCE)
+        )
+        self._waiting = Counter[bool]()
 
     async def account_of(self, token: str) -> str:
-        """Return `<namespace>:<name>` of an account, "" for no valid token of one."""
+        """Return `<namespace>:<name>` of an account, "" for no valid token of one.
+
+        Raises RefusalError.
+        """
         key = digest(token)
         if key in self._invalid:
             return ""
         if (account := self._valid.get(key)) is not None:
             return account
-        line = self._of_vouched if key in self._vouched else self._of_others
-        async with line.place():
-            account = await self._review(token)
+        is_vouched = key in self._vouched
+        if self._waiting[is_vouched] >= REVIEWS_WAITING:
+            raise RefusalError(429, "too many unknown tokens at once; try again")
+        self._waiting[is_vouched] += 1
+        try:
+            async with self._slots[is_vouched]:
+                account = await self._review(token)
+        finally:
+            self._waiting[is_vouched] -= 1
         if account:
             self._valid[key], self._vouched[key] = account, None
         else:
@@ -310,15 +295,7 @@ def denied(who: Caller, what: Attributes) -> RefusalError:
 
 
 def _review(who: Caller, what: Attributes, anchor: str) -> Object:
-    attributes = {
-        "verb": what.verb,
-        "group": what.group,
-        "version": what.version,
-        "resource": what.resource,
-        "subresource": what.subresource,
-        "name": what.name,
-        "namespace": anchor,
-    }
+    attributes = {**msgspec.structs.asdict(what), "namespace": anchor}
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -332,9 +309,8 @@ def _review(who: Caller, what: Attributes, anchor: str) -> Object:
 
 SET_UP_S = 5.0
 """How long a client waits at most; the namespace is reported all the same."""
-PAUSE_S = 0.05
-LONGEST_PAUSE_S = 0.25
-"""Between questions: each pause is twice the last one, up to this."""
+PAUSE_S = 0.1
+"""Between questions."""
 
 
 async def wait_until_set_up(
@@ -351,13 +327,11 @@ async def wait_until_set_up(
     }
     with suppress(KubeError, TimeoutError):
         async with asyncio.timeout(SET_UP_S):
-            pause_s = PAUSE_S
             while True:
                 answer = await ask(SELF_ACCESS_REVIEWS_PATH, self_access_review(attributes))
                 if dig(answer, "status", "allowed") is True:
                     return
-                await sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                await sleep(PAUSE_S)
 
 
 _STREAM = re.compile(r"(/api/v1/namespaces/[^/]+/pods/([^/]+))/(?:attach|exec|log|portforward)")

@@ -25,9 +25,10 @@ from collections.abc import (
     Iterator,
 )
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from weakref import WeakValueDictionary
 
-from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.kube.flows import (
     DECAY_S,
     ENDPOINTS,
@@ -291,48 +292,33 @@ class FairScheduler:
             self._is_granting = True
             asyncio.get_running_loop().call_soon(self._grant)
 
-    def _grant(self) -> None:
-        self._is_granting = False
-        for cluster in sorted(self._waiting, key=self.time.recent):
-            if self._is_held_back(cluster):  # as are all who used more
-                self._check_later()
-                return
-            if self._give_slot(cluster):
-                self._grant_soon()
-                return
-
-    def _give_slot(self, cluster: str) -> bool:
-        """Give a slot to the request that waited longest; return whether it was granted."""
-        waiters = self._waiting[cluster]
-        is_given = False
-        while waiters and not is_given:
-            waiter = waiters.popleft()
-            if not waiter.done():  # it may be cancelled
-                waiter.set_result(None)
-                is_given = True
-        if not waiters:
-            del self._waiting[cluster]
-        return is_given
-
-    def _check_later(self) -> None:
-        if self._again is None:
-            self._again = asyncio.get_running_loop().call_later(PAUSE_S, self._check)
-
     def _check(self) -> None:
         self._again = None
         self._grant_soon()
 
-
-async def next_round() -> None:
-    """Let all others run once."""
-    await asyncio.sleep(0)
+    def _grant(self) -> None:
+        self._is_granting = False
+        for cluster in sorted(self._waiting, key=self.time.recent):
+            if self._is_held_back(cluster):  # as are all who used more
+                if self._again is None:
+                    self._again = asyncio.get_running_loop().call_later(PAUSE_S, self._check)
+                return
+            waiters = self._waiting.pop(cluster)
+            while waiters:
+                waiter = waiters.popleft()
+                if not waiter.done():  # it may be cancelled
+                    waiter.set_result(None)
+                    if waiters:
+                        self._waiting[cluster] = waiters
+                    self._grant_soon()
+                    return
 
 
 class TimeSlice:
-    """The time that one request may compute at once. wait: waits for a slot."""
+    """The time that one request may compute at once. wait: waits for a slot, or one round."""
 
-    def __init__(self, wait: Callable[[], Awaitable[None]] = next_round) -> None:
-        self._wait = wait
+    def __init__(self, wait: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._wait = wait or partial(asyncio.sleep, 0)
         self._since = time.monotonic()
 
     @property

@@ -18,13 +18,13 @@ import orjson
 from karmada_vc_agent.features.gateway.host_state import ClusterView, HostState, ServedResources
 from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    Refused,
     ResponseKind,
     Sealer,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError, unauthorized
 from karmada_vc_agent.features.gateway.request_metrics import (
     RequestMeter,
     RequestRecord,
@@ -55,18 +55,12 @@ from karmada_vc_agent.features.gateway.server.host_requests import (
     to_host,
     tunnel,
 )
-from karmada_vc_agent.features.gateway.server.http_messages import (
-    JSON,
-    Head,
-    RefusalError,
-    unauthorized,
-)
+from karmada_vc_agent.features.gateway.server.http_messages import Head
 from karmada_vc_agent.features.gateway.server.joined_answers import JoinedAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import (
     EXPIRED,
     MappedAnswer,
     first_of,
-    refusal_of,
 )
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer
@@ -117,8 +111,8 @@ class Gateway:
         self._reviews: dict[str, AccessReviews] = {}
         self._authentication = Authentication(state, self._ask_for)
         self._ending = asyncio.Event()
-        self._moved: dict[str, asyncio.Event] = {}
-        self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._moved = defaultdict[str, asyncio.Event](asyncio.Event)
+        self._creations = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._scheduler = FairScheduler(limits.active, state.virtual_clusters.loop_share)
         meter.used = self._scheduler.time.used
         self._bodies, self._answers = MemoryBudget(BODIES_AT_ONCE), MemoryBudget()
@@ -173,9 +167,9 @@ class Gateway:
         cluster = exchange.head.cluster
         if not cluster or not self._state.sums_of(cluster):
             raise unauthorized()
-        await self._scheduler.time.measured(cluster, self._answer_known(exchange, record))
+        await self._scheduler.time.measured(cluster, self._answer_served(exchange, record))
 
-    async def _answer_known(self, exchange: Exchange, record: RequestRecord) -> None:
+    async def _answer_served(self, exchange: Exchange, record: RequestRecord) -> None:
         head = exchange.head
         who = record.who = await self._authentication.identify(head)
         async with AsyncExitStack() as held:
@@ -190,12 +184,16 @@ class Gateway:
                 # One after the other: what one creates counts for the next.
                 await held.enter_async_context(self._creations[head.cluster])
                 planned = await self._plan(exchange, body, who, self._view(head.cluster))
+            if isinstance(planned, PlanAnswer):
+                headers = [("Content-Type", planned.content_type)]
+                await exchange.answer(planned.code, headers, planned.body)
+                return
             if isinstance(planned, Forward):
                 _note(record, planned, is_upgrade=head.is_upgrade)
-            if not isinstance(planned, PlanAnswer):
-                await self._authorize(who, planned, view)
-            if not isinstance(planned, Forward):
-                await self._answer_at_once(exchange, planned)
+            await self._authorize(who, planned, view)
+            if isinstance(planned, RefusalError):
+                # Raised here it would hold this frame, and the body, until garbage is collected.
+                await self._refuse(exchange, record, planned)
                 return
             await refuse_offline(self._state, self._host.send, head.cluster, planned.path, who)
             if not planned.is_long and not head.is_upgrade:
@@ -204,7 +202,9 @@ class Gateway:
         with self._limits.slot(head.cluster, is_long=True):
             await self._forward_long(exchange, record, planned, who, view)
 
-    async def _authorize(self, who: Caller, planned: Forward | Refused, view: ClusterView) -> None:
+    async def _authorize(
+        self, who: Caller, planned: Forward | RefusalError, view: ClusterView
+    ) -> None:
         if planned.authorize is not None:
             await self._reviews_of(view.name).check(who, planned.authorize, view.anchor)
 
@@ -256,12 +256,6 @@ class Gateway:
                 planned, used = await _to_its_end(self._planner, request, who, view)
         self._scheduler.time.spend(view.name, used)
         return planned
-
-    async def _answer_at_once(self, exchange: Exchange, planned: PlanAnswer | Refused) -> None:
-        if isinstance(planned, Refused):
-            raise refusal_of(planned)
-        headers = [("Content-Type", planned.content_type)]
-        await exchange.answer(planned.code, headers, planned.body)
 
     async def _forward(
         self, exchange: Exchange, forward: Forward, who: Caller, view: ClusterView
@@ -322,7 +316,7 @@ class Gateway:
         others: list[Awaitable[Any]] = [exchange.disconnected(), self._ending.wait(), refused]
         is_watch = forward.response.kind is ResponseKind.WATCH
         if is_watch and forward.as_gateway:
-            others.append(self._moved_of(cluster).wait())
+            others.append(self._moved[cluster].wait())
         answer = self._forward(exchange, forward, who, view)
         forwarded = self._scheduler.time.measured(cluster, answer)
         ended = await first_of(forwarded, *others)
@@ -400,9 +394,6 @@ class Gateway:
         if cluster not in self._reviews:
             self._reviews[cluster] = AccessReviews(self._ask_for(cluster))
         return self._reviews[cluster]
-
-    def _moved_of(self, cluster: str) -> asyncio.Event:
-        return self._moved.setdefault(cluster, asyncio.Event())
 
     def _claims_changed(self, cluster: str) -> None:
         if (event := self._moved.pop(cluster, None)) is not None:

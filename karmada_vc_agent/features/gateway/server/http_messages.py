@@ -1,4 +1,4 @@
-"""HTTP messages: streams of h11, heads of requests, a Status for each refusal.
+"""HTTP messages: streams of h11, heads of requests.
 
 Nothing of a head is passed on as it is, but the headers of PASSED_ON and UPGRADE_HEADERS.
 """
@@ -7,15 +7,13 @@ import asyncio
 import base64
 import binascii
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Iterable
 
 import h11
 import msgspec
-import orjson
 
 from karmada_vc_agent.features.gateway.identity import Impersonation
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Refused
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 64 * 1024
@@ -42,7 +40,7 @@ class MessageStream:
         self.writer = writer
         self.state = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES)
 
-    async def next_event(self) -> h11.Event | type[h11.PAUSED]:
+    async def next_event(self) -> _Next:
         """Return the next event of the other side, or PAUSED."""
         while True:
             event = self.state.next_event()
@@ -78,7 +76,7 @@ class MessageStream:
     async def large_parts(self) -> AsyncIterator[bytes]:
         """Yield the body as body() does, but joins chunks that arrive together."""
         while True:
-            event: _Next = await self.next_event()
+            event = await self.next_event()
             chunks = []
             while isinstance(event, h11.Data):
                 chunks.append(event.data)
@@ -109,67 +107,6 @@ class MessageStream:
         self.writer.transport.abort()
 
 
-JSON = "application/json"
-REASONS: Mapping[int, str] = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    406: "NotAcceptable",
-    413: "RequestEntityTooLarge",
-    415: "UnsupportedMediaType",
-    429: "TooManyRequests",
-    431: "RequestHeaderFieldsTooLarge",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
-_RETRIED = frozenset({429, 503})
-RETRY_AFTER_S = 1
-
-
-class RefusalError(Exception):
-    """A request that is answered with a Status. counted: its label in the metric of refusals."""
-
-    def __init__(
-        self,
-        code: int,
-        message: str,
-        *,
-        reason: str = "",
-        details: Mapping[str, Any] | None = None,
-        counted: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason or REASONS.get(code, "")
-        self.details = details
-        self.counted = counted or self.reason
-
-
-def unauthorized(counted: str = "unauthorized") -> RefusalError:
-    """Return the one answer to an unauthenticated caller, whatever the reason (G-11)."""
-    return RefusalError(401, "Unauthorized", counted=counted)
-
-
-def status_body(refusal: RefusalError) -> bytes:
-    """Return the Status of a refusal."""
-    details = dict(refusal.details or {})
-    if refusal.code in _RETRIED:
-        details.setdefault("retryAfterSeconds", RETRY_AFTER_S)
-    refused = Refused(refusal.code, refusal.reason, str(refusal), details or None)
-    return orjson.dumps(refused.status())
-
-
-def headers_of(refusal: RefusalError) -> list[tuple[str, str]]:
-    """Return the headers that go with the Status of a refusal."""
-    headers = [("Content-Type", JSON)]
-    if refusal.code in _RETRIED:
-        headers.append(("Retry-After", str(RETRY_AFTER_S)))
-    return headers
-
-
 Headers = list[tuple[bytes, bytes]]
 """Lower-case name -> value, in the order of the message."""
 
@@ -185,15 +122,8 @@ _TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - a nam
 PASSED_ON = frozenset({b"user-agent", b"if-none-match", b"if-modified-since", b"range"})
 """Headers of a request that are passed on, beside those that a VirtualRequest has."""
 UPGRADE_HEADERS = frozenset(
-    {
-        b"upgrade",
-        b"x-stream-protocol-version",
-        b"origin",
-        b"sec-websocket-key",
-        b"sec-websocket-version",
-        b"sec-websocket-extensions",
-        b"sec-websocket-protocol",
-    }
+    b"upgrade x-stream-protocol-version origin sec-websocket-key sec-websocket-version "
+    b"sec-websocket-extensions sec-websocket-protocol".split()
 )
 """Headers that are passed on with an upgrade (G-61), repeated ones too."""
 

@@ -432,11 +432,7 @@ JSON_PATCHED = [
             "path": "/spec/ingress/0/from/0/namespaceSelector/matchLabels",
             "value": {},
         },
-        {
-            "op": "replace",
-            "path": "/spec/ingress/0/from/0/namespaceSelector/matchLabels",
-            "value": {domain.CLUSTER_LABEL: "branch-a"},
-        },
+        None,
     ),
     (
         POLICIES,

@@ -4,7 +4,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes, ResponseKind
+from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.translation.names import host_namespace
