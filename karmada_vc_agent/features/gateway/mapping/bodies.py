@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-import yaml
 
 from karmada_vc_agent.features.gateway.mapping import protobuf, refusals, request_syntax
 from karmada_vc_agent.features.gateway.mapping.cluster_view import ParsedRequest
@@ -23,14 +22,11 @@ from karmada_vc_agent.model.objects import (
     dig,
     gvk_of,
 )
-from karmada_vc_agent.model.yaml_text import YamlError, load
 from karmada_vc_agent.translation.kind_paths import Treatment, pod_specs
 from karmada_vc_agent.translation.kind_policy import Refusal
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION
 from karmada_vc_agent.translation.translate import HostObject, translate
 
-YAML_BYTES = 256 * 1024
-"""Which take 2 s to read at worst; clients of Kubernetes send JSON."""
 _PLACEHOLDER = "x"
 """Ends a generated name; rules treat it as a final one."""
 _OF_THE_SERVER = (
@@ -49,10 +45,8 @@ _NODE_SELECTOR, _NODE_NAME = "nodeSelector", "nodeName"
 
 
 def decode(body: bytes, content_type: str) -> Any:
-    """Return the value of a body in JSON, YAML or protobuf. Raises RefusalError: 400, 415."""
+    """Return the value of a body in JSON or protobuf. Raises RefusalError: 400, 415."""
     name = request_syntax.media_type_of(content_type)
-    if name in request_syntax.YAMLS:
-        return _decode_yaml(body)
     if name == refusals.PROTOBUF:
         return protobuf.decode(body)
     if name not in (refusals.JSON, ""):
@@ -66,29 +60,6 @@ def decode_json(body: bytes) -> Any:
         return orjson.loads(body)
     except ValueError as error:
         raise refusals.bad_request(f"the body is not valid JSON: {error}") from error
-
-
-def decode_either(body: bytes) -> Any:
-    """Return the value of a body that may be YAML, as one of a server-side apply."""
-    try:
-        return orjson.loads(body)
-    except ValueError:
-        return _decode_yaml(body)
-
-
-def _decode_yaml(body: bytes) -> Any:
-    if len(body) > YAML_BYTES:
-        text = f"the body has more than {YAML_BYTES >> 10} KiB of YAML; send it as JSON"
-        raise refusals.too_large(text)
-    try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        # An alias may stand for any amount of text, and again in itself.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=loader)):
-            raise refusals.bad_request("the body must not use YAML aliases")
-        return orjson.loads(orjson.dumps(load(body)))  # keys must be strings
-    except (YamlError, yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
-        text = f"the body is not valid YAML: {error}"
-        raise refusals.bad_request(text) from error
 
 
 def as_object(value: Any) -> Object:

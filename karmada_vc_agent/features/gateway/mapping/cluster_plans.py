@@ -199,12 +199,9 @@ def _write_namespace(parsed: ParsedRequest) -> Forward:
 def _create_namespace(parsed: ParsedRequest) -> Forward:
     request, view = parsed.request, parsed.view
     is_applied = parsed.verb == "patch"
-    decoded = (
-        bodies.decode_either(request.body)
-        if is_applied
-        else bodies.decode(request.body, request.content_type)
+    body = bodies.as_object(
+        bodies.decode(request.body, refusals.JSON if is_applied else request.content_type)
     )
-    body = bodies.as_object(decoded)
     name = namespace_writes.name_of(body, parsed)
     named = replace(parsed, path=structs.replace(parsed.path, name=name))
     existing = object_membership.claimed_namespace(view, name)

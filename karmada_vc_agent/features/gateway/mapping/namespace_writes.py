@@ -105,11 +105,10 @@ def patched(live: Object, parsed: ParsedRequest, kind: str) -> Written:
     content = parsed.request.body
     if kind == patches.JSON_PATCH:
         return _json_patched(bodies.decode_json(content), parsed), ()
-    if kind == patches.APPLY:
-        return _applied(bodies.as_object(bodies.decode_either(content)), live, parsed)
-    if kind not in patches.MERGE:
+    if kind not in patches.MERGE and kind != patches.APPLY:
         raise refusals.unsupported_body()
-    return _merged(bodies.as_object(bodies.decode_json(content)), live, parsed)
+    changed = _applied if kind == patches.APPLY else _merged
+    return changed(bodies.as_object(bodies.decode_json(content)), live, parsed)
 
 
 def _merged(body: Object, live: Object, parsed: ParsedRequest) -> Written:

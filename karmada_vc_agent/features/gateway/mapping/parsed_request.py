@@ -14,7 +14,6 @@ import msgspec
 
 from karmada_vc_agent.features.gateway.mapping import object_membership, refusals, request_syntax
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    PagePosition,
     ParsedRequest,
     ResponseKind,
     Unknown,
@@ -36,31 +35,33 @@ from karmada_vc_agent.features.gateway.mapping.responses import (
 from karmada_vc_agent.model.objects import Object, text_at
 
 PAGE_ENTRIES = 500
-"""Entries of a host page: most of them may be of others, and a page is decoded at once."""
+"""Entries of a host page at most: most may be of others, and a page is decoded at once."""
 _SMALLER = {500: 50, 50: 5, 5: 1}
 """Where entries are so large that a page is."""
+_GROWTH = 4
+"""How much larger the next page is where one did not yield enough."""
 
 
 class JoinedPages:
     """The pages of one request: each is added, and what it yields is taken().
 
     query: of the request, without `limit` and where to go on. limit: None = all there is, which is
-    sent page by page. place: where to begin.
+    sent page by page. token: of the host, where to begin. A page that yields too much is read
+    again up to the last entry that is missing: a token of the host fits any size, and the first
+    page, which has none, is no larger than the limit.
     """
 
-    def __init__(
-        self, response: OfResource, query: Query, limit: int | None, place: PagePosition
-    ) -> None:
+    def __init__(self, response: OfResource, query: Query, limit: int | None, token: str) -> None:
         self._response = response
         self._query = query
         self._limit = limit
-        self._place = place
+        self._token = token
         self._answer: Object = {}
         self._entries: list[Object] = []
         self._given = 0
-        self._next: PagePosition | None = None
-        self._token = ""
-        self._page_entries = PAGE_ENTRIES
+        self._sealed = ""
+        self._page_max = PAGE_ENTRIES
+        self._page = min(limit or PAGE_ENTRIES, PAGE_ENTRIES)
 
     @property
     def is_whole(self) -> bool:
@@ -79,58 +80,49 @@ class JoinedPages:
         return entries
 
     def smaller(self) -> str | None:
-        """Return the query of the page at the place with fewer entries; None: it has one."""
-        if self._page_entries not in _SMALLER:
+        """Return the query of the same page with fewer entries; None: it has one."""
+        size = next((smaller for smaller in _SMALLER.values() if smaller < self._page), None)
+        if size is None:
             return None
-        self._page_entries = _SMALLER[self._page_entries]
-        return self.query(self._place)
+        self._page = self._page_max = size
+        return self.query()
 
-    def query(self, place: PagePosition) -> str:
-        """Return the query of the page at a place."""
-        values = {"limit": str(self._page_entries)}
-        query = self._query
-        if place.token:
-            query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
-            values["continue"] = place.token
-        elif place.resource_version:
-            values["resourceVersion"] = place.resource_version
-            values["resourceVersionMatch"] = "Exact"
-        return query.with_values(**values).encoded()
+    def query(self, token: str = "") -> str:
+        """Return the query of the page at a token of the host, by default of the next one."""
+        values: dict[str, str | None] = {"limit": str(self._page)}
+        if token := token or self._token:
+            values |= {"resourceVersion": None, "resourceVersionMatch": None, "continue": token}
+        return self._query.with_values(**values).encoded()
 
     def ahead(self, decoded: Object) -> str | None:
         """Return the query of the page behind one, before it is taken, where all are requested."""
         token = text_at(decoded, "metadata", "continue")
-        return self.query(PagePosition(token)) if self.is_whole and token else None
+        return self.query(token) if self.is_whole and token else None
 
     def add(self, decoded: Object, view: View) -> str | Unknown | None:
         """Take one page; return the query of the next one, None: it is complete."""
         unknown = unknown_namespaces(entries_of(decoded), self._response.members, view)
         if unknown is not None:
             return unknown
-        field = "rows" if is_table(decoded) else "items"
-        raw = decoded.get(field)
-        entries = raw if isinstance(raw, list) else []
-        reader = ObjectReader(view, self._response.info)
-        if not self._answer:
-            head = {**decoded, field: []}
-            self._response.filter(head, reader)  # it may rename the list
-            self._answer = head
-        version = text_at(decoded, "metadata", "resourceVersion")
         token = text_at(decoded, "metadata", "continue")
-        taken = self._take(decoded, field, entries, reader, version)
-        is_cut = taken < len(entries)
-        if is_cut:
-            start = self._place.token
-            self._next = PagePosition(start, "" if start else version, taken)
-        else:
-            # A page that was larger when its entries were counted continues in the next one.
-            skip = max(0, self._place.skip - len(entries))
-            self._next = PagePosition(token, "", skip) if token else None
-        self._token = self._response.seal(self._next, view) if self._next is not None else ""
-        if is_cut or self._next is None or self._is_full():
+        field = "rows" if is_table(decoded) else "items"
+        there = decoded.get(field) or []
+        self._response.filter(decoded, ObjectReader(view, self._response.info))
+        entries = decoded.get(field) or []
+        missing = None if self._limit is None else self._limit - self._given - len(self._entries)
+        # A host that sends more than was requested would send the same again.
+        if missing is not None and len(entries) > missing and len(there) <= self._page:
+            last = entries[missing - 1]
+            self._page = 1 + next(at for at, entry in enumerate(there) if entry is last)
+            return self.query()
+        self._answer = self._answer or {**decoded, field: []}
+        self._entries += entries
+        self._token = token
+        self._sealed = self._response.seal(token, view) if token else ""
+        if not token or missing == len(entries):
             return None
-        self._place = self._next
-        return self.query(self._place)
+        self._page = min(self._page * _GROWTH, self._page_max)
+        return self.query()
 
     def head(self) -> Object:
         """Return the list or Table without its entries."""
@@ -138,27 +130,9 @@ class JoinedPages:
         if isinstance(metadata, dict):
             metadata.pop("continue", None)
             metadata.pop("remainingItemCount", None)
-            if self._token and not self.is_whole:
-                metadata["continue"] = self._token
+            if self._sealed and not self.is_whole:
+                metadata["continue"] = self._sealed
         return {key: value for key, value in self._answer.items() if key != self.field}
-
-    def _is_full(self) -> bool:
-        given = self._given + len(self._entries)
-        return self._limit is not None and given >= self._limit
-
-    def _take(
-        self, decoded: Object, field: str, entries: list[Object], reader: ObjectReader, version: str
-    ) -> int:
-        """Take entries until the answer is full; return how many of the page were looked at."""
-        step = max(1, len(entries)) if self.is_whole else 1
-        for index in range(self._place.skip, len(entries), step):
-            # Without a version the page could not be read again.
-            if self._is_full() and version:
-                return index
-            page = {**decoded, field: entries[index : index + step]}
-            self._response.filter(page, reader)
-            self._entries += page[field]
-        return len(entries)
 
 
 _INCLUDE = "includeObject"
@@ -247,10 +221,10 @@ def response_to(parsed: ParsedRequest, members: ObjectFilter, **options: Any) ->
     )
 
 
-def place_of(parsed: ParsedRequest) -> PagePosition:
-    """Return where a list continues. Raises RefusalError: 400."""
+def host_token(parsed: ParsedRequest) -> str:
+    """Return the host's `continue` token of a list, or "". Raises RefusalError: 400."""
     token = parsed.query.first("continue")
-    return parsed.view.sealer().open(token, parsed.token_scope) if token else PagePosition("")
+    return parsed.view.sealer().open(token, parsed.token_scope) if token else ""
 
 
 def limit_of(query: Query) -> int | None:
@@ -264,8 +238,8 @@ def limit_of(query: Query) -> int | None:
 
 def with_host_token(parsed: ParsedRequest) -> ParsedRequest:
     """Return the request with the `continue` token of the host. Raises RefusalError: 400."""
-    token = place_of(parsed).token
-    return replace(parsed, query=parsed.query.with_values(**{"continue": token or None}))
+    query = parsed.query.with_values(**{"continue": host_token(parsed) or None})
+    return replace(parsed, query=query)
 
 
 def forward(
@@ -299,13 +273,13 @@ def filtered(parsed: ParsedRequest, response: OfResource) -> Forward:
     planned = forward(parsed, parsed.path, response, authorize=parsed.attributes)
     if parsed.verb != "list":
         return planned
-    limit, place = limit_of(parsed.query), place_of(parsed)
+    limit, token = limit_of(parsed.query), host_token(parsed)
     query = _with_metadata(parsed.query).with_values(**{"limit": None, "continue": None})
-    if query.first("resourceVersion") == "0" and not (limit or place.token):
+    if query.first("resourceVersion") == "0" and not (limit or token):
         # Any version will do, so the newest will; an API server gives version 0 as a whole.
         query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
-    pages = JoinedPages(response, query, limit, place)
-    return msgspec.structs.replace(planned, pages=pages, query=pages.query(place))
+    pages = JoinedPages(response, query, limit, token)
+    return msgspec.structs.replace(planned, pages=pages, query=pages.query())
 
 
 def _with_metadata(query: Query) -> Query:

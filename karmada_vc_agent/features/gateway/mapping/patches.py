@@ -201,6 +201,7 @@ def _read(obj: Any, steps: Steps, where: list[bool]) -> tuple[Any, bool]:
 
 
 APPLY = "application/apply-patch+yaml"
+"""Clients of Kubernetes send JSON, which is YAML."""
 JSON_PATCH = "application/json-patch+json"
 MERGE = frozenset({"application/merge-patch+json", "application/strategic-merge-patch+json"})
 OF_THE_KIND = frozenset({"", "status", "ephemeralcontainers", "resize"})
@@ -250,8 +251,7 @@ def _patched(kind: str, body: bytes, parsed: ParsedRequest) -> Any:
         return operations
     if kind not in MERGE and kind != APPLY:
         raise refusals.unsupported_body()
-    decoded = bodies.decode_either(body) if kind == APPLY else bodies.decode_json(body)
-    sent = bodies.as_object(decoded)
+    sent = bodies.as_object(bodies.decode_json(body))
     if not is_of_kind:
         return bodies.in_namespace_only(sent, parsed)
     if kind == APPLY and not parsed.path.subresource:

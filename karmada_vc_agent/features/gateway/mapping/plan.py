@@ -160,35 +160,35 @@ def is_group_shown(group: str, view: View) -> bool:
 def _filter_resources(decoded: Object, view: View) -> None:
     """Filter an APIResourceList; subresources go with their resource."""
     group, version, _ = parse_api_version(text_at(decoded, "groupVersion"), "")
-    infos: dict[str, tuple[KindInfo, KindScope]] = {}
-    entries = maps_at(decoded, "resources")
+    entries, infos = maps_at(decoded, "resources"), dict[str, KindInfo]()
     for entry in entries:
-        name = text_at(entry, "name")
+        name, kind = text_at(entry, "name"), text_at(entry, "kind")
         if "/" not in name:
-            kind, namespaced = text_at(entry, "kind"), bool(entry.get("namespaced"))
-            info = KindInfo(group, version, name, kind, namespaced)
-            infos[name] = info, scope_of(info, view)
-    decoded["resources"] = [entry for entry in entries if _is_entry_shown(entry, infos)]
+            infos[name] = KindInfo(group, version, name, kind, bool(entry.get("namespaced")))
+    shown = []
+    for entry in entries:
+        plural, _, subresource = text_at(entry, "name").partition("/")
+        info = infos.get(plural)
+        if info is not None and _is_shown(entry, info, subresource, view):
+            shown.append(entry)
+    decoded["resources"] = shown
 
 
-def _is_entry_shown(entry: Object, infos: dict[str, tuple[KindInfo, KindScope]]) -> bool:
-    plural, slash, subresource = text_at(entry, "name").partition("/")
-    info, scope = infos.get(plural, (None, KindScope.DENIED))
-    if info is None or scope is KindScope.DENIED:
+def _is_shown(entry: Object, info: KindInfo, subresource: str, view: View) -> bool:
+    """Whether discovery shows a resource, whose verbs are limited in place, or a subresource."""
+    scope = scope_of(info, view)
+    if scope is KindScope.DENIED:
         return False
-    if slash:
+    if subresource:
         return cluster_view.is_subresource_shown(scope, info, subresource)
-    _limit_verbs(entry, scope)
-    return True
-
-
-def _limit_verbs(entry: Object, scope: KindScope) -> None:
     verbs = entry.get("verbs")
     if isinstance(verbs, list):
         entry["verbs"] = [verb for verb in verbs if cluster_view.scope_allows(scope, str(verb))]
+    return True
 
 
 def _aggregated(group: Object, view: View) -> Object:
+    """Filter an entry of an APIGroupDiscoveryList."""
     name = text_at(group, "metadata", "name")
     for version in maps_at(group, "versions"):
         shown = []
@@ -200,19 +200,16 @@ def _aggregated(group: Object, view: View) -> Object:
                 text_at(resource, "responseKind", "kind"),
                 dig(resource, "scope") == "Namespaced",
             )
-            scope = scope_of(info, view)
-            if scope is KindScope.DENIED:
-                continue
-            _limit_verbs(resource, scope)
-            subresources = [
-                sub
-                for sub in maps_at(resource, "subresources")
-                if cluster_view.is_subresource_shown(scope, info, text_at(sub, "subresource"))
-            ]
-            resource.pop("subresources", None)
-            if subresources:
-                resource["subresources"] = subresources
-            shown.append(resource)
+            if _is_shown(resource, info, "", view):
+                subresources = [
+                    each
+                    for each in maps_at(resource, "subresources")
+                    if _is_shown(each, info, text_at(each, "subresource"), view)
+                ]
+                resource.pop("subresources", None)
+                shown.append(
+                    {**resource, "subresources": subresources} if subresources else resource
+                )
         version["resources"] = shown
     # A version that could not be read has no resources, and is reported as stale.
     group["versions"] = [

@@ -9,7 +9,6 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
 
 JSON = "application/json"
-YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 HOSTS_CREDENTIALS = "its credentials would be those of the host"
 REASONS: Mapping[int, str] = {
@@ -185,7 +184,7 @@ def unsupported_body(why: str = "") -> RefusalError:
     """Return the 415 for a body that cannot be read (G-43). why: of one in protobuf."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
-        f"{JSON}, {YAML}, {PROTOBUF}"
+        f"{JSON}, {PROTOBUF}"
     )
     message += f"; this one is not read: {why}; send it as {JSON}" if why else ""
     return _by_rules(415, message)

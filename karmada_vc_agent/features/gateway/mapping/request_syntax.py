@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct, structs
 
-from karmada_vc_agent.features.gateway.mapping.refusals import JSON, YAML, bad_request
+from karmada_vc_agent.features.gateway.mapping.refusals import JSON, bad_request
 from karmada_vc_agent.model.kinds import NAMESPACE_NAME_LABEL
 
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})+")
@@ -257,8 +257,9 @@ _ANY = frozenset({"*/*", "application/*", ""})
 METADATA = ("PartialObjectMetadata", "PartialObjectMetadataList")
 _KEPT = ("as", "v", "g", "profile")
 """Parameters of a media type that go to the host."""
-YAMLS = frozenset({YAML, "text/yaml", "application/x-yaml"})
-_OTHERS_THAT_ARE_JSON = YAMLS | {"text/plain"}
+_OTHERS_THAT_ARE_JSON = frozenset(
+    {"application/yaml", "text/yaml", "application/x-yaml", "text/plain"}
+)
 """Types that an answer in JSON serves as well: JSON is YAML, and legible."""
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from karmada_vc_agent.features.gateway.mapping import refusals
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    PagePosition,
     ResponseKind,
     Unknown,
     View,
@@ -179,9 +178,9 @@ class OfResource(Response):
             decoded["items"] = [item for item in decoded["items"] if self._takes(item, reader)]
         decoded.update(self.renamed_lists.get(text_at(decoded, "kind"), {}))
 
-    def seal(self, place: PagePosition, view: View) -> str:
+    def seal(self, token: str, view: View) -> str:
         """Return a `continue` token for clients (G-40a)."""
-        return view.sealer().seal(place, self.scope)
+        return view.sealer().seal(token, self.scope)
 
     def _map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
         """Map an object, a Table of one, a Status, or the list that a deletion returns."""
@@ -202,7 +201,7 @@ class OfResource(Response):
         metadata = decoded.get("metadata")
         if isinstance(metadata, dict):
             if token := text_at(metadata, "continue"):
-                metadata["continue"] = self.seal(PagePosition(token), view)
+                metadata["continue"] = self.seal(token, view)
             if self.hides_count:
                 metadata.pop("remainingItemCount", None)
         return decoded

@@ -458,7 +458,7 @@ def test_rows_without_objects_are_asked_for_with_metadata() -> None:
     planned = forwarded(BRANCH_A, "GET", f"{EDGE}/pods", query="includeObject=None")
     assert planned.query == "includeObject=Metadata"
     planned = forwarded(BRANCH_A, "GET", "/api/v1/pods", query="includeObject=None&limit=3")
-    assert planned.query == "includeObject=Metadata&limit=500"
+    assert planned.query == "includeObject=Metadata&limit=3"
 
 
 def test_a_client_that_asks_who_it_is_gets_its_own_names() -> None:
