@@ -106,7 +106,6 @@ class _GatewayProcess:
         self.state = HostState(config, self._client, self._supervisor)
         self.state.file.replace_all(config.virtual_clusters)
         self._own_key = os.urandom(SEALER_KEY_BYTES)
-        self._sealed_with: tuple[bytes, Sealer] = (self._own_key, Sealer(_stretched(self._own_key)))
         limits = Limits(
             settings.max_requests,
             settings.max_long_requests,
@@ -140,11 +139,14 @@ class _GatewayProcess:
                 stack.push_async_callback(client.close)
             stack.callback(self._requests.close)
             await self._serve_endpoints(stack)
-            tasks = [self._start(name, run) for name, run in self._runs().items()]
+            tasks = [
+                asyncio.create_task(self._supervisor.keep(name, run, name), name=name)
+                for name, run in self._runs().items()
+            ]
             try:
-                host, port = _address_of(self._settings.bind_address)
+                host, _, port = self._settings.bind_address.rpartition(":")
                 try:
-                    self.port = await self._listener.start(host, port)
+                    self.port = await self._listener.start(host.strip("[]") or None, int(port))
                 except OSError as error:
                     detail = listen_failure(error)
                     raise ConfigError("settings", "gateway.bindAddress", detail) from error
@@ -168,9 +170,6 @@ class _GatewayProcess:
             "certificate": self._certificate.run,
             "upkeep": self._keep_up,
         }
-
-    def _start(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        return asyncio.create_task(self._supervisor.keep(name, run, name), name=name)
 
     async def _serve_endpoints(self, stack: AsyncExitStack) -> None:
         health = health_routes(dict, self.readiness)
@@ -211,15 +210,8 @@ class _GatewayProcess:
     def _sealer(self) -> Sealer:
         """Return what seals tokens; without a key of the agent, one of this process does."""
         key = self.state.sealing_key or self._own_key
-        if key != self._sealed_with[0]:
-            self._sealed_with = (key, Sealer(_stretched(key)))
-        return self._sealed_with[1]
-
-
-def _stretched(key: bytes) -> bytes:
-    """Return as many bytes as sealing needs, from the key that replicas share."""
-    stretched = HKDF(hashes.SHA256(), SEALER_KEY_BYTES, salt=None, info=b"continue tokens")
-    return stretched.derive(key)
+        stretched = HKDF(hashes.SHA256(), SEALER_KEY_BYTES, salt=None, info=b"continue tokens")
+        return Sealer(stretched.derive(key))
 
 
 async def _take_any(_: tuple[VirtualCluster, ...]) -> None:
@@ -240,11 +232,6 @@ def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
         detail = f"{error.filename}: {error.strerror}"
         name = "privateKeyFile" if str(error.filename) == str(key) else "certFile"
         raise ConfigError("settings", f"gateway.{name}", detail) from error
-
-
-def _address_of(address: str) -> tuple[str | None, int]:
-    host, _, port = address.rpartition(":")
-    return host.strip("[]") or None, int(port)
 
 
 TLS_BUFFER_BYTES = 32 * 1024
@@ -306,9 +293,11 @@ def gateway(struct: type[AgentConfig], /, **options: Any) -> None:
         start_logging(config.log_level, config.log_format)
     except (ConfigError, KubeconfigError) as error:
         _end(str(error))
-    follower = SettingsFollower(
-        path, digest, partial(_reloaded, config, partial(_config, struct, options))
-    )
+
+    def reloaded() -> Reloaded:
+        return Reloaded(*reload(config, _config(struct, options)))
+
+    follower = SettingsFollower(path, digest, reloaded)
     limit_tls_buffers(TLS_BUFFER_BYTES)
     try:
         with asyncio.Runner() as runner:
@@ -337,12 +326,6 @@ def _config(struct: type[AgentConfig], options: dict[str, Any]) -> AgentConfig:
         flag = next((f"--{o.replace('_', '-')}" for o in flags if camel(o) == name), name)
         raise ConfigError("flags", flag, problem)
     return replace(config, agent_namespace=namespace, gateway=gateway)
-
-
-def _reloaded(running: AgentConfig, read: Callable[[], AgentConfig]) -> Reloaded:
-    """Return the settings in use with those of the file as it is now. Raises ConfigError."""
-    config, at_restart = reload(running, read())
-    return Reloaded(config, at_restart)
 
 
 async def _run_until_signal(config: AgentConfig, host: Credentials, file: SettingsFollower) -> None:

@@ -95,12 +95,14 @@ class HostState:
             self.nodes, (urlsplit(host.credentials.server).hostname,), self.membership.owner_of
         )
         self.discovery = Discovery(host, clock)
+        self._kinds: tuple[ServedApis | None, dict[str, dict[tuple[str, str], KindInfo]]]
+        self._kinds = None, {}
         self.sealing_key: bytes | None = None
         self.version = 0
         """Counts what changes the facts that a translation rests on."""
         self._host = host
         self._supervisor = supervisor
-        self._released: TTLCache[str, Claim] = TTLCache(RELEASED, RELEASED_S, timer=clock)
+        self.released: TTLCache[str, Claim] = TTLCache(RELEASED, RELEASED_S, timer=clock)
         self._sums: dict[str, tuple[TokenSum, ...]] = {}
         self.membership.changed.subscribe(self.taints.refresh)
         self._group_informers = InformerSet(host, {}, lambda *_: None, supervisor=supervisor)
@@ -115,27 +117,20 @@ class HostState:
             lambda: None,
             self.virtual_clusters,
         )
-        self.reflectors = self._new_reflectors(config, host, node_codec)
+        secrets = f"{NAMESPACES_PATH}/{quote(config.agent_namespace)}/secrets"
+        ours = {"fieldSelector": f"metadata.name={secret_name(config.agent_name)}"}
+        self.reflectors: tuple[Reflector[Any], ...] = (
+            Reflector(host, NAMESPACES_PATH, raw, self.namespaces),
+            Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
+            Reflector(host, secrets, raw, self.secrets, ours),
+            Reflector(host, ROLES_PATH, raw, self.roles, {"labelSelector": CLUSTER_LABEL}),
+        )
         self.membership.changed.subscribe(self._facts_changed)
         self.virtual_clusters.changed.subscribe(self._facts_changed)
         self.virtual_clusters.changed.subscribe(self._registry_changed)
         self.namespaces.add_handler(self._facts_changed)
         self.namespaces.add_handler(self._namespace_changed)
         self.secrets.add_handler(self._secret_changed)
-
-    def _new_reflectors(
-        self, config: AgentConfig, host: ApiClient, node_codec: StructCodec[Node]
-    ) -> tuple[Reflector[Any], ...]:
-        raw = RawCodec()
-        secrets = f"{NAMESPACES_PATH}/{quote(config.agent_namespace)}/secrets"
-        ours = {"fieldSelector": f"metadata.name={secret_name(config.agent_name)}"}
-        labelled = {"labelSelector": CLUSTER_LABEL}
-        return (
-            Reflector(host, NAMESPACES_PATH, raw, self.namespaces),
-            Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
-            Reflector(host, secrets, raw, self.secrets, ours),
-            Reflector(host, ROLES_PATH, raw, self.roles, labelled),
-        )
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what follows the host: name -> coroutine."""
@@ -166,10 +161,6 @@ class HostState:
         template = self.settings.namespace_template
         return claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
 
-    def released(self, host_namespace: str) -> Claim | None:
-        """Return the claim on a host namespace that was deleted a short time ago."""
-        return self._released.get(host_namespace)
-
     async def read_namespace(self, name: str) -> bool:
         """Read a namespace that the watch has not reported; return whether it exists (G-41).
 
@@ -191,6 +182,15 @@ class HostState:
             _log.debug("Cannot refresh the served kinds", extra={"reason": str(error)})
             return False
 
+    def kinds_of(self, group: str) -> dict[tuple[str, str], KindInfo]:
+        """Return (version, plural) -> what the host serves of a group, also for threads."""
+        served, kinds = self._kinds
+        if served is not self.discovery.served:
+            served = self.discovery.served
+            kinds = kinds_by_group(served)
+            self._kinds = served, kinds  # at once: what others see is whole
+        return kinds.get(group, {})
+
     def _facts_changed(self, *_: object) -> None:
         self.version += 1
 
@@ -201,9 +201,9 @@ class HostState:
         before = self._own_claim(old)
         if new is None:
             if before is not None and old is not None:
-                self._released[old["metadata"]["name"]] = before
+                self.released[old["metadata"]["name"]] = before
             return
-        self._released.pop(new["metadata"]["name"], None)
+        self.released.pop(new["metadata"]["name"], None)
         if old is None:
             return
         after = self._own_claim(new)
@@ -230,41 +230,16 @@ class HostState:
             self.unserved.emit(old.name)
 
 
-class ServedResources:
-    """What the host serves, by group; made again when the host serves others.
-
-    Used by the loop and by threads: what they see is whole.
-    """
-
-    def __init__(self) -> None:
-        self._cached: tuple[ServedApis | None, dict[str, dict[tuple[str, str], KindInfo]]]
-        self._cached = None, {}
-
-    def of_group(self, served: ServedApis, group: str) -> dict[tuple[str, str], KindInfo]:
-        """Return (version, plural) -> kind."""
-        last, by_group = self._cached
-        if last is not served:
-            by_group = {}
-            for info in _kinds(served):
-                by_group.setdefault(info.group, {})[info.version, info.plural] = info
-            self._cached = served, by_group
-        return by_group.get(group, {})
-
-
-def _kinds(served: ServedApis) -> Iterator[KindInfo]:
+def kinds_by_group(served: ServedApis) -> dict[str, dict[tuple[str, str], KindInfo]]:
+    """Return group -> (version, plural) -> what a host serves."""
+    by_group: dict[str, dict[tuple[str, str], KindInfo]] = {}
     for listed in served.lists:
         group, version, _ = parse_api_version(listed["groupVersion"], "")
         for entry in listed["resources"]:
             plural = entry["name"]
-            yield KindInfo(
-                group,
-                version,
-                plural,
-                entry["kind"],
-                bool(entry["namespaced"]),
-                frozenset(entry.get("verbs") or ()),
-                served.subresources.get((group, version, plural), frozenset()),
-            )
+            info = KindInfo(group, version, plural, entry["kind"], bool(entry["namespaced"]))
+            by_group.setdefault(group, {})[version, plural] = info
+    return by_group
 
 
 class ClusterView(View):
@@ -278,14 +253,12 @@ class ClusterView(View):
     def __init__(
         self,
         state: HostState,
-        resources: ServedResources,
         sealer: Sealer,
         vc: VirtualCluster,
         *,
         host_is_alive: bool,
     ) -> None:
         self._state = state
-        self._resources = resources
         self._sealer = sealer
         self._vc = vc
         self._host_is_alive = host_is_alive
@@ -306,7 +279,7 @@ class ClusterView(View):
     def virtual_namespace(self, host: str) -> str | Unknown | None:
         claim = self._state.claims.holder_of(host)
         if claim is None and self._state.namespaces.get("", host) is None:
-            claim = self._state.released(host) if self.has_past else None
+            claim = self._state.released.get(host) if self.has_past else None
             if claim is None and host not in self.absent:
                 return Unknown(frozenset({host}))
         if claim is None or claim.cluster != self.name or claim.namespace == ANCHOR_NAMESPACE:
@@ -327,13 +300,13 @@ class ClusterView(View):
         return self._state.namespaces.get("", host)
 
     def resource(self, group: str, version: str, plural: str) -> KindInfo | None:
-        served = self._resources.of_group(self._state.discovery.served, group)
+        served = self._state.kinds_of(group)
         info = served.get((version, plural))
         self.missed_kind = self.missed_kind or info is None
         return info
 
     def resources(self, group: str) -> Iterable[KindInfo]:
-        served = self._resources.of_group(self._state.discovery.served, group)
+        served = self._state.kinds_of(group)
         self.missed_kind = self.missed_kind or not served
         return served.values()
 

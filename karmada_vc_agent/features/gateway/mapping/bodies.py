@@ -4,7 +4,6 @@ No rule of its own: a body becomes a manifest, translate() maps or refuses it, a
 need (marks, tolerations that a patch does not touch) is taken off again.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -273,37 +272,16 @@ def _stays(key: str) -> bool:
 def _refuse_directives(obj: Object, parsed: ParsedRequest) -> None:
     """Refuse directives of a strategic merge patch that would drop what was added (G-32)."""
     required = parsed.view.context().vc.required_selector
-    for where, pairs in _maps(obj):
-        removes = pairs.get(_DIRECTIVE) == _DELETE or _RETAIN in pairs
-        if removes and any(domain.is_ours(key) or key in required for key in pairs):
-            detail = "must not be deleted or restricted by a patch"
-            raise parsed.invalid(_path(where), detail)
-
-
-_Place = tuple[Any, ...]
-"""(the place of what it is in, its key or index); () = the whole."""
-
-
-def _maps(value: Object) -> Iterator[tuple[_Place, Object]]:
-    """Yield the maps in a value with their places, which say no more than they must."""
-    left: list[tuple[_Place, Any]] = [((), value)]
+    left: list[Any] = [obj]
     while left:
-        where, value = left.pop()
-        is_map = isinstance(value, dict)
-        if is_map:
-            yield where, value
-        for at, inner in value.items() if is_map else enumerate(value):
-            if inner and isinstance(inner, (dict, list)):
-                left.append(((where, at), inner))
-
-
-def _path(where: _Place) -> str:
-    """Return a place as in `spec.template.containers[0]`."""
-    parts: list[str] = []
-    while where:
-        where, at = where
-        parts.append(f"[{at}]" if isinstance(at, int) else f".{at}")
-    return "".join(reversed(parts)).removeprefix(".")
+        value = left.pop()
+        if isinstance(value, dict):
+            removes = value.get(_DIRECTIVE) == _DELETE or _RETAIN in value
+            if removes and any(domain.is_ours(key) or key in required for key in value):
+                detail = "what is set for the virtual cluster must not be deleted or restricted"
+                raise parsed.invalid(_DIRECTIVE, detail)
+            value = value.values()
+        left += [inner for inner in value if isinstance(inner, (dict, list))]
 
 
 def _map(obj: Object, key: str) -> Object:

@@ -253,19 +253,13 @@ _OF_POLICY: Mapping[Policy, KindScope] = {
 }
 
 _READING = frozenset({"get", "list", "watch"})
-_CREATING = frozenset({"create"})
-VERBS_OF_SCOPE: Mapping[KindScope, frozenset[str]] = {
+_VERBS_OF_SCOPE: Mapping[KindScope, frozenset[str]] = {
     KindScope.NAMESPACES: _READING | {"create", "delete", "patch", "update"},
-    KindScope.NODES: _READING,
-    KindScope.RENAMED: _READING,
-    KindScope.VOLUMES: _READING,
-    KindScope.BINDINGS: _READING,
-    KindScope.SHARED: _READING,
-    KindScope.REVIEW: _CREATING,
-    KindScope.SELF_REVIEW: _CREATING,
+    KindScope.REVIEW: frozenset({"create"}),
+    KindScope.SELF_REVIEW: frozenset({"create"}),
     KindScope.DENIED: frozenset(),
 }
-"""Verbs that are allowed; of NAMESPACED, host RBAC decides."""
+"""Verbs that are allowed, else reading; of NAMESPACED, host RBAC decides."""
 
 DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
 """(group, plural, subresource) in namespaces: what they return would bypass the gateway (G-35)."""
@@ -288,7 +282,7 @@ def is_kind_shown(info: KindInfo, view: View) -> bool:
 
 def scope_allows(scope: KindScope, verb: str) -> bool:
     """Whether a verb is allowed at all."""
-    return scope is KindScope.NAMESPACED or verb in VERBS_OF_SCOPE[scope]
+    return scope is KindScope.NAMESPACED or verb in _VERBS_OF_SCOPE.get(scope, _READING)
 
 
 def is_subresource_shown(scope: KindScope, info: KindInfo, subresource: str) -> bool:

@@ -33,15 +33,13 @@ RETRY_AFTER_S = 1
 
 
 class KindInfo(msgspec.Struct, frozen=True):
-    """A resource that the host serves. subresources: without `<plural>/`."""
+    """A resource that the host serves."""
 
     group: str
     version: str
     plural: str
     kind: str
     namespaced: bool
-    verbs: frozenset[str] = frozenset()
-    subresources: frozenset[str] = frozenset()
 
     @property
     def gvk(self) -> GroupVersionKind:
@@ -126,12 +124,10 @@ def _by_rules(code: int, message: str, details: Object | None = None) -> Refusal
 
 
 def bad_request(message: str) -> RefusalError:
-    """Return a 400."""
     return _by_rules(400, message)
 
 
 def forbidden(message: str) -> RefusalError:
-    """Return a 403."""
     return _by_rules(403, message)
 
 
@@ -142,18 +138,15 @@ def forbidden_resource(info: KindInfo, name: str, why: str) -> RefusalError:
 
 
 def not_found(info: KindInfo, name: str) -> RefusalError:
-    """Return the 404 for an object."""
     return _by_rules(404, f'{info.qualified} "{name}" not found', _details(info, name))
 
 
 def namespace_not_found(namespace: str) -> RefusalError:
-    """Return the 404 for a namespace."""
     details = {"name": namespace, "kind": "namespaces"}
     return _by_rules(404, f'namespaces "{namespace}" not found', details)
 
 
 def already_exists(info: KindInfo, name: str) -> RefusalError:
-    """Return the 409 for an object that is there."""
     return _by_rules(409, f'{info.qualified} "{name}" already exists', _details(info, name))
 
 
@@ -163,7 +156,6 @@ def unknown_resource() -> RefusalError:
 
 
 def method_not_allowed() -> RefusalError:
-    """Return a 405."""
     return _by_rules(405, "the server does not allow this method on the requested resource")
 
 
@@ -191,12 +183,10 @@ def unsupported_body(why: str = "") -> RefusalError:
 
 
 def too_large(message: str) -> RefusalError:
-    """Return a 413."""
     return _by_rules(413, message)
 
 
 def unavailable(message: str) -> RefusalError:
-    """Return a 503."""
     return _by_rules(503, message)
 
 

@@ -1,6 +1,6 @@
 """How answers of the host are mapped, Tables too (G-43 to G-50)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,48 +25,28 @@ from karmada_vc_agent.model.kinds import BUILT_INS
 from karmada_vc_agent.model.objects import GroupKind, Object, dig, maps_at, text_at
 from karmada_vc_agent.model.virtual_cluster import Guard
 
-Cell = Callable[[Any, Object, ObjectReader], Any]
-"""(cell, the mapped object of the row, reader) -> the cell for the client."""
-
-
-def _own_name(_cell: Any, obj: Object, _reader: ObjectReader) -> Any:
-    return dig(obj, "metadata", "name")
-
-
-def _text(cell: Any, _obj: Object, reader: ObjectReader) -> Any:
-    return reader.text(cell) if isinstance(cell, str) and cell else cell
-
-
-def _role(cell: Any, obj: Object, reader: ObjectReader) -> Any:
-    kind, _, name = cell.partition("/") if isinstance(cell, str) else ("", "", "")
-    is_ours = kind == kinds.CLUSTER_ROLE.kind and name in BUILT_INS
-    return f"{kind}/{BUILT_INS[name]}" if is_ours else _text(cell, obj, reader)
-
-
-_NAME = {"Name": _own_name}
-_SUBJECTS: Mapping[str, Cell] = {
-    "Name": _own_name,
-    "Role": _role,
-    "Users": _text,
-    "Groups": _text,
-    "ServiceAccounts": _text,
-}
-CELLS: Mapping[GroupKind, Mapping[str, Cell]] = {
-    kinds.NAMESPACE: _NAME,
-    kinds.CLUSTER_ROLE: _NAME,
+_SUBJECTS = ("Role", "Users", "Groups", "ServiceAccounts")
+_TEXT_COLUMNS: Mapping[GroupKind, tuple[str, ...]] = {
     kinds.CLUSTER_ROLE_BINDING: _SUBJECTS,
     kinds.ROLE_BINDING: _SUBJECTS,
-    kinds.PERSISTENT_VOLUME: {"Name": _own_name, "Claim": _text},
-    kinds.PERSISTENT_VOLUME_CLAIM: {"Volume": _text},
-    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): {
-        "Name": _own_name,
-        "VolumeSnapshotNamespace": _text,
-    },
-    kinds.SERVICE: {"External-IP": _text},
-    GroupKind("", "Event"): {"Message": _text},
-    GroupKind("events.k8s.io", "Event"): {"Message": _text},
+    kinds.PERSISTENT_VOLUME: ("Claim",),
+    kinds.PERSISTENT_VOLUME_CLAIM: ("Volume",),
+    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): ("VolumeSnapshotNamespace",),
+    kinds.SERVICE: ("External-IP",),
+    GroupKind("", "Event"): ("Message",),
+    GroupKind("events.k8s.io", "Event"): ("Message",),
 }
-"""Kind -> columns with names of the host, and how they are mapped."""
+"""Kind -> columns with names of the host."""
+
+
+def _text_cell(column: str, cell: Any, reader: ObjectReader) -> Any:
+    """Return a cell of these columns for the client."""
+    if not isinstance(cell, str) or not cell:
+        return cell
+    kind, _, name = cell.partition("/")
+    if column == "Role" and kind == kinds.CLUSTER_ROLE.kind and name in BUILT_INS:
+        return f"{kind}/{BUILT_INS[name]}"
+    return reader.text(cell)
 
 
 def is_table(obj: Object) -> bool:
@@ -138,6 +118,7 @@ class OfResource(Response):
     renamed_lists: Mapping[str, Object] = field(default_factory=dict)
     written: tuple[str, str] | None = None
     _columns: list[Object] = field(default_factory=list)
+    _names: list[str] = field(default_factory=list)
     _are_columns_shown: bool = False
 
     def decoder(self, view: View) -> PartialDecoder:
@@ -172,6 +153,7 @@ class OfResource(Response):
         """Keep, in place, what is of the virtual cluster, mapped."""
         if is_table(decoded):
             self._columns = decoded.get("columnDefinitions") or self._columns
+            self._names = [str(dig(column, "name")) for column in self._columns]
             decoded["rows"] = [row for row in rows_of(decoded) if self._takes_row(row, reader)]
             self._strip(decoded)
         elif isinstance(decoded.get("items"), list):
@@ -266,12 +248,14 @@ class OfResource(Response):
         obj = row.get("object")
         if not isinstance(obj, dict) or not self._takes(obj, reader):
             return False
-        changes, raw = CELLS.get(self.info.gvk.group_kind, {}), row.get("cells")
-        cells: list[Any] = raw if changes and isinstance(raw, list) else []
-        for index, column in enumerate(self._columns[: len(cells)]):
-            change = changes.get(str(dig(column, "name")))
-            if change is not None:
-                cells[index] = change(cells[index], obj, reader)
+        raw = row.get("cells")
+        cells: list[Any] = raw if isinstance(raw, list) else []
+        texts = _TEXT_COLUMNS.get(self.info.gvk.group_kind, ())
+        for index, column in enumerate(self._names[: len(cells)]):
+            if column in texts:
+                cells[index] = _text_cell(column, cells[index], reader)
+            elif column == "Name" and index == 0:
+                cells[index] = dig(obj, "metadata", "name")
         return True
 
     def _strip(self, table: Object) -> None:

@@ -16,10 +16,10 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     ResponseKind,
     View,
 )
-from karmada_vc_agent.features.gateway.mapping.namespace_writes import right
 from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectReader
 from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.responses import Response, is_status
+from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.translation.kind_policy import RefusedError
 from karmada_vc_agent.translation.rbac import Callers
@@ -49,27 +49,19 @@ def review_for_host(body: Object, parsed: ParsedRequest) -> Object:
 
 def _attributes(sent: Object, view: View) -> Object:
     """Map the namespace; a question about all namespaces is one about the anchor (G-24)."""
-    attributes = dict(sent)
-    namespace = sent.get("namespace")
-    resource, verb = sent.get("resource"), sent.get("verb")
-    if resource == "namespaces" and not sent.get("group"):
-        return _of_a_namespace(attributes, str(verb), view)
-    if namespace or _is_namespaced(sent, view):
-        attributes["namespace"] = _host_namespace(namespace, view)
-    return attributes
-
-
-def _of_a_namespace(attributes: Object, verb: str, view: View) -> Object:
-    if verb in _WRITES:
-        required = right(verb, "")
-        attributes |= {"group": required.group, "version": "*", "namespace": view.anchor}
-        attributes.pop("name", None)
-    else:
-        namespace = attributes.get("namespace")
-        if namespace:
-            attributes["namespace"] = _host_namespace(namespace, view)
+    attributes, namespace = dict(sent), sent.get("namespace")
+    if sent.get("resource") == "namespaces" and not sent.get("group"):
+        if str(sent.get("verb")) in _WRITES:
+            attributes.pop("name", None)
+            ours = {"group": domain.DOMAIN, "version": "*", "namespace": view.anchor}
+            return attributes | ours
         if attributes.get("name"):
             attributes["name"] = object_membership.host_namespace(view, str(attributes["name"]))
+        is_in_one = bool(namespace)
+    else:
+        is_in_one = bool(namespace) or _is_namespaced(sent, view)
+    if is_in_one:
+        attributes["namespace"] = _host_namespace(namespace, view)
     return attributes
 
 

@@ -26,7 +26,6 @@ from karmada_vc_agent.features.gateway.identity import (
     IMPERSONATOR_KIND,
     OPERATOR_KIND,
     Caller,
-    Impersonation,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import (
     JSON,
@@ -82,7 +81,7 @@ class Authentication:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._state = state
-        self._reviews: dict[str, _Reviews] = {}
+        self._reviews: dict[str, Reviews] = {}
         self._ask_for = ask_for
         self._clock = clock
         state.unserved.subscribe(lambda cluster: self._reviews.pop(cluster, None))
@@ -90,29 +89,29 @@ class Authentication:
     async def identify(self, head: Head) -> Caller:
         """Return the caller. Raises RefusalError: 401, 403."""
         match = matching(self._state.sums_of(head.cluster), head.token)  # by its sum (G-10)
-        kind, account = (match.kind, "") if match is not None and head.token else ("", "")
-        if not kind:
+        if match is not None and head.token:
+            kind, account = str(match.kind), ""
+        else:
             kind, account = OPERATOR_KIND, await self._operator(head)
         impersonation = impersonation_of(head.headers)
         roles = self._state.impersonators_of(head.cluster)
         denial = identity.denial_of(impersonation, kind, roles)
         if denial is not None:
             raise RefusalError(403, denial, counted="impersonation")
-        return self._identity(head.cluster, kind, impersonation, account)
-
-    def _identity(
-        self, cluster: str, kind: str, impersonation: Impersonation, account: str
-    ) -> Caller:
-        user, groups = _names(kind, impersonation)
-        vc = self._state.virtual_clusters.get(cluster)
+        vc = self._state.virtual_clusters.get(head.cluster)
         if vc is None:
             raise unauthorized()
-        names = self._state.contexts.context_for(vc, "").names()
+        callers = Callers(head.cluster, self._state.contexts.context_for(vc, "").names())
+        if kind == IMPERSONATOR_KIND:
+            user, groups = impersonation.users[0], impersonation.groups
+        else:
+            user = KARMADA_USER if kind == ACCESS_KIND else OPERATOR_USER
+            groups = (ACCESS_GROUP,)
         try:
-            who = identity.identity_of(kind, user, groups, Callers(cluster, names), account)
+            who = identity.identity_of(kind, user, groups, callers, account)
         except RefusedError as error:
             raise RefusalError(403, str(error), counted="impersonation") from error
-        if not identity.is_confined(who, partial(self._is_own, cluster)):
+        if not identity.is_confined(who, partial(self._is_own, head.cluster)):
             raise RefusalError(403, "the user is not one of this cluster", counted="impersonation")
         return who
 
@@ -136,13 +135,17 @@ class Authentication:
         anchor = self._state.anchor_of(vc)
         if not _may_be_of(head.token, service_account_user(anchor, "")):
             raise unauthorized()
-        if head.cluster not in self._reviews:
-            self._reviews[head.cluster] = _Reviews(self._ask_for(head.cluster), self._clock)
-        reviews = self._reviews[head.cluster]
-        namespace, colon, name = (await reviews.account_of(head.token)).partition(":")
+        account = await self.reviews_of(head.cluster).account_of(head.token)
+        namespace, colon, name = account.partition(":")
         if not colon or namespace != anchor:
             raise unauthorized()
         return name
+
+    def reviews_of(self, cluster: str) -> "Reviews":
+        """Return the reviews for a virtual cluster that is served."""
+        if cluster not in self._reviews:
+            self._reviews[cluster] = Reviews(self._ask_for(cluster), self._clock)
+        return self._reviews[cluster]
 
 
 async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
@@ -156,10 +159,18 @@ async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
                 return
 
 
-class _Reviews:
-    """TokenReviews for one virtual cluster, remembered for some seconds.
+VERDICT_FOR_S = 5.0
+KEPT_VERDICTS = 1024
+"""Answers that are remembered for each virtual cluster."""
 
-    Tokens that were valid lately have slots of their own: guessed ones fill the others.
+_Question = tuple[str, tuple[str, ...], str, Attributes]
+
+
+class Reviews:
+    """TokenReviews and SubjectAccessReviews for one virtual cluster, remembered for some seconds.
+
+    ask: creates an object at a path. Tokens that were valid lately have slots of their own: guessed
+    ones fill the others.
     """
 
     def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
@@ -171,6 +182,9 @@ class _Reviews:
             partial(asyncio.Semaphore, REVIEWS_AT_ONCE)
         )
         self._waiting = Counter[bool]()
+        self._verdicts: TTLCache[_Question, bool] = TTLCache(
+            KEPT_VERDICTS, VERDICT_FOR_S, timer=clock
+        )
 
     async def account_of(self, token: str) -> str:
         """Return `<namespace>:<name>` of an account, "" for no valid token of one.
@@ -197,6 +211,21 @@ class _Reviews:
             self._invalid[key] = None
             self._vouched.pop(key, None)
         return account
+
+    async def check(self, who: Caller, what: Attributes, anchor: str) -> None:
+        """Return if the host allows it in the anchor. Raises RefusalError: 403, 503."""
+        question = (who.host_user, who.host_groups, anchor, what)
+        is_allowed = self._verdicts.get(question)
+        if is_allowed is None:
+            review = _review(who, what, anchor)
+            try:
+                answer = review_status(await self._ask(ACCESS_REVIEWS_PATH, review))
+            except KubeError as error:
+                text = "the API server of the cluster cannot review access"
+                raise RefusalError(503, text, counted="host-away") from error
+            is_allowed = self._verdicts[question] = answer.get("allowed") is True
+        if not is_allowed:
+            raise denied(who, what)
 
     async def _review(self, token: str) -> str:
         review = {
@@ -234,48 +263,6 @@ def _may_be_of(token: str, beginning: str) -> bool:
     if not isinstance(audiences, list) or not isinstance(subject, str):
         return False
     return AUDIENCE in audiences and subject.startswith(beginning)
-
-
-def _names(kind: str, impersonation: Impersonation) -> tuple[str, tuple[str, ...]]:
-    if kind == IMPERSONATOR_KIND:
-        return impersonation.users[0], impersonation.groups
-    return (KARMADA_USER if kind == ACCESS_KIND else OPERATOR_USER), (ACCESS_GROUP,)
-
-
-ALLOWED_FOR_S, DENIED_FOR_S = 10.0, 5.0
-KEPT_VERDICTS = 1024
-"""Answers that are remembered for each virtual cluster."""
-
-_Question = tuple[str, tuple[str, ...], str, Attributes]
-
-
-class AccessReviews:
-    """SubjectAccessReviews for one virtual cluster. ask: creates an object at a path."""
-
-    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
-        self._ask = ask
-        self._allowed: TTLCache[_Question, None] = TTLCache(
-            KEPT_VERDICTS, ALLOWED_FOR_S, timer=clock
-        )
-        self._denied: TTLCache[_Question, None] = TTLCache(KEPT_VERDICTS, DENIED_FOR_S, timer=clock)
-
-    async def check(self, who: Caller, what: Attributes, anchor: str) -> None:
-        """Return if the host allows it in the anchor. Raises RefusalError: 403, 503."""
-        question = (who.host_user, who.host_groups, anchor, what)
-        if question in self._allowed:
-            return
-        if question in self._denied:
-            raise denied(who, what)
-        try:
-            answer = review_status(await self._ask(ACCESS_REVIEWS_PATH, _review(who, what, anchor)))
-        except KubeError as error:
-            text = "the API server of the cluster cannot review access"
-            raise RefusalError(503, text, counted="host-away") from error
-        if answer.get("allowed") is True:
-            self._allowed[question] = None
-            return
-        self._denied[question] = None
-        raise denied(who, what)
 
 
 def denied(who: Caller, what: Attributes) -> RefusalError:

@@ -12,6 +12,7 @@ import h11
 import orjson
 
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
+from karmada_vc_agent.features.gateway.request_metrics import RequestRecord
 from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES, TimeSlice
 from karmada_vc_agent.features.gateway.server.http_messages import (
     STREAM_BYTES,
@@ -55,14 +56,13 @@ class ClientGoneError(Exception):
 class Exchange:
     """One request, and the way to answer it. head: of the request.
 
-    code: of the answer. bytes_out: of its body so far. has_begun: whether its head is sent.
+    record: what is reported of it. has_begun: whether the head of the answer is sent.
     """
 
     def __init__(self, stream: MessageStream, head: Head) -> None:
         self.head = head
         self.stream = stream
-        self.code = 0
-        self.bytes_out = 0
+        self.record = RequestRecord(head.method, head.cluster, head.path)
         self.has_begun = False
         self._is_long = False
 
@@ -103,6 +103,7 @@ class Exchange:
     async def refuse(self, refusal: RefusalError) -> None:
         """Answer with a Status; with nothing if an answer has begun. Raises ClientGoneError."""
         if self.has_begun:
+            self.record.code = refusal.code
             self.stream.abort()
             return
         await self.answer(refusal.code, refusal.headers(), orjson.dumps(refusal.status()))
@@ -118,7 +119,7 @@ class Exchange:
         self, code: int, headers: Iterable[tuple[str, str]], *, is_long: bool = False
     ) -> None:
         """Send the head of an answer; without Content-Length its body is chunked."""
-        self.code, self.has_begun, self._is_long = code, True, is_long
+        self.record.code, self.has_begun, self._is_long = code, True, is_long
         wire = [
             (name.encode(), value.encode("latin-1"))
             for name, value in (("Date", formatdate(usegmt=True)), *headers)
@@ -130,7 +131,7 @@ class Exchange:
 
     async def send(self, part: bytes) -> None:
         """Send a part of the body, and wait while the client reads slowly."""
-        self.bytes_out += len(part)
+        self.record.bytes_out += len(part)
         with _broken_is_gone():
             if self.head.method == "HEAD":
                 return

@@ -148,7 +148,7 @@ class Reservation:
             timer.cancel()
         self.extend()
         if self._is_lent:
-            await self._budget.take()
+            await patient(self._budget.of_all, self._budget.wait_s)
             self._is_lent = False
             self._budget.lent.remove(self)
 
@@ -157,12 +157,12 @@ class Reservation:
         if self._is_lent:
             self._budget.lent.remove(self)
         else:
-            self._budget.give()
+            self._budget.of_all.release()
 
     def _lend(self) -> None:
         self._is_lent = True
         self._budget.lent.append(self)
-        self._budget.give()
+        self._budget.of_all.release()
         self._budget.bound_lent()
 
 
@@ -177,11 +177,11 @@ class MemoryBudget:
         slow_s: float = SLOW_S,
         lent_bytes: int = LENT_BYTES,
     ) -> None:
-        self._wait_s = wait_s
+        self.wait_s = wait_s
         self.held_s = held_s
         self.slow_s = slow_s
         self._lent_bytes = lent_bytes
-        self._of_all = asyncio.Semaphore(at_once)
+        self.of_all = asyncio.Semaphore(at_once)
         self._of_cluster: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.lent: list[Reservation] = []
 
@@ -189,9 +189,9 @@ class MemoryBudget:
     async def reserved(self, cluster: str) -> AsyncIterator[Reservation]:
         """Reserve memory for one large thing. Raises RefusalError: 429; 504 if held too long."""
         own = self._of_cluster.setdefault(cluster, asyncio.Lock())
-        await _patient(own, self._wait_s)
+        await patient(own, self.wait_s)
         try:
-            await self.take()
+            await patient(self.of_all, self.wait_s)
             bound = asyncio.timeout(self.held_s)
             place = Reservation(self, bound)
             try:
@@ -205,14 +205,6 @@ class MemoryBudget:
         finally:
             own.release()
 
-    async def take(self) -> None:
-        """Take one of the places of all. Raises RefusalError: 429."""
-        await _patient(self._of_all, self._wait_s)
-
-    def give(self) -> None:
-        """Give one of the places of all back."""
-        self._of_all.release()
-
     def bound_lent(self) -> None:
         """End those who lent their places for the longest time, if all hold too much."""
         held = sum(place.size for place in self.lent)
@@ -223,7 +215,8 @@ class MemoryBudget:
             held -= place.size
 
 
-async def _patient(lock: asyncio.Lock | asyncio.Semaphore, wait_s: float) -> None:
+async def patient(lock: asyncio.Lock | asyncio.Semaphore, wait_s: float) -> None:
+    """Wait for a place. Raises RefusalError: 429."""
     try:
         async with asyncio.timeout(wait_s):
             await lock.acquire()

@@ -91,7 +91,7 @@ class HostAnswer:
 
     async def parts(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives. Raises RefusalError where the host falls silent."""
-        body = self.stream.large_parts()
+        body = self.stream.body(is_joined=True)
         while True:
             try:
                 async with asyncio.timeout(self._silence_s):
@@ -348,10 +348,10 @@ TUNNEL_LINGER_S = 5.0
 _HOP = frozenset({b"content-length", b"transfer-encoding"})
 
 
-async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], object]) -> None:
+async def tunnel(exchange: Exchange, answer: HostAnswer) -> None:
     """Send the head of a 101 on, then copy bytes both ways until both ends are done.
 
-    count: takes the number of bytes sent to the client. Raises ClientGoneError.
+    Raises ClientGoneError.
     """
     client, host = exchange.stream, answer.stream
     head = h11.InformationalResponse(
@@ -359,7 +359,7 @@ async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], 
         headers=[(name, value) for name, value in answer.headers if name not in _HOP],
         reason=b"Switching Protocols",
     )
-    exchange.has_begun = True
+    exchange.has_begun, exchange.record.code = True, 101
     try:
         client.write(head)
         # What was read behind the heads belongs to the tunnel.
@@ -369,9 +369,20 @@ async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], 
         await host.writer.drain()
     except _BROKEN as error:
         raise ClientGoneError from error
-    count(len(host.state.trailing_data[0]))
-    up = asyncio.create_task(_copy(client.reader, host.writer, lambda _: None))
-    down = asyncio.create_task(_copy(host.reader, client.writer, count))
+    exchange.record.bytes_out += len(host.state.trailing_data[0])
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Copy until the end of the input, and pass the end on where the transport can."""
+        with suppress(*_BROKEN):
+            while data := await reader.read(READ_BYTES):
+                writer.write(data)
+                exchange.record.bytes_out += len(data) if writer is client.writer else 0
+                await writer.drain()
+            if writer.can_write_eof():
+                writer.write_eof()
+
+    up = asyncio.create_task(copy(client.reader, host.writer))
+    down = asyncio.create_task(copy(host.reader, client.writer))
     try:
         await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((up, down), timeout=TUNNEL_LINGER_S)
@@ -384,18 +395,3 @@ async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], 
                 await client.writer.drain()
         client.close()
         host.close()
-
-
-async def _copy(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    count: Callable[[int], object],
-) -> None:
-    """Copy until the end of the input, and pass the end on where the transport can."""
-    with suppress(*_BROKEN):
-        while data := await reader.read(READ_BYTES):
-            writer.write(data)
-            count(len(data))
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()

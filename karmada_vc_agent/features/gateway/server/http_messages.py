@@ -5,7 +5,6 @@ Nothing of a head is passed on as it is, but the headers of PASSED_ON and UPGRAD
 
 import asyncio
 import base64
-import binascii
 import re
 from collections.abc import AsyncIterator, Iterable
 
@@ -63,24 +62,16 @@ class MessageStream:
         self.write(event)
         await self.writer.drain()
 
-    async def body(self) -> AsyncIterator[bytes]:
-        """Yield the body of the message whose head was read, to its end."""
-        while True:
-            event = await self.next_event()
-            if isinstance(event, h11.EndOfMessage):
-                return
-            if not isinstance(event, h11.Data):
-                raise h11.RemoteProtocolError("the connection was closed within a body")
-            yield bytes(event.data)
+    async def body(self, *, is_joined: bool = False) -> AsyncIterator[bytes]:
+        """Yield the body of the message whose head was read, to its end.
 
-    async def large_parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as body() does, but joins chunks that arrive together."""
+        is_joined: chunks that arrive together are one part.
+        """
         while True:
-            event = await self.next_event()
-            chunks = []
+            event, chunks = await self.next_event(), []
             while isinstance(event, h11.Data):
                 chunks.append(event.data)
-                event = self.state.next_event()
+                event = self.state.next_event() if is_joined else h11.NEED_DATA
             if chunks:
                 yield b"".join(chunks)
             if isinstance(event, h11.EndOfMessage):
@@ -115,8 +106,6 @@ PATH_PREFIX = "/virtualclusters/"
 _CLUSTER = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _TARGET = re.compile(rb"/[\x21\x22\x24-\x7e]*")
 """A path with its query: no scheme, no host, no fragment, nothing that is no visible ASCII."""
-_IMPERSONATE = b"impersonate-"
-_USER_HEADER, _GROUP_HEADER = b"impersonate-user", b"impersonate-group"
 _PROTOCOLS = b"sec-websocket-protocol"
 _TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - a name, no secret
 PASSED_ON = frozenset({b"user-agent", b"if-none-match", b"if-modified-since", b"range"})
@@ -149,7 +138,13 @@ def head_of(request: h11.Request) -> Head:
     headers = list(request.headers)
     if len(request.target) + sum(len(n) + len(v) + 4 for n, v in headers) > HEAD_BYTES:
         raise RefusalError(431, "the head of the request is too large")
-    _check_framing(headers)
+    # What two readers may take for two different messages; h11 has refused other transfer encodings
+    # than chunked, and lengths that differ.
+    names = [name for name, _ in headers]
+    if b"transfer-encoding" in names and b"content-length" in names:
+        raise RefusalError(400, "the request has both a length and a transfer encoding")
+    if names.count(b"authorization") > 1:
+        raise RefusalError(400, "the request has several headers Authorization")
     if not _TARGET.fullmatch(request.target):
         raise RefusalError(400, "the request needs an absolute path")
     target, _, query = request.target.decode("ascii").partition("?")
@@ -170,31 +165,19 @@ def impersonation_of(headers: Iterable[tuple[bytes, bytes]]) -> Impersonation:
     """Return the headers Impersonate-* of a request. Raises RefusalError if one is no text."""
     users, groups, others = [], [], []
     for name, value in headers:
-        if not name.startswith(_IMPERSONATE):
+        if not name.startswith(b"impersonate-"):
             continue
         try:
             text = value.decode()
         except UnicodeDecodeError as error:
             raise RefusalError(400, f"the header {name.decode()} is not UTF-8") from error
-        if name == _USER_HEADER:
+        if name == b"impersonate-user":
             users.append(text)
-        elif name == _GROUP_HEADER:
+        elif name == b"impersonate-group":
             groups.append(text)
         else:
             others.append(name.decode().title())
     return Impersonation(tuple(users), tuple(groups), tuple(others))
-
-
-def _check_framing(headers: Headers) -> None:
-    """Refuse what two readers may take for two different messages.
-
-    h11 has refused other transfer encodings than chunked and lengths that differ.
-    """
-    names = [name for name, _ in headers]
-    if b"transfer-encoding" in names and b"content-length" in names:
-        raise RefusalError(400, "the request has both a length and a transfer encoding")
-    if names.count(b"authorization") > 1:
-        raise RefusalError(400, "the request has several headers Authorization")
 
 
 def _split_target(target: str) -> tuple[str, str]:
@@ -239,15 +222,11 @@ def _without_token_protocol(headers: Headers) -> tuple[str, Headers]:
         left = [part for part in protocols if not part.startswith(_TOKEN_PROTOCOL)]
         for part in protocols:
             if part.startswith(_TOKEN_PROTOCOL):
-                token = _decoded_token(part.removeprefix(_TOKEN_PROTOCOL))
+                text = part.removeprefix(_TOKEN_PROTOCOL)
+                try:
+                    token = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+                except ValueError:  # a binascii.Error is one
+                    token = ""
         if left:
             kept.append((name, ", ".join(left).encode("latin-1")))
     return token, kept
-
-
-def _decoded_token(text: str) -> str:
-    try:
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        return raw.decode("ascii")
-    except (binascii.Error, ValueError):
-        return ""

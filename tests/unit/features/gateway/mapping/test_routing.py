@@ -167,7 +167,7 @@ AS_GATEWAY = [
         "/api/v1/pods",
         "limit=7&resourceVersion=3",
         "/api/v1/pods",
-        "resourceVersion=3&limit=500",
+        "resourceVersion=3&limit=7",
         Attributes("list", "", "v1", "pods"),
     ),
     (

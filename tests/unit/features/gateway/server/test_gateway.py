@@ -467,7 +467,7 @@ async def test_a_watch_ends_once_the_host_allows_it_no_more(
 ) -> None:
     """What the gateway asked before it began (G-24), it asks again."""
     monkeypatch.setattr(access, "LOOK_AGAIN_S", 0.01)
-    monkeypatch.setattr(access, "ALLOWED_FOR_S", 0.0)
+    monkeypatch.setattr(access, "VERDICT_FOR_S", 0.0)
     reader, writer = await _watch(lab)
     lab.host.answer(b"{}", 503, path=REVIEWS, times=3)
     asked = len(lab.host.asked("POST", REVIEWS))
