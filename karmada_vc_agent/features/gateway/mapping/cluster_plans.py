@@ -182,7 +182,8 @@ def _write_namespace(parsed: ParsedRequest) -> Forward:
     path = structs.replace(parsed.path, name=host)
     right = namespace_writes.right(parsed.verb, name)
     if parsed.verb == "delete":
-        namespace_writes.refuse_deletion(live, parsed)
+        if why := namespace_writes.kept_because(live, name):
+            raise parsed.refuse(why)
         body, content_type = patches.delete_options(request.body, request.content_type)
         response = parsed_request.response_to(parsed, object_membership.NAMESPACES)
         return parsed_request.forward(

@@ -152,13 +152,8 @@ def _json_patched(operations: Any, parsed: ParsedRequest) -> list[Object]:
     return patch
 
 
-def refuse_deletion(live: Object, parsed: ParsedRequest) -> None:
-    """Refuse to delete what is not for tenants to delete. Raises RefusalError."""
-    if why := _kept_because(live, parsed.name):
-        raise parsed.refuse(why)
-
-
-def _kept_because(live: Object, name: str) -> str:
+def kept_because(live: Object, name: str) -> str:
+    """Return why a Namespace is not for tenants to delete, "" if it is."""
     if name == IMMORTAL:
         return "this namespace may not be deleted"
     marks = annotations_of(live)

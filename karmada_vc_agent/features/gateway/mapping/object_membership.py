@@ -167,10 +167,6 @@ def is_readable(obj: object) -> bool:
     )
 
 
-def _none(_obj: Object) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectFilter:
     """Decides whether an object is shown, and maps it. obj: at least its metadata.
@@ -180,7 +176,7 @@ class ObjectFilter:
     """
 
     take: Callable[[Object, ObjectReader], bool]
-    namespace_of: Callable[[Object], str] = _none
+    namespace_of: Callable[[Object], str] = lambda _obj: ""
 
 
 def _namespace_of(obj: Object) -> str:

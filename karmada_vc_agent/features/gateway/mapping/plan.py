@@ -220,6 +220,10 @@ def _aggregated(group: Object, view: View) -> Object:
     return group
 
 
+_NOT_UPGRADED = (
+    "only exec, attach, portforward, log and proxied requests can be upgraded; send this request "
+    "without the header Upgrade"
+)
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _DISCOVERY_DEPTH = {"api": 2, "apis": 3}
 _READS = frozenset({"GET", "HEAD"})
@@ -234,7 +238,7 @@ def plan(request: VirtualRequest, identity: Caller, view: View) -> Plan:
         path, query = parse_path(request.path), Query.parse(request.query)
         if request.is_upgrade and not is_connection(path):
             # An API server serves watches over WebSockets, which would be copied unmapped.
-            raise refusals.not_upgraded()
+            raise refusals.bad_request(_NOT_UPGRADED)
         if not path.resource:
             return _other(request, path, view)
         return _resource(request, path, query, identity, view)

@@ -138,10 +138,6 @@ def _string(data: bytes) -> str:
         raise _malformed("a text is not UTF-8") from error
 
 
-def _base64(data: bytes) -> str:
-    return b64encode(data).decode()
-
-
 def _json(data: bytes) -> Any:
     raw = _bytes(_wire(data, 1), 1)
     try:
@@ -179,7 +175,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, written with a Z
 _NUMBERS: Mapping[str, Callable[[int], Any]] = {"bool": bool, "int": _signed}
 _TEXTS: Mapping[str, Callable[[bytes], Any]] = {
     "string": _string,
-    "bytes": _base64,
+    "bytes": lambda data: b64encode(data).decode(),
     "json": _json,
     "quantity": _quantity,
     "int-or-string": _int_or_string,

@@ -159,14 +159,6 @@ def method_not_allowed() -> RefusalError:
     return _by_rules(405, "the server does not allow this method on the requested resource")
 
 
-def not_upgraded() -> RefusalError:
-    """Return the 400 for an upgrade of what is mapped, byte by byte (G-60)."""
-    return bad_request(
-        "only exec, attach, portforward, log and proxied requests can be upgraded; send this "
-        "request without the header Upgrade"
-    )
-
-
 def not_acceptable() -> RefusalError:
     """Return the 406 for a client that does not take JSON (G-43)."""
     return _by_rules(406, f"only the following media types are accepted: {JSON}")
@@ -180,10 +172,6 @@ def unsupported_body(why: str = "") -> RefusalError:
     )
     message += f"; this one is not read: {why}; send it as {JSON}" if why else ""
     return _by_rules(415, message)
-
-
-def too_large(message: str) -> RefusalError:
-    return _by_rules(413, message)
 
 
 def unavailable(message: str) -> RefusalError:
