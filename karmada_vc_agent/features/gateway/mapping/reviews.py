@@ -97,7 +97,7 @@ _BY_THE_GATEWAY = "SubjectAccessReview"
 
 
 class _OfReview(Response):
-    """The answer to a review; sent: the question as the client asked it."""
+    """The answer to a review; sent: the question of the client."""
 
     kind = ResponseKind.OBJECT
 
