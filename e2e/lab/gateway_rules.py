@@ -10,14 +10,13 @@ from typing import Any
 
 from e2e.lab.api import Api, Object
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    KindInfo,
-    Refused,
     ResponseKind,
     Unknown,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.parsed_request import PAGES_MAX, Forward, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, RefusalError
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import parse_api_version
 from tests.fakes.gateway_view import Asker, FakeHost, FakeView
@@ -96,7 +95,7 @@ class Rules:
         _, content = self._send(planned, planned.query)
         found = []
         for line in content.splitlines():
-            event = self._known(planned.response.map_event, json.loads(line))
+            event = self._known(planned.response.map, json.loads(line))
             if event is not None:
                 found.append(event)
         self.seen.append(json.dumps(found))
@@ -104,7 +103,7 @@ class Rules:
 
     def _ask(self, request: VirtualRequest) -> Answered:
         planned = plan(request, Asker(), self.view)
-        if isinstance(planned, Refused):
+        if isinstance(planned, RefusalError):
             return Answered(planned.code, planned.status())
         if isinstance(planned, PlanAnswer):
             return Answered(planned.code, planned.body.decode())
@@ -122,8 +121,7 @@ class Rules:
         decoded = json.loads(content)
         if code >= 300:
             return Answered(code, response.map_status(decoded, self.view))
-        change = response.map_list if response.kind is ResponseKind.LIST else response.map_object
-        found = self._known(change, decoded)
+        found = self._known(response.map, decoded)
         if found is None:
             refused = response.not_found()
             return Answered(refused.code, refused.status())
@@ -141,7 +139,8 @@ class Rules:
             query = self._known(planned.pages.add, decoded)
             if query is None:
                 break
-        return Answered(200, planned.pages.answer())
+        pages = planned.pages
+        return Answered(200, {**pages.head(), pages.field: pages.taken()})
 
     def _known(self, change: Any, value: Object) -> Any:
         found = change(value, self.view)

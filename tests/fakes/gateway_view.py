@@ -9,14 +9,13 @@ import orjson
 from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     SEALER_KEY_BYTES,
-    KindInfo,
-    Refused,
     Sealer,
     Unknown,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, RefusalError
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.setting import LabelSelector
@@ -142,9 +141,6 @@ class FakeView:
             and name not in self.host.unread
         }
 
-    def host_namespace(self, virtual: str) -> str | None:
-        return self.claims().get(VirtualNamespace(virtual))
-
     def virtual_namespace(self, host: str) -> str | Unknown | None:
         if host in self.host.unread:
             return Unknown(frozenset({host}))
@@ -167,12 +163,6 @@ class FakeView:
 
     def resources(self, group: str) -> Iterable[KindInfo]:
         return [info for info in SERVED if info.group == group]
-
-    def node_selector(self) -> str:
-        return f"branch={self.name[-1]}"
-
-    def has_node(self, labels: dict[str, str]) -> bool:
-        return labels.get("branch") == self.name[-1]
 
     def owns_node(self, name: str) -> bool:
         return name in self.nodes
@@ -240,10 +230,10 @@ def forwarded(
 
 def refused(
     view: FakeView, method: str, path: str, body: object = None, query: str = "", **fields: Any
-) -> Refused:
+) -> RefusalError:
     """Plan a request that must be refused."""
     found = asked(view, method, path, body, query, **fields)
-    assert isinstance(found, Refused), found
+    assert isinstance(found, RefusalError), found
     return found
 
 

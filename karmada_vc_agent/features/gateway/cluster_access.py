@@ -21,18 +21,22 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from karmada_vc_agent.access.agent_objects import hub_secret_name
+from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, version_of
 from karmada_vc_agent.features.gateway.tokens import GatewayTokens
-from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.domain import GATEWAY_LABEL
+from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.model.domain import DOMAIN, GATEWAY_LABEL
 from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
 from karmada_vc_agent.model.kinds import RBAC_API, RBAC_GROUP
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, labels_of
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
+from karmada_vc_agent.translation.kind_policy import RefusedError
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, Names
 from karmada_vc_agent.translation.rbac import Callers, absorbed_name
 from karmada_vc_agent.work.host_objects import LiveObjects
@@ -53,10 +57,6 @@ class ProbedEndpoint:
     proxy: str = ""
 
 
-class _NoProxyError(Exception):
-    """The proxy cannot be reached from here."""
-
-
 async def probe(endpoint: ProbedEndpoint) -> str | None:
     """Return what is wrong with an endpoint, or None if it answers a request.
 
@@ -68,11 +68,13 @@ async def probe(endpoint: ProbedEndpoint) -> str | None:
     except (ssl.SSLError, ValueError):
         return "the file of gateway.caFile contains no certificate"
     if urlsplit(endpoint.proxy).scheme in _FOLLOWED:
-        try:
+        # Of the proxy's own name: that of the endpoint is for the proxy to resolve.
+        with suppress(aiohttp.ClientProxyConnectionError, aiohttp.ClientConnectorDNSError):
             return await _probe_by(endpoint, context, endpoint.proxy)
-        except _NoProxyError:
-            pass
-    return await _probe_by(endpoint, context, None)
+    try:
+        return await _probe_by(endpoint, context, None)
+    except aiohttp.ClientConnectorError as error:
+        return f"GET {endpoint.url}{_PROBED_PATH}: {error.os_error}"
 
 
 async def _probe_by(
@@ -80,7 +82,7 @@ async def _probe_by(
 ) -> str | None:
     headers = {"Authorization": f"Bearer {endpoint.token}", "Accept": "application/json"}
     url = f"{endpoint.url}{_PROBED_PATH}"
-    by = f" through proxy {proxy}" if proxy else ""
+    request = f"GET {url}" + (f" through proxy {proxy}" if proxy else "")
     try:
         async with (
             asyncio.timeout(PROBE_S),
@@ -90,21 +92,14 @@ async def _probe_by(
             ) as answer,
         ):
             await answer.read()
-            if answer.status == 200:
-                return None
-            return f"GET {url}{by}: status {answer.status}"
-    except aiohttp.ClientProxyConnectionError as error:
-        raise _NoProxyError from error
-    except aiohttp.ClientConnectorDNSError as error:
-        if proxy:  # its own name: that of the endpoint is for the proxy to resolve
-            raise _NoProxyError from error
-        return f"GET {url}: {error.os_error}"
+            return None if answer.status == 200 else f"{request}: status {answer.status}"
+    except (aiohttp.ClientProxyConnectionError, aiohttp.ClientConnectorDNSError):
+        raise
     except TimeoutError:
-        return f"GET {url}{by}: no response within {PROBE_S:g} s"
-    except aiohttp.ClientConnectorError as error:
-        return f"GET {url}{by}: {error.os_error}"
+        return f"{request}: no response within {PROBE_S:g} s"
     except (aiohttp.ClientError, OSError) as error:
-        return f"GET {url}{by}: {error or type(error).__name__}"
+        detail = getattr(error, "os_error", None) or error or type(error).__name__
+        return f"{request}: {detail}"
 
 
 def _context(authorities: bytes) -> ssl.SSLContext:
@@ -126,14 +121,21 @@ ROLES = Resource(
 )
 _FIELDS = ("apiEndpoint", "secretRef", "proxyURL", "impersonatorSecretRef")
 
+ACCESS_PERIOD = Requeue(300.0)
+"""How often Secrets, certificates and the endpoint are looked at."""
+ACCESS_SOON = Requeue(5.0)
+"""Until the gateway answers, or Karmada has sent whom it lets impersonate."""
+_REQUESTED_ANNOTATION = f"{DOMAIN}/asked-at"
+
 Fields = dict[str, Any]
 """Fields of `spec` of a Cluster; None = is to be absent."""
 
 
 class ClusterAccess:
-    """Prepares the access to virtual clusters, and says which fields of a Cluster publish it.
+    """Sole writer of the fields of a Cluster by which the hub reaches it.
 
-    ask: tries an endpoint; returns what is wrong with it, or None.
+    ask: tries an endpoint; returns what is wrong with it, or None. on_probed: takes a virtual
+    cluster, and whether its endpoint answered.
     """
 
     def __init__(self, common: Common, works: WorkParts) -> None:
@@ -153,6 +155,81 @@ class ClusterAccess:
         )
         self._live_roles = LiveObjects(self._host, works.store_of)
         self.ask: Callable[[ProbedEndpoint], Awaitable[str | None]] = probe
+        self.on_probed: Callable[[str, bool], None] = lambda _cluster, _answers: None
+        self._hub = common.clients.hub
+        self._clusters = clusters
+        self._once = LogOnce(_log)
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Publish or withdraw the access to one virtual cluster. Raises RetryError, KubeError."""
+        vc = self._common.virtual_clusters.get(name)
+        if vc is None:
+            return None
+        cluster = self._clusters.ours(name)
+        if cluster is None:
+            if self.is_on and self._common.registrations.stays_away(name):
+                await self.take_away(vc)
+            return None  # registration prepares it
+        if not self.is_on:
+            await self._withdraw(vc, cluster)
+            return None
+        if cluster["metadata"].get("deletionTimestamp"):
+            await self.take_away(vc)
+            return None
+        return await self._publish(vc, cluster)
+
+    async def _publish(self, vc: VirtualCluster, cluster: Object) -> Requeue:
+        try:
+            endpoint = await self.prepare(vc)
+        except RefusedError as error:
+            raise RetryError(error.refusal.detail) from error
+        cluster = await self._patch(cluster, changes(cluster, self.first_fields(vc.name)))
+        problem = await self.ask(endpoint)
+        self.on_probed(vc.name, problem is None)
+        if problem is None:
+            self._once.ended(vc.name)
+        else:
+            message = "The gateway does not answer"
+            self._once.warning(message, about=vc.name, virtual_cluster=vc.name, reason=problem)
+        is_published = bool(dig(cluster, "spec", "apiEndpoint"))
+        if problem is None or is_published:
+            # What was published stays: a tunnel that is cut is no reason to change the Cluster.
+            await self._patch(cluster, changes(cluster, self.all_fields(vc.name)))
+        if not self.has_rules_of_karmada(vc):
+            await self._ask_for_rules()
+            return ACCESS_SOON
+        return ACCESS_PERIOD if problem is None else ACCESS_SOON
+
+    async def _withdraw(self, vc: VirtualCluster, cluster: Object) -> None:
+        if not is_marked(cluster):
+            return
+        _log.info("Withdrawing access", extra={"virtual_cluster": vc.name})
+        spec = cluster.get("spec") or {}
+        there = {key: None for key in _FIELDS if spec.get(key)}
+        cluster = await self._patch(cluster, {"spec": there})
+        await self.take_away(vc)
+        await self._patch(cluster, {"metadata": {"annotations": {GATEWAY_LABEL: None}}})
+
+    async def _patch(self, cluster: Object, patch: Object) -> Object:
+        """Write to a Cluster; return it as it is then."""
+        if not patch.get("spec") and not patch.get("metadata"):
+            return cluster
+        name, version = cluster["metadata"]["name"], version_of(cluster)
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": version}}
+        answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{name}", body)
+        self._clusters.store.observe(answer)
+        return answer
+
+    async def _ask_for_rules(self) -> None:
+        """Have Karmada send its rules: for existing Clusters it does so when the role changes."""
+        role = HubAccess(self._common.config.agent_name, ()).auth_role
+        path = f"/apis/{RBAC_API}/clusterroles/{role}"
+        patch = {"metadata": {"annotations": {_REQUESTED_ANNOTATION: self._common.clock.now()}}}
+        try:
+            await self._hub.merge_patch(path, patch)
+        except NotFoundError as error:
+            problem = f"ClusterRole {role} is missing on the hub"
+            raise RetryError(f"{problem}: run karmada-vc-agent join") from error
 
     def roles(self) -> Store[Object] | None:
         """Return the cached ClusterRoles of virtual clusters."""
@@ -272,13 +349,6 @@ def changes(cluster: Object, desired: Fields) -> Object:
     if not is_marked(cluster):
         patch["metadata"] = {"annotations": _MARK}
     return patch
-
-
-def withdrawal(cluster: Object) -> Object:
-    """Return the merge patch by which a Cluster loses all fields that published it."""
-    spec = cluster.get("spec") or {}
-    there = {key: None for key in _FIELDS if spec.get(key)}
-    return {"metadata": {"annotations": {GATEWAY_LABEL: None}}, "spec": there}
 
 
 def is_marked(cluster: Object) -> bool:

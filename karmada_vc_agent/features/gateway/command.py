@@ -6,6 +6,7 @@ import os
 import signal
 import ssl
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -105,7 +106,6 @@ class _GatewayProcess:
         self.state = HostState(config, self._client, self._supervisor)
         self.state.file.replace_all(config.virtual_clusters)
         self._own_key = os.urandom(SEALER_KEY_BYTES)
-        self._sealed_with: tuple[bytes, Sealer] = (self._own_key, Sealer(_stretched(self._own_key)))
         limits = Limits(
             settings.max_requests,
             settings.max_long_requests,
@@ -139,11 +139,14 @@ class _GatewayProcess:
                 stack.push_async_callback(client.close)
             stack.callback(self._requests.close)
             await self._serve_endpoints(stack)
-            tasks = [self._start(name, run) for name, run in self._runs().items()]
+            tasks = [
+                asyncio.create_task(self._supervisor.keep(name, run, name), name=name)
+                for name, run in self._runs().items()
+            ]
             try:
-                host, port = _address_of(self._settings.bind_address)
+                host, _, port = self._settings.bind_address.rpartition(":")
                 try:
-                    self.port = await self._listener.start(host, port)
+                    self.port = await self._listener.start(host.strip("[]") or None, int(port))
                 except OSError as error:
                     detail = listen_failure(error)
                     raise ConfigError("settings", "gateway.bindAddress", detail) from error
@@ -168,9 +171,6 @@ class _GatewayProcess:
             "upkeep": self._keep_up,
         }
 
-    def _start(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        return asyncio.create_task(self._supervisor.keep(name, run, name), name=name)
-
     async def _serve_endpoints(self, stack: AsyncExitStack) -> None:
         health = health_routes(dict, self.readiness)
         metrics = metrics_routes(self.metrics.text, self._metrics_readers.refusal)
@@ -193,11 +193,11 @@ class _GatewayProcess:
             try:
                 await self._client.request("GET", "/readyz", is_patient=False)
             except ApiError:
-                self._requests.was_answered()
+                self._requests.answered_at = time.monotonic()
             except KubeError as error:
                 _log.debug("The host does not answer", extra={"reason": str(error)})
             else:
-                self._requests.was_answered()
+                self._requests.answered_at = time.monotonic()
             await asyncio.sleep(LOOK_S)
 
     def _served(self, settings: AgentConfig) -> None:
@@ -210,15 +210,8 @@ class _GatewayProcess:
     def _sealer(self) -> Sealer:
         """Return what seals tokens; without a key of the agent, one of this process does."""
         key = self.state.sealing_key or self._own_key
-        if key != self._sealed_with[0]:
-            self._sealed_with = (key, Sealer(_stretched(key)))
-        return self._sealed_with[1]
-
-
-def _stretched(key: bytes) -> bytes:
-    """Return as many bytes as sealing needs, from the key that replicas share."""
-    stretched = HKDF(hashes.SHA256(), SEALER_KEY_BYTES, salt=None, info=b"continue tokens")
-    return stretched.derive(key)
+        stretched = HKDF(hashes.SHA256(), SEALER_KEY_BYTES, salt=None, info=b"continue tokens")
+        return Sealer(stretched.derive(key))
 
 
 async def _take_any(_: tuple[VirtualCluster, ...]) -> None:
@@ -239,11 +232,6 @@ def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
         detail = f"{error.filename}: {error.strerror}"
         name = "privateKeyFile" if str(error.filename) == str(key) else "certFile"
         raise ConfigError("settings", f"gateway.{name}", detail) from error
-
-
-def _address_of(address: str) -> tuple[str | None, int]:
-    host, _, port = address.rpartition(":")
-    return host.strip("[]") or None, int(port)
 
 
 TLS_BUFFER_BYTES = 32 * 1024

@@ -25,7 +25,8 @@ from karmada_vc_agent.cluster.virtual_clusters import (
     VirtualClusters,
 )
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, Sealer, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Sealer, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.features.gateway.tokens import TokenSum, clusters_of, sealing_key_of, sums_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec, StructCodec
@@ -40,11 +41,7 @@ from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.karmada import random_suffix
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of, parse_api_version
-from karmada_vc_agent.model.virtual_cluster import (
-    ClaimedNamespaces,
-    VirtualCluster,
-    VirtualNamespace,
-)
+from karmada_vc_agent.model.virtual_cluster import ClaimedNamespaces, VirtualCluster
 from karmada_vc_agent.runner.translation_contexts import TranslationContexts, translation_settings
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
@@ -96,12 +93,14 @@ class HostState:
             self.nodes, (urlsplit(host.credentials.server).hostname,), self.membership.owner_of
         )
         self.discovery = Discovery(host, clock)
+        self._kinds: tuple[ServedApis | None, dict[str, dict[tuple[str, str], KindInfo]]]
+        self._kinds = None, {}
         self.sealing_key: bytes | None = None
         self.version = 0
         """Counts what changes the facts that a translation rests on."""
         self._host = host
         self._supervisor = supervisor
-        self._released: TTLCache[str, Claim] = TTLCache(RELEASED, RELEASED_S, timer=clock)
+        self.released: TTLCache[str, Claim] = TTLCache(RELEASED, RELEASED_S, timer=clock)
         self._sums: dict[str, tuple[TokenSum, ...]] = {}
         self.membership.changed.subscribe(self.membership.refresh_taints)
         self._group_informers = InformerSet(host, {}, lambda *_: None, supervisor=supervisor)
@@ -116,27 +115,20 @@ class HostState:
             lambda: None,
             self.virtual_clusters,
         )
-        self.reflectors = self._new_reflectors(config, host, node_codec)
+        secrets = f"{NAMESPACES_PATH}/{quote(config.agent_namespace)}/secrets"
+        ours = {"fieldSelector": f"metadata.name={secret_name(config.agent_name)}"}
+        self.reflectors: tuple[Reflector[Any], ...] = (
+            Reflector(host, NAMESPACES_PATH, raw, self.namespaces),
+            Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
+            Reflector(host, secrets, raw, self.secrets, ours),
+            Reflector(host, ROLES_PATH, raw, self.roles, {"labelSelector": CLUSTER_LABEL}),
+        )
         self.membership.changed.subscribe(self._facts_changed)
         self.virtual_clusters.changed.subscribe(self._facts_changed)
         self.virtual_clusters.changed.subscribe(self._registry_changed)
         self.namespaces.add_handler(self._facts_changed)
         self.namespaces.add_handler(self._namespace_changed)
         self.secrets.add_handler(self._secret_changed)
-
-    def _new_reflectors(
-        self, config: AgentConfig, host: ApiClient, node_codec: StructCodec[Node]
-    ) -> tuple[Reflector[Any], ...]:
-        raw = RawCodec()
-        secrets = f"{NAMESPACES_PATH}/{quote(config.agent_namespace)}/secrets"
-        ours = {"fieldSelector": f"metadata.name={secret_name(config.agent_name)}"}
-        labelled = {"labelSelector": CLUSTER_LABEL}
-        return (
-            Reflector(host, NAMESPACES_PATH, raw, self.namespaces),
-            Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
-            Reflector(host, secrets, raw, self.secrets, ours),
-            Reflector(host, ROLES_PATH, raw, self.roles, labelled),
-        )
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what follows the host: name -> coroutine."""
@@ -161,9 +153,11 @@ class HostState:
         role = self.roles.get("", absorbed_name(vc.name_on_host)) if vc is not None else None
         return [role] if role is not None and labels_of(role)[CLUSTER_LABEL] == cluster else []
 
-    def released(self, host_namespace: str) -> Claim | None:
-        """Return the claim on a host namespace that was deleted a short time ago."""
-        return self._released.get(host_namespace)
+    def anchor_of(self, vc: VirtualCluster) -> str:
+        """Return the anchor of a virtual cluster, claimed already or not."""
+        claimed = self.claims.of(vc.name).get(ANCHOR_NAMESPACE)
+        template = self.settings.namespace_template
+        return claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
 
     async def read_namespace(self, name: str) -> bool:
         """Read a namespace that the watch has not reported; return whether it exists (G-41).
@@ -186,6 +180,15 @@ class HostState:
             _log.debug("Cannot refresh the served kinds", extra={"reason": str(error)})
             return False
 
+    def kinds_of(self, group: str) -> dict[tuple[str, str], KindInfo]:
+        """Return (version, plural) -> what the host serves of a group, also for threads."""
+        served, kinds = self._kinds
+        if served is not self.discovery.served:
+            served = self.discovery.served
+            kinds = kinds_by_group(served)
+            self._kinds = served, kinds  # at once: what others see is whole
+        return kinds.get(group, {})
+
     def _facts_changed(self, *_: object) -> None:
         self.version += 1
 
@@ -196,9 +199,9 @@ class HostState:
         before = self._own_claim(old)
         if new is None:
             if before is not None and old is not None:
-                self._released[old["metadata"]["name"]] = before
+                self.released[old["metadata"]["name"]] = before
             return
-        self._released.pop(new["metadata"]["name"], None)
+        self.released.pop(new["metadata"]["name"], None)
         if old is None:
             return
         after = self._own_claim(new)
@@ -225,41 +228,16 @@ class HostState:
             self.unserved.emit(old.name)
 
 
-class ServedResources:
-    """What the host serves, by group; made again when the host serves others.
-
-    Used by the loop and by threads: what they see is whole.
-    """
-
-    def __init__(self) -> None:
-        self._cached: tuple[ServedApis | None, dict[str, dict[tuple[str, str], KindInfo]]]
-        self._cached = None, {}
-
-    def of_group(self, served: ServedApis, group: str) -> dict[tuple[str, str], KindInfo]:
-        """Return (version, plural) -> kind."""
-        last, by_group = self._cached
-        if last is not served:
-            by_group = {}
-            for info in _kinds(served):
-                by_group.setdefault(info.group, {})[info.version, info.plural] = info
-            self._cached = served, by_group
-        return by_group.get(group, {})
-
-
-def _kinds(served: ServedApis) -> Iterator[KindInfo]:
+def kinds_by_group(served: ServedApis) -> dict[str, dict[tuple[str, str], KindInfo]]:
+    """Return group -> (version, plural) -> what a host serves."""
+    by_group: dict[str, dict[tuple[str, str], KindInfo]] = {}
     for listed in served.lists:
         group, version, _ = parse_api_version(listed["groupVersion"], "")
         for entry in listed["resources"]:
             plural = entry["name"]
-            yield KindInfo(
-                group,
-                version,
-                plural,
-                entry["kind"],
-                bool(entry["namespaced"]),
-                frozenset(entry.get("verbs") or ()),
-                served.subresources.get((group, version, plural), frozenset()),
-            )
+            info = KindInfo(group, version, plural, entry["kind"], bool(entry["namespaced"]))
+            by_group.setdefault(group, {})[version, plural] = info
+    return by_group
 
 
 class ClusterView(View):
@@ -273,14 +251,12 @@ class ClusterView(View):
     def __init__(
         self,
         state: HostState,
-        resources: ServedResources,
         sealer: Sealer,
         vc: VirtualCluster,
         *,
         host_is_alive: bool,
     ) -> None:
         self._state = state
-        self._resources = resources
         self._sealer = sealer
         self._vc = vc
         self._host_is_alive = host_is_alive
@@ -296,25 +272,12 @@ class ClusterView(View):
 
     @property
     def anchor(self) -> str:
-        claimed = self._state.claims.of(self.name).get(ANCHOR_NAMESPACE)
-        template = self._state.settings.namespace_template
-        return claimed or host_namespace(template, ANCHOR_NAMESPACE, self._vc.name_on_host)
-
-    def host_namespace(self, virtual: str) -> str | None:
-        if virtual == ANCHOR_NAMESPACE:
-            return None
-        return self._state.claims.of(self.name).get(VirtualNamespace(virtual))
-
-    def claims(self) -> ClaimedNamespaces:
-        """Return the claims, but that on the anchor."""
-        claims = ClaimedNamespaces(self._state.claims.of(self.name))
-        claims.pop(ANCHOR_NAMESPACE, None)
-        return claims
+        return self._state.anchor_of(self._vc)
 
     def virtual_namespace(self, host: str) -> str | Unknown | None:
         claim = self._state.claims.holder_of(host)
         if claim is None and self._state.namespaces.get("", host) is None:
-            claim = self._state.released(host) if self.has_past else None
+            claim = self._state.released.get(host) if self.has_past else None
             if claim is None and host not in self.absent:
                 return Unknown(frozenset({host}))
         if claim is None or claim.cluster != self.name or claim.namespace == ANCHOR_NAMESPACE:
@@ -335,32 +298,25 @@ class ClusterView(View):
         return self._state.namespaces.get("", host)
 
     def resource(self, group: str, version: str, plural: str) -> KindInfo | None:
-        served = self._resources.of_group(self._state.discovery.served, group)
+        served = self._state.kinds_of(group)
         info = served.get((version, plural))
         self.missed_kind = self.missed_kind or info is None
         return info
 
     def resources(self, group: str) -> Iterable[KindInfo]:
-        served = self._resources.of_group(self._state.discovery.served, group)
+        served = self._state.kinds_of(group)
         self.missed_kind = self.missed_kind or not served
         return served.values()
-
-    def node_selector(self) -> str:
-        return ",".join(f"{key}={value}" for key, value in self._vc.required_selector.items())
-
-    def has_node(self, labels: dict[str, str]) -> bool:
-        return self._vc.required_selector.items() <= labels.items()
-
-    def owns_node(self, name: str) -> bool:
-        return self._state.membership.owner_of(name) == self.name
 
     def context(self) -> TranslationContext:
         if self._pinned is not None:
             return self._pinned
         now = (self._state.version, id(self._state.discovery.served))
         if self._context is None or self._context[0] != now:
+            claims = ClaimedNamespaces(self._state.claims.of(self.name))
+            claims.pop(ANCHOR_NAMESPACE, None)
             context = self._state.contexts.context_for(self._vc, "")
-            self._context = now, replace(context, claims=self.claims())
+            self._context = now, replace(context, claims=claims)
         return self._context[1]
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Callers: by their own names, and by those on the host (G-12, G-13, G-20, G-21)."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -45,11 +45,6 @@ class Impersonation(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
-    @property
-    def is_there(self) -> bool:
-        """Whether there is any of them."""
-        return bool(self.users or self.groups or self.others)
-
 
 def identity_of(
     kind: str, user: str, groups: Iterable[str], callers: Callers, account: str = ""
@@ -88,7 +83,8 @@ def denial_of(impersonation: Impersonation, kind: str, roles: Iterable[Object]) 
     Karmada never writes, allows no one: the gateway has no right for it. Source: G-12, G-13, G-20.
     """
     if kind != IMPERSONATOR_KIND:
-        return "this token must not be used to impersonate" if impersonation.is_there else None
+        is_there = impersonation != Impersonation()
+        return "this token must not be used to impersonate" if is_there else None
     if len(impersonation.users) != 1 or not impersonation.users[0]:
         return "this token needs the header Impersonate-User, once"
     if impersonation.others:
@@ -96,15 +92,13 @@ def denial_of(impersonation: Impersonation, kind: str, roles: Iterable[Object]) 
     rules = [rule for role in roles for rule in maps_at(role, "rules")]
     user = impersonation.users[0]
     account = _ACCOUNT_USER.fullmatch(user)
-    required: list[tuple[str, str, str]] = []
+    required = [("groups", group) for group in impersonation.groups]
     if not (account and _is_allowed(rules, "serviceaccounts", account[2])):
-        required.append(("users", user, user))
-    required += [("groups", group, group) for group in impersonation.groups]
-    for resource, name, shown in required:
-        is_never = name in _UNAUTHENTICATED
-        if is_never or not _is_allowed(rules, resource, name):
+        required.insert(0, ("users", user))
+    for resource, name in required:
+        if name in _UNAUTHENTICATED or not _is_allowed(rules, resource, name):
             return (
-                f'{resource} "{shown}" is forbidden: User "{KARMADA_USER}" cannot impersonate '
+                f'{resource} "{name}" is forbidden: User "{KARMADA_USER}" cannot impersonate '
                 f'resource "{resource}" in API group "" at the cluster scope'
             )
     return None
@@ -112,22 +106,14 @@ def denial_of(impersonation: Impersonation, kind: str, roles: Iterable[Object]) 
 
 def _is_allowed(rules: list[Object], resource: str, name: str) -> bool:
     """Whether a rule names it."""
+    required = {"verbs": "impersonate", "apiGroups": "", "resources": resource}
     return any(
-        _has(rule, "verbs", "impersonate")
-        and _has(rule, "apiGroups", "")
-        and _has(rule, "resources", resource)
+        all(not {value, "*"}.isdisjoint(_texts(rule, field)) for field, value in required.items())
         and name in _texts(rule, "resourceNames")
         for rule in rules
     )
 
 
-def _has(rule: Object, field: str, value: str) -> bool:
-    values = frozenset(_texts(rule, field))
-    return value in values or "*" in values
-
-
-def _texts(rule: Object, field: str) -> Iterator[str]:
+def _texts(rule: Object, field: str) -> list[str]:
     values: Any = rule.get(field)
-    for value in values if isinstance(values, list) else ():
-        if isinstance(value, str):
-            yield value
+    return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []

@@ -23,7 +23,7 @@ from karmada_vc_agent.kube.errors import AlreadyExistsError
 from karmada_vc_agent.kube.kubeconfig import find_credentials, is_http_url
 from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.quantity import parse_duration_s
 from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 
@@ -117,8 +117,20 @@ async def _new_token(
                 "name, and that the agent serves it with gateway.enabled"
             )
         path = f"/api/v1/namespaces/{quote(anchors[0])}/serviceaccounts"
-        with suppress(AlreadyExistsError):
-            await client.create(path, _account(anchors[0], account))
+        with suppress(AlreadyExistsError):  # pods cannot use it: there are none in its namespace
+            await client.create(
+                path,
+                {
+                    "apiVersion": "v1",
+                    "kind": "ServiceAccount",
+                    "metadata": {
+                        "name": account,
+                        "namespace": anchors[0],
+                        "labels": {"app.kubernetes.io/managed-by": "karmada-vc-agent"},
+                    },
+                    "automountServiceAccountToken": False,
+                },
+            )
         request = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -128,35 +140,16 @@ async def _new_token(
     return str(dig(answer, "status", "token") or "")
 
 
-def _account(namespace: str, name: str) -> Object:
-    """Return the ServiceAccount; pods cannot use it, for there are none in its namespace."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {"app.kubernetes.io/managed-by": "karmada-vc-agent"},
-        },
-        "automountServiceAccountToken": False,
-    }
-
-
 def _text(cluster: str, server: str, authority: bytes, account: str, token: str) -> str:
-    context = {"cluster": cluster, "user": account}
     trusted = base64.b64encode(authority).decode()
+    endpoint = {"server": server, "certificate-authority-data": trusted}
     content = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": cluster,
-        "clusters": [
-            {
-                "name": cluster,
-                "cluster": {"server": server, "certificate-authority-data": trusted},
-            }
-        ],
+        "clusters": [{"name": cluster, "cluster": endpoint}],
         "users": [{"name": account, "user": {"token": token}}],
-        "contexts": [{"name": cluster, "context": context}],
+        "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": account}}],
     }
     return yaml.safe_dump(content, sort_keys=False)
 

@@ -32,8 +32,12 @@ class RequestRecord(msgspec.Struct):
 
     @property
     def took_s(self) -> float:
-        """Return the seconds since it began."""
         return time.monotonic() - self.started
+
+    @property
+    def shown_verb(self) -> str:
+        """Return the verb as in RBAC, or the method of what was not planned."""
+        return self.verb or self.method.lower()
 
 
 def audit_line(record: RequestRecord) -> bytes:
@@ -47,7 +51,7 @@ def audit_line(record: RequestRecord) -> bytes:
         "user": who.user if who is not None else "",
         **({"account": who.account} if who is not None and who.account else {}),
         "groups": who.groups if who is not None else (),
-        "verb": record.verb or record.method.lower(),
+        "verb": record.shown_verb,
         "path": record.path,
         "hostPath": record.host_path,
         "code": record.code,
@@ -93,8 +97,7 @@ class RequestMeter:
     def answered(self, record: RequestRecord, cluster: str) -> None:
         """Count a request that has ended; cluster: "" for none that is served."""
         counters = self._metrics.counters
-        verb = record.verb or record.method.lower()
-        verb = verb if verb in _VERBS else "other"
+        verb = record.shown_verb if record.shown_verb in _VERBS else "other"
         counters[_REQUESTS].labels(cluster, verb, str(record.code)).inc()
         counters[_SENT_BYTES].labels(cluster).inc(record.bytes_out)
         if record.rejected:

@@ -178,7 +178,8 @@ class GatewayTokens:
             tokens[kind] = token
         if values:
             # Before the hub has the tokens: each that it uses is valid.
-            await self._patch({key: b64encode(value).decode() for key, value in values.items()})
+            data = {key: b64encode(value).decode() for key, value in values.items()}
+            await self._host.merge_patch(self._path, {"data": data})
         for kind, live in on_hub.items():
             desired = {_TOKEN: tokens[kind].encode()}
             if kind == "access":
@@ -200,7 +201,7 @@ class GatewayTokens:
         )
         if keys:
             _log.info("Revoking tokens", extra={"virtual_cluster": cluster})
-            await self._patch(dict.fromkeys(keys))
+            await self._host.merge_patch(self._path, {"data": dict.fromkeys(keys)})
         for kind in TOKEN_KINDS:
             path = f"{SECRETS_PATH}/{hub_secret_name(cluster, kind)}"
             try:
@@ -218,9 +219,6 @@ class GatewayTokens:
         if sealing_key_of(secret) is None:
             values[SEALING_KEY] = secrets.token_bytes(KEY_BYTES)
         return values
-
-    async def _patch(self, data: Mapping[str, str | None]) -> None:
-        await self._host.merge_patch(self._path, {"data": data})
 
     async def _on_hub(self, cluster: str, kind: TokenKind) -> Object | None:
         """Return a Secret of the hub. Raises RetryError for one of another owner."""

@@ -4,15 +4,13 @@ No rule of its own: a body becomes a manifest, translate() maps or refuses it, a
 need (marks, tolerations that a patch does not touch) is taken off again.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import orjson
-import yaml
 
 from karmada_vc_agent.features.gateway.mapping import protobuf, refusals, request_syntax
-from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, View
+from karmada_vc_agent.features.gateway.mapping.cluster_view import ParsedRequest
 from karmada_vc_agent.model import domain, karmada
 from karmada_vc_agent.model.kinds import SELECTED_NODE_ANNOTATION, SERVICE_ACCOUNT_TOKEN
 from karmada_vc_agent.model.objects import (
@@ -23,15 +21,11 @@ from karmada_vc_agent.model.objects import (
     dig,
     gvk_of,
 )
-from karmada_vc_agent.model.yaml_text import YamlError, load
-from karmada_vc_agent.translation import kind_paths
-from karmada_vc_agent.translation.kind_paths import Reference, Treatment, pod_specs
+from karmada_vc_agent.translation.kind_paths import Treatment, pod_specs
 from karmada_vc_agent.translation.kind_policy import Refusal
 from karmada_vc_agent.translation.names import NAMES_ANNOTATION
 from karmada_vc_agent.translation.translate import HostObject, translate
 
-YAML_BYTES = 256 * 1024
-"""Which take 2 s to read at worst; clients of Kubernetes send JSON."""
 _PLACEHOLDER = "x"
 """Ends a generated name; rules treat it as a final one."""
 _OF_THE_SERVER = (
@@ -46,92 +40,36 @@ _SECRET = GroupVersionKind("", "v1", "Secret")
 _NODE_SELECTOR, _NODE_NAME = "nodeSelector", "nodeName"
 
 
-@dataclass(frozen=True, slots=True)
-class BodyTarget:
-    """What a body is written to. namespace: the virtual one. name: "" if the body has it."""
-
-    info: KindInfo
-    namespace: str
-    host_namespace: str
-    name: str
-    view: View
-
-    @property
-    def gvk(self) -> GroupVersionKind:
-        """Group, version and kind that the path names."""
-        return self.info.gvk
-
-    def reference_rows(self) -> tuple[Reference, ...]:
-        """Return the rows for the kind of the table of references to namespaces."""
-        references = self.view.context().settings.namespace_references
-        return kind_paths.references_of(self.gvk.group_kind, references)
-
-
 # --- reading and writing ----------------------------------------------------------------
 
 
 def decode(body: bytes, content_type: str) -> Any:
-    """Return the value of a body in JSON, YAML or protobuf. Raises PlanError: 400, 415."""
+    """Return the value of a body in JSON or protobuf. Raises RefusalError: 400, 415."""
     name = request_syntax.media_type_of(content_type)
-    if name in request_syntax.YAMLS:
-        return _decode_yaml(body)
-    if name == request_syntax.PROTOBUF:
-        return _decode_protobuf(body)
-    if name not in (request_syntax.JSON, ""):
+    if name == refusals.PROTOBUF:
+        return protobuf.decode(body)
+    if name not in (refusals.JSON, ""):
         raise refusals.unsupported_body()
     return decode_json(body)
 
 
 def decode_json(body: bytes) -> Any:
-    """Return the value of a JSON body. Raises PlanError: 400."""
+    """Return the value of a JSON body. Raises RefusalError: 400."""
     try:
         return orjson.loads(body)
     except ValueError as error:
         raise refusals.bad_request(f"the body is not valid JSON: {error}") from error
 
 
-def decode_either(body: bytes) -> Any:
-    """Return the value of a body that may be YAML, as one of a server-side apply."""
-    try:
-        return orjson.loads(body)
-    except ValueError:
-        return _decode_yaml(body)
-
-
-def _decode_yaml(body: bytes) -> Any:
-    if len(body) > YAML_BYTES:
-        text = f"the body has more than {YAML_BYTES >> 10} KiB of YAML; send it as JSON"
-        raise refusals.too_large(text)
-    try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        # An alias may stand for any amount of text, and again in itself.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=loader)):
-            raise refusals.bad_request("the body must not use YAML aliases")
-        return orjson.loads(orjson.dumps(load(body)))  # keys must be strings
-    except (YamlError, yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
-        text = f"the body is not valid YAML: {error}"
-        raise refusals.bad_request(text) from error
-
-
-def _decode_protobuf(body: bytes) -> Object:
-    try:
-        return protobuf.decode(body)
-    except protobuf.UnknownFormError as error:
-        raise refusals.unsupported_body(str(error)) from error
-    except protobuf.ProtobufError as error:
-        text = f"the body is not valid protobuf: {error}"
-        raise refusals.bad_request(text) from error
-
-
 def as_object(value: Any) -> Object:
-    """Return a decoded body that is a map. Raises PlanError: 400."""
+    """Return a decoded body that is a map. Raises RefusalError: 400."""
     if not isinstance(value, dict):
         raise refusals.bad_request("the body is not an object")
     return value
 
 
 def encode(value: Any) -> bytes:
-    """Return a body as JSON. Raises PlanError: 400 for what can be read, but nests too deep."""
+    """Return a body as JSON. Raises RefusalError: 400 for what can be read, but nests too deep."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError as error:
@@ -141,97 +79,98 @@ def encode(value: Any) -> bytes:
 # --- whole objects ----------------------------------------------------------------------
 
 
-def whole(body: Object, target: BodyTarget, *, is_update: bool = False) -> Object:
+def whole(body: Object, parsed: ParsedRequest, *, is_update: bool = False) -> Object:
     """Return the host object for a created, replaced or applied one.
 
-    is_update: the object exists, so what its controllers set is kept. Raises PlanError.
+    is_update: the object exists, so what its controllers set is kept. Raises RefusalError.
     """
-    manifest = _manifest(body, target)
+    manifest = _manifest(body, parsed)
     spec = manifest.get("spec")
     node = None
-    if is_update and target.info.plural == "pods" and isinstance(spec, dict):
-        node = _own_node(spec.get(_NODE_NAME), target)
+    if is_update and parsed.info.plural == "pods" and isinstance(spec, dict):
+        node = _own_node(spec.get(_NODE_NAME), parsed)
         if node is not None:
             manifest["spec"] = {key: value for key, value in spec.items() if key != _NODE_NAME}
-    obj = _translated(manifest, target)
+    obj = _translated(manifest, parsed)
     if node is not None:
         obj["spec"][_NODE_NAME] = node
-    metadata, sent = obj["metadata"], _map(body, "metadata")
-    for key in _OF_THE_SERVER:
-        if key in sent:
-            metadata[key] = sent[key]
-    if not target.name and not sent.get("name"):
+    metadata, sent = obj["metadata"], _put_back(body, obj)
+    if not parsed.name and not sent.get("name"):
         metadata.pop("name", None)
-    if "status" in body:
-        obj["status"] = body["status"]
-    selected = _own_node(annotations_of(body).get(SELECTED_NODE_ANNOTATION), target)
+    selected = _own_node(annotations_of(body).get(SELECTED_NODE_ANNOTATION), parsed)
     if is_update and selected is not None:
         metadata.setdefault("annotations", {})[SELECTED_NODE_ANNOTATION] = selected
     return obj
 
 
-def _own_node(name: Any, target: BodyTarget) -> str | None:
+def _put_back(body: Object, obj: Object) -> Object:
+    """Put back, in place, what clients send as they read it; return the metadata as sent."""
+    sent = _map(body, "metadata")
+    obj["metadata"].update({key: sent[key] for key in _OF_THE_SERVER if key in sent})
+    if "status" in body:
+        obj["status"] = body["status"]
+    return sent
+
+
+def _own_node(name: Any, parsed: ParsedRequest) -> str | None:
     """Return a node that was read and is written back; None for others: applying may create."""
-    return name if isinstance(name, str) and target.view.owns_node(name) else None
+    return name if isinstance(name, str) and parsed.view.context().owns_node(name) else None
 
 
-def _manifest(body: Object, target: BodyTarget) -> Object:
+def _manifest(body: Object, parsed: ParsedRequest) -> Object:
     """Return a body as a manifest, whatever the host would fill in; shares parts of it."""
-    _check_kind(body, target)
-    if target.gvk == _SECRET and body.get("type") == SERVICE_ACCOUNT_TOKEN:
-        why = refusals.HOSTS_CREDENTIALS
-        raise refusals.forbidden_resource(target.info, target.name, why)
+    _check_kind(body, parsed)
+    if parsed.info.gvk == _SECRET and body.get("type") == SERVICE_ACCOUNT_TOKEN:
+        raise parsed.refuse(refusals.HOSTS_CREDENTIALS)
     metadata = dict(_map(body, "metadata"))
-    _check_namespace(metadata, target)
-    if target.info.namespaced:
-        metadata["namespace"] = target.namespace
+    _check_namespace(metadata, parsed)
+    if parsed.info.namespaced:
+        metadata["namespace"] = parsed.namespace
     if not metadata.get("name"):
         generated = metadata.get("generateName")
         prefix = generated if isinstance(generated, str) else ""
-        metadata["name"] = target.name or prefix + _PLACEHOLDER
+        metadata["name"] = parsed.name or prefix + _PLACEHOLDER
     return {
         **body,
-        "apiVersion": target.gvk.api_version,
-        "kind": target.gvk.kind,
+        "apiVersion": parsed.info.gvk.api_version,
+        "kind": parsed.info.gvk.kind,
         "metadata": metadata,
     }
 
 
-def _check_kind(body: Object, target: BodyTarget) -> None:
-    """Refuse another kind than that of the path: rules go by the kind. Raises PlanError: 400."""
-    sent, expected = gvk_of(body), target.gvk
+def _check_kind(body: Object, parsed: ParsedRequest) -> None:
+    """Refuse another kind than that of the path: rules go by the kind. Raises RefusalError: 400."""
+    sent, expected = gvk_of(body), parsed.info.gvk
     if body.get("kind") and sent.kind != expected.kind:
         text = f"{sent.kind} in the data does not match the expected kind {expected.kind}"
         raise refusals.bad_request(text)
     if body.get("apiVersion") and sent.api_version != expected.api_version:
-        text = (
+        raise refusals.bad_request(
             f"the API version in the data ({sent.api_version}) does not match the expected API "
             f"version ({expected.api_version})"
         )
-        raise refusals.bad_request(text)
 
 
-def _check_namespace(metadata: Object, target: BodyTarget) -> None:
+def _check_namespace(metadata: Object, parsed: ParsedRequest) -> None:
     sent = metadata.get("namespace")
-    if target.info.namespaced and sent and sent != target.namespace:
-        text = (
+    if parsed.info.namespaced and sent and sent != parsed.namespace:
+        raise refusals.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-        raise refusals.bad_request(text)
 
 
-def _translated(manifest: Object, target: BodyTarget) -> Object:
-    """Return what translate() makes of a manifest. Raises PlanError where it refuses."""
-    context = replace(target.view.context(), work=_work_of(manifest, target.view.name))
-    result = translate(manifest, target.info.namespaced, context)
+def _translated(manifest: Object, parsed: ParsedRequest) -> Object:
+    """Return what translate() makes of a manifest. Raises RefusalError where it refuses."""
+    context = replace(parsed.view.context(), work=_work_of(manifest, parsed.view.name))
+    result = translate(manifest, parsed.info.namespaced, context)
     if isinstance(result, Refusal):
         name = str(dig(manifest, "metadata", "name"))
-        raise refusals.refused_object(result, target.view.name, target.info, target.namespace, name)
+        raise refusals.refused_object(result, parsed.view.name, parsed.info, parsed.namespace, name)
     if not isinstance(result, HostObject):
-        raise refusals.forbidden_resource(target.info, "", "it cannot be written here")
+        raise refusals.forbidden_resource(parsed.info, "", "it cannot be written here")
     obj = result.obj
-    if target.info.namespaced:
-        obj["metadata"]["namespace"] = target.host_namespace
+    if parsed.info.namespaced:
+        obj["metadata"]["namespace"] = parsed.host_namespace
     return obj
 
 
@@ -248,44 +187,38 @@ def _work_of(manifest: Object, cluster: str) -> str:
 # --- parts of objects -------------------------------------------------------------------
 
 
-def part(body: Object, target: BodyTarget) -> Object:
+def part(body: Object, parsed: ParsedRequest) -> Object:
     """Return the merge or strategic merge patch for the host.
 
-    A value that is null deletes, and passes. Raises PlanError.
+    A value that is null deletes, and passes. Raises RefusalError.
     """
-    _refuse_parts_of_destinations(body, target)
-    manifest, nulls = _without_nulls(_manifest(body, target))
-    had = {spec.path: frozenset(spec.spec) for spec in _pod_specs(manifest, target)}
-    obj = _translated(manifest, target)
-    for spec in _pod_specs(obj, target):
+    _refuse_parts_of_destinations(body, parsed)
+    manifest, nulls = _without_nulls(_manifest(body, parsed))
+    had = {spec.path: frozenset(spec.spec) for spec in _pod_specs(manifest, parsed)}
+    obj = _translated(manifest, parsed)
+    for spec in _pod_specs(obj, parsed):
         _keep_touched(spec.spec, had.get(spec.path, frozenset()))
     _take_marks_off(obj, nulls)
-    sent = _map(body, "metadata")
-    metadata = obj["metadata"]
-    for key in _OF_THE_SERVER:
-        if key in sent:
-            metadata[key] = sent[key]
+    metadata, sent = obj["metadata"], _put_back(body, obj)
     for key in ("name", "namespace"):
         if key not in sent:
             metadata.pop(key, None)
     for key in ("apiVersion", "kind", "metadata"):
         if key not in body and (key != "metadata" or not metadata):
             obj.pop(key, None)
-    if "status" in body:
-        obj["status"] = body["status"]
-    _refuse_directives(obj, target)
+    _refuse_directives(obj, parsed)
     return obj
 
 
-def _refuse_parts_of_destinations(body: Object, target: BodyTarget) -> None:
+def _refuse_parts_of_destinations(body: Object, parsed: ParsedRequest) -> None:
     """Refuse to move a destination whose namespace was not mapped, as it was another cluster's."""
-    for row in target.reference_rows():
+    for row in parsed.reference_rows():
         if row.treatment is not Treatment.DESTINATION:
             continue
         destination = dig(body, *row.path.split("."))
         if isinstance(destination, dict) and destination and "namespace" not in destination:
             detail = "must have the namespace, too: what it means depends on the cluster"
-            raise refusals.invalid(target.info, target.name, row.path, detail)
+            raise parsed.invalid(row.path, detail)
 
 
 def _keep_touched(spec: Object, had: frozenset[str]) -> None:
@@ -298,8 +231,8 @@ def _keep_touched(spec: Object, had: frozenset[str]) -> None:
         del spec[key]
 
 
-def _pod_specs(obj: Object, target: BodyTarget) -> Any:
-    return pod_specs(obj, target.gvk, target.view.context().settings.pod_templates)
+def _pod_specs(obj: Object, parsed: ParsedRequest) -> Any:
+    return pod_specs(obj, parsed.info.gvk, parsed.view.context().settings.pod_templates)
 
 
 def _without_nulls(manifest: Object) -> tuple[Object, dict[str, Object]]:
@@ -336,44 +269,23 @@ def _stays(key: str) -> bool:
     return is_tenants or not (domain.is_ours(key) or key == domain.NODE_SELECTOR_ANNOTATION)
 
 
-def _refuse_directives(obj: Object, target: BodyTarget) -> None:
+def _refuse_directives(obj: Object, parsed: ParsedRequest) -> None:
     """Refuse directives of a strategic merge patch that would drop what was added (G-32)."""
-    required = target.view.context().vc.required_selector
-    for where, pairs in _maps(obj):
-        removes = pairs.get(_DIRECTIVE) == _DELETE or _RETAIN in pairs
-        if removes and any(domain.is_ours(key) or key in required for key in pairs):
-            detail = "must not be deleted or restricted by a patch"
-            raise refusals.invalid(target.info, target.name, _path(where), detail)
-
-
-_Place = tuple[Any, ...]
-"""(the place of what it is in, its key or index); () = the whole."""
-
-
-def _maps(value: Object) -> Iterator[tuple[_Place, Object]]:
-    """Yield the maps in a value with their places, which say no more than they must."""
-    left: list[tuple[_Place, Any]] = [((), value)]
+    required = parsed.view.context().vc.required_selector
+    left: list[Any] = [obj]
     while left:
-        where, value = left.pop()
-        is_map = isinstance(value, dict)
-        if is_map:
-            yield where, value
-        for at, inner in value.items() if is_map else enumerate(value):
-            if inner and isinstance(inner, (dict, list)):
-                left.append(((where, at), inner))
-
-
-def _path(where: _Place) -> str:
-    """Return a place as in `spec.template.containers[0]`."""
-    parts: list[str] = []
-    while where:
-        where, at = where
-        parts.append(f"[{at}]" if isinstance(at, int) else f".{at}")
-    return "".join(reversed(parts)).removeprefix(".")
+        value = left.pop()
+        if isinstance(value, dict):
+            removes = value.get(_DIRECTIVE) == _DELETE or _RETAIN in value
+            if removes and any(domain.is_ours(key) or key in required for key in value):
+                detail = "what is set for the virtual cluster must not be deleted or restricted"
+                raise parsed.invalid(_DIRECTIVE, detail)
+            value = value.values()
+        left += [inner for inner in value if isinstance(inner, (dict, list))]
 
 
 def _map(obj: Object, key: str) -> Object:
-    """Return a map of a body for reading. Raises PlanError: 400."""
+    """Return a map of a body for reading. Raises RefusalError: 400."""
     value = obj.get(key)
     if value is None:
         return {}
@@ -382,20 +294,20 @@ def _map(obj: Object, key: str) -> Object:
     return value
 
 
-def in_namespace_only(body: Object, target: BodyTarget) -> Object:
+def in_namespace_only(body: Object, parsed: ParsedRequest) -> Object:
     """Return the body of a subresource with a kind of its own, such as Scale or Eviction."""
     metadata = dict(_map(body, "metadata"))
-    _check_namespace(metadata, target)
+    _check_namespace(metadata, parsed)
     if metadata.get("namespace"):
-        metadata["namespace"] = target.host_namespace
+        metadata["namespace"] = parsed.host_namespace
     mapped: Object = copy_object({**body, "metadata": metadata}) if metadata else dict(body)
     return mapped
 
 
-def translated_part(body: Object, target: BodyTarget) -> Object:
-    """Return what translate() makes of a part of an object, with our marks. Raises PlanError."""
-    manifest, nulls = _without_nulls(_manifest(copy_object(body), target))
-    obj = _translated(manifest, target)
+def translated_part(body: Object, parsed: ParsedRequest) -> Object:
+    """Return what translate() makes of a part of an object, with our marks. Raises RefusalError."""
+    manifest, nulls = _without_nulls(_manifest(copy_object(body), parsed))
+    obj = _translated(manifest, parsed)
     for field, pairs in nulls.items():
         if pairs:
             obj["metadata"].setdefault(field, {}).update(pairs)

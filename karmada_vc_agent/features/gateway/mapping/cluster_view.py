@@ -7,8 +7,8 @@ equal places give equal tokens (G-40a).
 """
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Protocol
 
@@ -16,66 +16,47 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
+from karmada_vc_agent.features.gateway.identity import Caller
+from karmada_vc_agent.features.gateway.mapping import refusals
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
+from karmada_vc_agent.features.gateway.mapping.request_syntax import Query, RequestPath
 from karmada_vc_agent.model import kinds
-from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object
+from karmada_vc_agent.model.objects import GroupKind, Object
+from karmada_vc_agent.translation import kind_paths
 from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.kind_paths import Reference
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 
 SEALER_KEY_BYTES = 64
 """Length of the key in the host Secret; AES-SIV with 256 bits."""
 
 
-class PagePosition(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list continues.
-
-    token: of the host for the page; "" = the first page. resource_version: of the first page,
-    which is read again at exactly this version. skip: entries of the page that were given already.
-    """
-
-    token: str
-    resource_version: str = ""
-    skip: int = 0
-
-
-class TokenScope(msgspec.Struct, frozen=True):
-    """What a token is good for: one resource of one virtual cluster, in one or all namespaces."""
-
-    cluster: str
-    group: str
-    resource: str
-    namespace: str = ""
-
-
-class TokenError(ValueError):
-    """A token that this gateway did not seal for this list."""
-
-
 class Sealer:
-    """Seals and opens tokens with one key.
+    """Seals and opens tokens with one key: SEALER_KEY_BYTES random bytes.
 
-    key: KEY_BYTES random bytes.
+    scope: what a token is good for, as ParsedRequest.token_scope.
     """
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESSIV(key)
 
-    def seal(self, place: PagePosition, scope: TokenScope) -> str:
+    def seal(self, token: str, scope: tuple[str, ...]) -> str:
         """Return the token for clients: URL-safe text that shows nothing."""
-        sealed = self._cipher.encrypt(msgspec.json.encode(place), _bound_to(scope))
+        sealed = self._cipher.encrypt(token.encode(), _bound_to(scope))
         return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
-    def open(self, token: str, scope: TokenScope) -> PagePosition:
-        """Return the place. Raises TokenError, whatever is wrong with the token."""
+    def open(self, token: str, scope: tuple[str, ...]) -> str:
+        """Return the token of the host. Raises RefusalError: 400."""
         try:
             sealed = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True)
-            content = self._cipher.decrypt(sealed, _bound_to(scope))
-            return msgspec.json.decode(content, type=PagePosition)
-        except (binascii.Error, InvalidTag, ValueError, msgspec.MsgspecError) as error:
-            raise TokenError("the continue token is not valid for this list") from error
+            return self._cipher.decrypt(sealed, _bound_to(scope)).decode()
+        except (InvalidTag, ValueError) as error:
+            text = "continue key is not valid: the continue token is not valid for this list"
+            raise refusals.bad_request(text) from error
 
 
-def _bound_to(scope: TokenScope) -> list[bytes]:
-    return [part.encode() for part in (scope.cluster, scope.group, scope.resource, scope.namespace)]
+def _bound_to(scope: tuple[str, ...]) -> list[bytes]:
+    return [part.encode() for part in scope]
 
 
 class VirtualRequest(msgspec.Struct, frozen=True):
@@ -100,17 +81,6 @@ class VirtualRequest(msgspec.Struct, frozen=True):
         return sum(map(len, texts)) + len(self.body)
 
 
-class Attributes(msgspec.Struct, frozen=True):
-    """What a SubjectAccessReview asks; its namespace is the anchor, View.anchor (G-24)."""
-
-    verb: str
-    group: str
-    version: str
-    resource: str
-    subresource: str = ""
-    name: str = ""
-
-
 class Unknown(msgspec.Struct, frozen=True):
     """Host namespaces that the view has to read before the answer can be mapped (G-41).
 
@@ -131,66 +101,16 @@ class ResponseKind(StrEnum):
     DISCOVERY = "discovery"
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """A failure answered without the host: a Status with these fields.
-
-    authorize: checked first; its 403 is the answer then.
-    """
-
-    code: int
-    reason: str
-    message: str
-    details: Object | None = None
-    authorize: Attributes | None = None
-
-    def status(self) -> Object:
-        """Return the Status object."""
-        status: Object = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": self.message,
-            "reason": self.reason,
-        }
-        if self.details is not None:
-            status["details"] = self.details
-        return {**status, "code": self.code}
-
-
-class KindInfo(msgspec.Struct, frozen=True):
-    """A resource that the host serves. subresources: without `<plural>/`."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool
-    verbs: frozenset[str] = frozenset()
-    subresources: frozenset[str] = frozenset()
-
-    @property
-    def gvk(self) -> GroupVersionKind:
-        """Return group, version and kind."""
-        return GroupVersionKind(self.group, self.version, self.kind)
-
-
 class View(Protocol):
-    """What mapping needs to know of one virtual cluster; the server implements it over caches.
+    """What mapping reads of one virtual cluster; the server implements it over caches.
 
-    The anchor is not among the claims: mapping itself shows it as `kube-system`.
+    anchor: the host namespace that mapping shows as `kube-system`; it is not among the claims.
     """
 
     @property
-    def name(self) -> str:
-        """Return the name of the virtual cluster."""
-
+    def name(self) -> str: ...
     @property
-    def anchor(self) -> str:
-        """Return the host namespace that is shown as `kube-system`."""
-
-    def host_namespace(self, virtual: str) -> str | None:
-        """Return the host namespace that is claimed for a virtual one; None: not claimed."""
+    def anchor(self) -> str: ...
 
     def virtual_namespace(self, host: str) -> str | Unknown | None:
         """Return the virtual name of a claimed host namespace; None: of others, or deleted."""
@@ -210,15 +130,6 @@ class View(Protocol):
     def resources(self, group: str) -> Iterable[KindInfo]:
         """Return all that the host serves of a group, in all versions."""
 
-    def node_selector(self) -> str:
-        """Return the label selector of the nodes, as in a query before encoding."""
-
-    def has_node(self, labels: dict[str, str]) -> bool:
-        """Whether a node with these labels is of the virtual cluster."""
-
-    def owns_node(self, name: str) -> bool:
-        """Whether a node, by its name, is of the virtual cluster now."""
-
     def context(self) -> TranslationContext:
         """Return the facts for translating bodies and restoring objects; `work` is ""."""
 
@@ -230,6 +141,73 @@ class View(Protocol):
 
     def host_is_alive(self) -> bool:
         """Whether the host answered in the last 30 s."""
+
+
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRequest:
+    """A request for a resource. verb: as in RBAC. accept: for the host, JSON.
+
+    host_namespace: of the namespace in the path, once it is determined.
+    """
+
+    request: VirtualRequest
+    identity: Caller
+    view: View
+    path: RequestPath
+    info: KindInfo
+    query: Query
+    verb: str
+    accept: str
+    host_namespace: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name in the path; "" if the body has it."""
+        return self.path.name
+
+    @property
+    def namespace(self) -> str:
+        """Return the virtual namespace; "" for what is cluster-scoped."""
+        return self.path.namespace if self.info.namespaced else ""
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the request changes something."""
+        return self.verb in WRITES
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list or a watch."""
+        return self.verb in ("list", "watch")
+
+    @property
+    def token_scope(self) -> tuple[str, ...]:
+        """Return what the `continue` tokens of a list are bound to (G-40a)."""
+        return self.view.name, self.path.group, self.path.resource, self.namespace
+
+    @property
+    def attributes(self) -> Attributes:
+        """Return what a client must be allowed to where the gateway asks itself (G-24)."""
+        path = self.path
+        return Attributes(
+            self.verb, path.group, path.version, path.resource, path.subresource, path.name
+        )
+
+    def reference_rows(self) -> tuple[Reference, ...]:
+        """Return the rows for the kind of the table of references to namespaces."""
+        references = self.view.context().settings.namespace_references
+        return kind_paths.references_of(self.info.gvk.group_kind, references)
+
+    def refuse(self, why: str) -> RefusalError:
+        """Return the 403 for this request."""
+        return refusals.forbidden_resource(self.info, self.name, why)
+
+    def invalid(self, field: str, detail: str) -> RefusalError:
+        """Return the 422 about a field of its body."""
+        return refusals.invalid(self.info, self.name, field, detail)
 
 
 class KindScope(Enum):
@@ -275,19 +253,13 @@ _OF_POLICY: Mapping[Policy, KindScope] = {
 }
 
 _READING = frozenset({"get", "list", "watch"})
-_CREATING = frozenset({"create"})
-VERBS_OF_SCOPE: Mapping[KindScope, frozenset[str]] = {
+_VERBS_OF_SCOPE: Mapping[KindScope, frozenset[str]] = {
     KindScope.NAMESPACES: _READING | {"create", "delete", "patch", "update"},
-    KindScope.NODES: _READING,
-    KindScope.RENAMED: _READING,
-    KindScope.VOLUMES: _READING,
-    KindScope.BINDINGS: _READING,
-    KindScope.SHARED: _READING,
-    KindScope.REVIEW: _CREATING,
-    KindScope.SELF_REVIEW: _CREATING,
+    KindScope.REVIEW: frozenset({"create"}),
+    KindScope.SELF_REVIEW: frozenset({"create"}),
     KindScope.DENIED: frozenset(),
 }
-"""Verbs that are allowed; of NAMESPACED, host RBAC decides."""
+"""Verbs that are allowed, else reading; of NAMESPACED, host RBAC decides."""
 
 DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
 """(group, plural, subresource) in namespaces: what they return would bypass the gateway (G-35)."""
@@ -310,7 +282,7 @@ def is_kind_shown(info: KindInfo, view: View) -> bool:
 
 def scope_allows(scope: KindScope, verb: str) -> bool:
     """Whether a verb is allowed at all."""
-    return scope is KindScope.NAMESPACED or verb in VERBS_OF_SCOPE[scope]
+    return scope is KindScope.NAMESPACED or verb in _VERBS_OF_SCOPE.get(scope, _READING)
 
 
 def is_subresource_shown(scope: KindScope, info: KindInfo, subresource: str) -> bool:

@@ -7,15 +7,12 @@ Namespace is in translation/own_steps.py; all else stays as it is. The policy
 `gateway-confines` judges each write a second time.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from karmada_vc_agent.config.virtual_cluster_problems import DNS_LABEL
 from karmada_vc_agent.features.gateway.mapping import bodies, patches, refusals
-from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
+from karmada_vc_agent.features.gateway.mapping.cluster_view import ParsedRequest
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.kinds import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
@@ -33,22 +30,10 @@ _KEPT = (*_OF_ITS_END, "managedFields")
 """What writes leave as the host has it."""
 _DIRECTIVES = "$"
 _NAME_MAX_LENGTH = 63
-_NO_DIRECTIVE = "must not be replaced as a whole by a patch"
 
 
-@dataclass(slots=True)
-class NamespaceBody:
-    """What a write becomes. value: an object, or a JSON patch. dropped: keys that are left out."""
-
-    value: Any
-    dropped: list[str] = field(default_factory=list)
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return what the client should know."""
-        if not self.dropped:
-            return ()
-        names = ", ".join(sorted(set(self.dropped)))
-        return (f"labels and annotations that the site decides are left as they are: {names}",)
+Written = tuple[Any, tuple[str, ...]]
+"""What a write becomes, an object or a JSON patch, and warnings for the client."""
 
 
 def right(verb: str, name: str) -> Attributes:
@@ -56,131 +41,119 @@ def right(verb: str, name: str) -> Attributes:
     return Attributes(verb, domain.DOMAIN, "v1alpha1", "namespaces", name=name)
 
 
-def name_of(body: Object, target: BodyTarget) -> str:
+def name_of(body: Object, parsed: ParsedRequest) -> str:
     """Return the virtual name of a Namespace that is created; a generated one is made.
 
-    Raises PlanError.
+    Raises RefusalError.
     """
     metadata = dig(body, "metadata")
     name, prefix = (dig(metadata, each) for each in ("name", "generateName"))
-    if target.name:
-        if name and name != target.name:
-            raise _other_name(name, target)
-        return _label(target.name, target)
-    if isinstance(name, str) and name:
-        return _label(name, target)
-    if isinstance(prefix, str) and prefix:
-        suffix = target.view.suffix()
-        return _label(prefix[: _NAME_MAX_LENGTH - len(suffix)] + suffix, target)
-    detail = "name or generateName is required"
-    raise refusals.required(target.info, "metadata.name", detail)
-
-
-def _label(name: str, target: BodyTarget) -> str:
-    """Return a name that Kubernetes takes for a namespace. Raises PlanError: 422."""
+    if parsed.name:
+        _check_name(body, parsed)
+        name = parsed.name
+    elif not (isinstance(name, str) and name):
+        if not (isinstance(prefix, str) and prefix):
+            detail = "Required value: name or generateName is required"
+            raise refusals.invalid(parsed.info, "", "metadata.name", detail, "FieldValueRequired")
+        suffix = parsed.view.suffix()
+        name = prefix[: _NAME_MAX_LENGTH - len(suffix)] + suffix
     if not DNS_LABEL.fullmatch(name):
         detail = "must be a DNS label: a-z, 0-9 and -, up to 63 characters"
-        raise refusals.invalid_value(target.info, name, "metadata.name", name, detail)
+        detail = f'Invalid value: "{name}": {detail}'
+        raise refusals.invalid(parsed.info, name, "metadata.name", detail)
     return name
 
 
-def created(body: Object, target: BodyTarget) -> NamespaceBody:
-    """Return the claimed host Namespace. target: with the name. Raises PlanError."""
-    context = target.view.context()
-    if target.name in context.vc.adopt_namespaces:
-        why = "an administrator of the host lets the virtual cluster adopt it"
-        raise refusals.forbidden_resource(target.info, target.name, why)
+def created(body: Object, parsed: ParsedRequest) -> Written:
+    """Return the claimed host Namespace. parsed: with the name. Raises RefusalError."""
+    context = parsed.view.context()
+    if parsed.name in context.vc.adopt_namespaces:
+        raise parsed.refuse("an administrator of the host lets the virtual cluster adopt it")
     if 0 < context.vc.bounds.works <= len(context.claims):
-        why = f"the virtual cluster may have {context.vc.bounds.works} namespaces (bounds.works)"
-        raise refusals.forbidden_resource(target.info, target.name, why)
-    _refuse_its_end(body, {}, target)
-    named = {**body, "metadata": {**(dig(body, "metadata") or {}), "name": target.name}}
-    obj = bodies.whole(named, target)
-    marks = _marks(target)
-    written = NamespaceBody(_without_ends(obj))
+        most = context.vc.bounds.works
+        raise parsed.refuse(f"the virtual cluster may have {most} namespaces (bounds.works)")
+    _refuse_its_end(body, {}, parsed)
+    named = {**body, "metadata": {**(dig(body, "metadata") or {}), "name": parsed.name}}
+    written = _without_ends(bodies.whole(named, parsed))
+    pairs, dropped = _tenants(body, {}, parsed)
+    marks = _marks(parsed)["metadata"]
+    written["metadata"]["name"] = marks["name"]
     for each in _MAPS:
-        written.value["metadata"][each] = {
-            **_tenants(body, each, {}, target, written.dropped),
-            **marks["metadata"][each],
-        }
-    written.value["metadata"]["name"] = marks["metadata"]["name"]
-    return written
+        written["metadata"][each] = {**pairs[each], **marks[each]}
+    return written, dropped
 
 
-def replaced(body: Object, live: Object, target: BodyTarget) -> NamespaceBody:
-    """Return the host Namespace with what is not the tenant's as it is. Raises PlanError."""
-    _check_name(body, target)
-    _refuse_its_end(body, live, target)
-    written = NamespaceBody(_without_ends(bodies.whole(body, target, is_update=True)))
-    metadata = written.value["metadata"]
+def replaced(body: Object, live: Object, parsed: ParsedRequest) -> Written:
+    """Return the host Namespace with what is not the tenant's as it is. Raises RefusalError."""
+    _check_name(body, parsed)
+    _refuse_its_end(body, live, parsed)
+    written = _without_ends(bodies.whole(body, parsed, is_update=True))
+    metadata = written["metadata"]
+    pairs, dropped = _tenants(body, live, parsed)
     for each in _MAPS:
         there: Object = dig(live, "metadata", each) or {}
-        pairs = _tenants(body, each, there, target, written.dropped)
-        pairs |= {key: value for key, value in there.items() if not _is_tenants(key, target)}
-        metadata.pop(each, None)
-        if pairs:
-            metadata[each] = pairs
+        kept = {key: value for key, value in there.items() if not _is_tenants(key, parsed)}
+        _put(metadata, each, pairs[each] | kept)
     for each in _OF_ITS_END:
         if live_value := dig(live, "metadata", each):
             metadata[each] = live_value
-    return written
+    return written, dropped
 
 
-def merged(body: Object, live: Object, target: BodyTarget) -> NamespaceBody:
-    """Return a merge or strategic merge patch of what is the tenant's. Raises PlanError."""
-    _check_name(body, target)
-    _refuse_directives(body, target)
-    _refuse_its_end(body, live, target)
-    written = NamespaceBody(_without_ends(bodies.part(body, target)))
-    metadata = written.value.get("metadata")
+def patched(live: Object, parsed: ParsedRequest, kind: str) -> Written:
+    """Return a patch of what is the tenant's. kind: its media type. Raises RefusalError."""
+    content = parsed.request.body
+    if kind == patches.JSON_PATCH:
+        return _json_patched(bodies.decode_json(content), parsed), ()
+    if kind not in patches.MERGE and kind != patches.APPLY:
+        raise refusals.unsupported_body()
+    changed = _applied if kind == patches.APPLY else _merged
+    return changed(bodies.as_object(bodies.decode_json(content)), live, parsed)
+
+
+def _merged(body: Object, live: Object, parsed: ParsedRequest) -> Written:
+    _check_name(body, parsed)
+    _refuse_directives(body, parsed)
+    _refuse_its_end(body, live, parsed)
+    written = _without_ends(bodies.part(body, parsed))
+    pairs, dropped = _tenants(body, live, parsed)
+    metadata = written.get("metadata") or {}
     for each in _MAPS:
-        pairs = _tenants(body, each, dig(live, "metadata", each) or {}, target, written.dropped)
-        if isinstance(metadata, dict):
-            metadata.pop(each, None)
-        if pairs:
-            metadata = written.value.setdefault("metadata", {})
-            metadata[each] = pairs
-    if metadata == {}:
-        del written.value["metadata"]
-    return written
+        _put(metadata, each, pairs[each])
+    if metadata:
+        written["metadata"] = metadata
+    else:
+        written.pop("metadata", None)
+    return written, dropped
 
 
-def applied(body: Object, live: Object, target: BodyTarget) -> NamespaceBody:
-    """Return what a server-side apply sends for a Namespace that is there. Raises PlanError.
+def _applied(body: Object, live: Object, parsed: ParsedRequest) -> Written:
+    """Return a server-side apply to a Namespace that is there.
 
     It has the marks, too: what a manager applied before and leaves out now is removed.
     """
-    written = merged(body, live, target)
-    marks = _marks(target)
-    metadata = written.value.setdefault("metadata", {})
+    written, dropped = _merged(body, live, parsed)
+    marks = _marks(parsed)["metadata"]
+    metadata = written.setdefault("metadata", {})
     for each in _MAPS:
         there = dig(live, "metadata", each) or {}
-        metadata[each] = {
-            **metadata.get(each, {}),
-            **{key: there[key] for key in marks["metadata"][each] if key in there},
-        }
-    return written
+        kept = {key: there[key] for key in marks[each] if key in there}
+        metadata[each] = {**metadata.get(each, {}), **kept}
+    return written, dropped
 
 
-def json_patched(operations: Any, target: BodyTarget) -> NamespaceBody:
-    """Return a JSON patch of what is the tenant's. Raises PlanError."""
-    patch = patches.json_patch(operations, target)
+def _json_patched(operations: Any, parsed: ParsedRequest) -> list[Object]:
+    patch = patches.json_patch(operations, parsed)
     for operation in patch:
-        path = str(operation["path"])
-        steps = [each.replace("~1", "/").replace("~0", "~") for each in path.split("/")[1:]]
-        if operation["op"] != "test" and not _may_patch(steps, target):
-            detail = "is not for tenants"
-            raise refusals.invalid(target.info, target.name, path, detail)
-    return NamespaceBody(patch)
+        if operation["op"] != "test":
+            path = operation["path"]
+            if not _may_patch(patches.steps_in(path), parsed):
+                raise parsed.invalid(path, "is not for tenants")
+    return patch
 
 
-def refuse_deletion(live: Object, target: BodyTarget) -> None:
-    """Refuse to delete what is not for tenants to delete. Raises PlanError."""
-    if why := _kept_because(live, target.name):
-        raise refusals.forbidden_resource(target.info, target.name, why)
-
-
-def _kept_because(live: Object, name: str) -> str:
+def kept_because(live: Object, name: str) -> str:
+    """Return why a Namespace is not for tenants to delete, "" if it is."""
     if name == IMMORTAL:
         return "this namespace may not be deleted"
     marks = annotations_of(live)
@@ -193,10 +166,10 @@ def _kept_because(live: Object, name: str) -> str:
     return ""
 
 
-def _marks(target: BodyTarget) -> Object:
+def _marks(parsed: ParsedRequest) -> Object:
     """Return the host Namespace with nothing but what makes it one of the virtual cluster."""
-    context = target.view.context()
-    marks = claimed_namespace(context.vc, VirtualNamespace(target.name), context.settings)
+    context = parsed.view.context()
+    marks = claimed_namespace(context.vc, VirtualNamespace(parsed.name), context.settings)
     marks["metadata"]["annotations"][domain.BY_GATEWAY_ANNOTATION] = "true"
     return marks
 
@@ -204,67 +177,68 @@ def _marks(target: BodyTarget) -> Object:
 # --- what is the tenant's -------------------------------------------------------------------
 
 
-def _is_tenants(key: str, target: BodyTarget) -> bool:
-    settings = target.view.context().settings
+def _is_tenants(key: str, parsed: ParsedRequest) -> bool:
+    settings = parsed.view.context().settings
     patterns = own_steps.tenants_patterns(settings.tenancy, settings.namespace_keys)
     return own_steps.is_tenants(key, patterns)
 
 
 def _tenants(
-    body: Object, each: str, there: Object, target: BodyTarget, dropped: list[str]
-) -> dict[str, Any]:
-    """Return what a client may change of a map of the body; note what else it tried to change.
+    body: Object, live: Object, parsed: ParsedRequest
+) -> tuple[dict[str, Object], tuple[str, ...]]:
+    """Return what a client may change of labels and annotations, and the warning about others."""
+    kept: dict[str, Object] = {}
+    dropped: set[str] = set()
+    for each in _MAPS:
+        there, kept[each] = dig(live, "metadata", each) or {}, {}
+        sent = dig(body, "metadata", each)
+        for key, value in (sent if isinstance(sent, dict) else {}).items():
+            if _is_tenants(key, parsed):
+                kept[each][key] = value
+            elif not (
+                key == NAMESPACE_NAME_LABEL or domain.is_ours(key) or there.get(key) == value
+            ):
+                dropped.add(key)
+    names = ", ".join(sorted(dropped))
+    warning = f"labels and annotations that the site decides are left as they are: {names}"
+    return kept, (warning,) if dropped else ()
 
-    there: the same map of the live object.
-    """
-    sent = dig(body, "metadata", each)
-    pairs: dict[str, Any] = {}
-    for key, value in (sent if isinstance(sent, dict) else {}).items():
-        if _is_tenants(key, target):
-            pairs[key] = value
-        elif key != NAMESPACE_NAME_LABEL and not domain.is_ours(key) and there.get(key) != value:
-            dropped.append(key)
-    return pairs
+
+def _put(obj: Object, key: str, value: Object) -> None:
+    """Set a map, or remove it where it would be empty."""
+    obj.pop(key, None)
+    if value:
+        obj[key] = value
 
 
-def _may_patch(steps: list[str], target: BodyTarget) -> bool:
-    if steps[:1] != ["metadata"]:
-        return steps[:1] not in (["spec"], ["status"])
+def _may_patch(steps: patches.Steps, parsed: ParsedRequest) -> bool:
+    if steps[:1] != ("metadata",):
+        return steps[:1] not in (("spec",), ("status",))
     if len(steps) > 1 and steps[1] in _KEPT:
         return False
     is_key = len(steps) > 2 and steps[1] in _MAPS
-    return not is_key or _is_tenants(steps[2], target)
+    return not is_key or _is_tenants(steps[2], parsed)
 
 
 # --- what is refused ------------------------------------------------------------------------
 
 
-def _check_name(body: Object, target: BodyTarget) -> None:
+def _check_name(body: Object, parsed: ParsedRequest) -> None:
     name = dig(body, "metadata", "name")
-    if name and name != target.name:
-        raise _other_name(name, target)
+    if name and name != parsed.name:
+        text = f"the name of the object ({name}) does not match the name on the URL ({parsed.name})"
+        raise refusals.bad_request(text)
 
 
-def _other_name(name: Any, target: BodyTarget) -> PlanError:
-    text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
-    return refusals.bad_request(text)
-
-
-def _refuse_its_end(body: Object, live: Object, target: BodyTarget) -> None:
+def _refuse_its_end(body: Object, live: Object, parsed: ParsedRequest) -> None:
     """Refuse finalizers and owners: who deletes a namespace must see it go."""
-    for place in _ends(body, live):
-        why = f"{place} of a namespace is not for tenants"
-        raise refusals.forbidden_resource(target.info, target.name, why)
-
-
-def _ends(body: Object, live: Object) -> Iterator[str]:
     metadata = dig(body, "metadata")
     for each in _OF_ITS_END:
         is_there = isinstance(metadata, dict) and each in metadata
-        if is_there and (dig(body, "metadata", each) or []) != (dig(live, "metadata", each) or []):
-            yield f"metadata.{each}"
+        if is_there and (metadata[each] or []) != (dig(live, "metadata", each) or []):
+            raise parsed.refuse(f"metadata.{each} of a namespace is not for tenants")
     if dig(body, "spec", "finalizers") not in (None, [], ["kubernetes"]):
-        yield "spec.finalizers"
+        raise parsed.refuse("spec.finalizers of a namespace is not for tenants")
 
 
 def _without_ends(obj: Object) -> Object:
@@ -276,17 +250,13 @@ def _without_ends(obj: Object) -> Object:
     return kept
 
 
-def _refuse_directives(body: Object, target: BodyTarget) -> None:
+def _refuse_directives(body: Object, parsed: ParsedRequest) -> None:
     """Refuse a patch that replaces, or removes, more than single keys."""
     metadata = body.get("metadata")
-    for where, value in (("", body), ("metadata", metadata)):
+    maps = {f"metadata.{each}": dig(metadata, each) for each in _MAPS}
+    for where, value in {"": body, "metadata": metadata, **maps}.items():
         if isinstance(value, dict) and any(str(key).startswith(_DIRECTIVES) for key in value):
-            raise refusals.invalid(target.info, target.name, where, _NO_DIRECTIVE)
+            raise parsed.invalid(where, "must not be replaced as a whole by a patch")
     for each in _MAPS:
-        where = f"metadata.{each}"
-        pairs = dig(metadata, each)
-        if isinstance(pairs, dict) and any(str(key).startswith(_DIRECTIVES) for key in pairs):
-            raise refusals.invalid(target.info, target.name, where, _NO_DIRECTIVE)
         if isinstance(metadata, dict) and metadata.get(each, {}) is None:
-            detail = "must not be removed"
-            raise refusals.invalid(target.info, target.name, where, detail)
+            raise parsed.invalid(f"metadata.{each}", "must not be removed")

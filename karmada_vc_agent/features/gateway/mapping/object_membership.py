@@ -7,9 +7,11 @@ volume claim, by a RoleBinding in the anchor.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Unknown, View
+from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.features.gateway.mapping.request_syntax import FieldTerm
 from karmada_vc_agent.model.domain import (
     CLUSTER_LABEL,
@@ -23,9 +25,8 @@ from karmada_vc_agent.model.virtual_cluster import (
     HostNamespace,
     VirtualNamespace,
 )
-from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.kind_policy import RefusedError
-from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, Names
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX, everyone, identity_prefix
 from karmada_vc_agent.translation.restore import Parts, Restorer, restore_text, restored_parts
 from karmada_vc_agent.work.rules.apply_plan import owners_of
@@ -40,7 +41,7 @@ def claimed_namespace(view: View, namespace: str) -> str | None:
     """Return the host namespace of a virtual one that exists: claimed, or the anchor."""
     if namespace == KUBE_SYSTEM:
         return view.anchor
-    return None if namespace == ANCHOR_NAMESPACE else view.host_namespace(namespace)
+    return view.context().claims.get(VirtualNamespace(namespace))
 
 
 def host_namespace(view: View, namespace: str) -> str:
@@ -49,13 +50,14 @@ def host_namespace(view: View, namespace: str) -> str:
 
 
 def host_namespaces(view: View) -> Callable[[str], str]:
-    """Return what is host_name() for many: the facts about the cluster are put together once."""
-    anchor, names = view.anchor, view.context().names()
+    """Return host_namespace() for many: the facts about the cluster are put together once."""
+    anchor, context = view.anchor, view.context()
+    names = context.names()
 
     def host(namespace: str) -> str:
-        existing = claimed_namespace(view, namespace)
-        if existing is not None:
-            return existing
+        existing = context.claims.get(VirtualNamespace(namespace))
+        if namespace == KUBE_SYSTEM or existing is not None:
+            return anchor if namespace == KUBE_SYSTEM else str(existing)
         try:
             computed = names.host_namespace(namespace)
         except RefusedError:
@@ -80,93 +82,74 @@ _ACCOUNT = re.compile(r"\bsystem:serviceaccount:([A-Za-z0-9.-]+):[A-Za-z0-9.-]+"
 _NEIGHBOUR = "another-identity"
 
 
-def claims_with_anchor(context: TranslationContext, anchor: str) -> ClaimedNamespaces:
-    """Return the claims for the way back: the anchor is shown as `kube-system`."""
-    claims = ClaimedNamespaces(context.claims)
-    claims.pop(ANCHOR_NAMESPACE, None)
-    claims[VirtualNamespace(KUBE_SYSTEM)] = HostNamespace(anchor)
-    return claims
-
-
-class Texts:
-    """Maps texts of the host under the facts of one moment."""
-
-    def __init__(self, view: View, names: Names) -> None:
-        self._view = view
-        self._names = names
-        self._prefix = identity_prefix(view.name)
-
-    def text(self, text: str) -> str:
-        """Return a text in virtual names, without the prefix of users and the names of others."""
-        text = restore_text(text, self._names)
-        text = text.replace(self._prefix, "").replace(CONVERTED_PREFIX, "")
-        text = _IDENTITY.sub(self._identity, text)
-        text = _ACCOUNT.sub(self._account, text)
-        return _NAMESPACE_NAME.sub(self._hide, text)
-
-    def status(self, status: Object) -> Object:
-        """Map a Status in place."""
-        if isinstance(status.get("message"), str):
-            status["message"] = self.text(status["message"])
-        details = status.get("details")
-        if isinstance(details, dict):
-            if isinstance(details.get("name"), str):
-                details["name"] = self.text(details["name"])
-            for cause in details.get("causes") or ():
-                if isinstance(cause, dict) and isinstance(cause.get("message"), str):
-                    cause["message"] = self.text(cause["message"])
-        return status
-
-    def _identity(self, match: re.Match[str]) -> str:
-        is_own = match[0] == everyone(self._view.name)
-        return "system:authenticated" if is_own else _NEIGHBOUR
-
-    def _account(self, match: re.Match[str]) -> str:
-        """Hide the accounts of others, such as the gateway's own."""
-        return match[0] if match[1] in self._names.claims else _NEIGHBOUR
-
-    def _hide(self, match: re.Match[str]) -> str:
-        return HIDDEN if self._view.is_others(match[0]) else match[0]
-
-
 _TEXTS: Mapping[GroupKind, tuple[str, ...]] = {
     GroupKind("", "Event"): ("message",),
     GroupKind("events.k8s.io", "Event"): ("note", "deprecatedNote"),
 }
 """Fields with texts of the host's components, which name what they please."""
+NO_KIND = KindInfo("", "", "", "", namespaced=False)
 
 
 class ObjectReader:
-    """Restores what one answer, or one event of a watch, contains; changes it in place."""
+    """Restores what one answer, or one event of a watch, contains; changes it in place.
 
-    def __init__(self, view: View, info: KindInfo) -> None:
+    Texts are mapped under the facts of this moment. info: needed for objects only.
+    """
+
+    def __init__(self, view: View, info: KindInfo = NO_KIND) -> None:
         context = view.context()
+        claims = ClaimedNamespaces(context.claims)
+        claims.pop(ANCHOR_NAMESPACE, None)
+        claims[VirtualNamespace(KUBE_SYSTEM)] = HostNamespace(view.anchor)
         self.view = view
         self.info = info
-        self._gvk = info.gvk
-        self._restorer = Restorer(replace(context, claims=claims_with_anchor(context, view.anchor)))
+        self._restorer = Restorer(replace(context, claims=claims))
         self.names = self._restorer.names
-        self._virtual: dict[str, str | Unknown | None] = {}
-
-    def virtual_name(self, host: str) -> str | Unknown | None:
-        """Return the virtual name of a host namespace, as namespaces.virtual_name()."""
-        if host not in self._virtual:
-            self._virtual[host] = virtual_namespace(self.view, host)
-        return self._virtual[host]
+        self._prefix = identity_prefix(view.name)
+        self.virtual_name = cache(partial(virtual_namespace, view))
 
     def restore(self, obj: Object, namespace: str = "") -> None:
         """Restore an object, its metadata alone, or an object of a subresource.
 
         namespace: the virtual one, or the virtual name of a Namespace.
         """
-        self._restorer.restore(obj, self._gvk, namespace)
-        for field in _TEXTS.get(self._gvk.group_kind, ()):
-            if isinstance(obj.get(field), str):
-                obj[field] = self.texts().text(obj[field])
+        self._restorer.restore(obj, self.info.gvk, namespace)
+        for field in _TEXTS.get(self.info.gvk.group_kind, ()):
+            self.text_in(obj, field)
 
-    def texts(self) -> Texts:
-        """Return what maps texts of the host."""
-        return Texts(self.view, self.names)
+    def text(self, text: str) -> str:
+        """Return a text in virtual names, without the prefix of users and the names of others."""
+        text = restore_text(text, self.names)
+        text = text.replace(self._prefix, "").replace(CONVERTED_PREFIX, "")
+        text = _IDENTITY.sub(self._identity, text)
+        text = _ACCOUNT.sub(self._account, text)
+        return _NAMESPACE_NAME.sub(self._hide, text)
+
+    def text_in(self, obj: Any, field: str) -> None:
+        """Map a field with a text, in place, where it is there."""
+        if isinstance(obj, dict) and isinstance(obj.get(field), str):
+            obj[field] = self.text(obj[field])
+
+    def status(self, status: Object) -> Object:
+        """Map a Status in place."""
+        self.text_in(status, "message")
+        details = status.get("details")
+        if isinstance(details, dict):
+            self.text_in(details, "name")
+            for cause in details.get("causes") or ():
+                self.text_in(cause, "message")
+        return status
+
+    def _identity(self, match: re.Match[str]) -> str:
+        is_own = match[0] == everyone(self.view.name)
+        return "system:authenticated" if is_own else _NEIGHBOUR
+
+    def _account(self, match: re.Match[str]) -> str:
+        """Hide the accounts of others, such as the gateway's own."""
+        return match[0] if match[1] in self.names.claims else _NEIGHBOUR
+
+    def _hide(self, match: re.Match[str]) -> str:
+        return HIDDEN if self.view.is_others(match[0]) else match[0]
 
 
 def reach_of(info: KindInfo, view: View) -> Parts | None:
@@ -184,10 +167,6 @@ def is_readable(obj: object) -> bool:
     )
 
 
-def _none(_obj: Object) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectFilter:
     """Decides whether an object is shown, and maps it. obj: at least its metadata.
@@ -197,7 +176,7 @@ class ObjectFilter:
     """
 
     take: Callable[[Object, ObjectReader], bool]
-    namespace_of: Callable[[Object], str] = _none
+    namespace_of: Callable[[Object], str] = lambda _obj: ""
 
 
 def _namespace_of(obj: Object) -> str:
@@ -264,11 +243,12 @@ def _take_shared(obj: Object, reader: ObjectReader) -> bool:
 
 
 def _take_node(obj: Object, reader: ObjectReader) -> bool:
-    return reader.view.has_node(labels_of(obj)) and _take_any(obj, reader)
+    required = reader.view.context().vc.required_selector
+    return required.items() <= labels_of(obj).items() and _take_any(obj, reader)
 
 
 def _take_by_node_name(obj: Object, reader: ObjectReader) -> bool:
-    return reader.view.owns_node(_name_of(obj)) and _take_any(obj, reader)
+    return reader.view.context().owns_node(_name_of(obj)) and _take_any(obj, reader)
 
 
 def _take_labelled(obj: Object, reader: ObjectReader) -> bool:

@@ -16,7 +16,6 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.restore import WHOLE, Parts, restores_texts
 
 _MAP = msgspec.json.Decoder(dict[str, Raw])
-_MAPS = msgspec.json.Decoder(list[dict[str, Raw]] | None)
 _RAWS = msgspec.json.Decoder(list[Raw] | None)
 _ANY = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
@@ -52,7 +51,7 @@ class PartialDecoder:
 
     def answer(self, content: Content) -> Object:
         """Decode a list, a Table, or one object."""
-        return _read(self._answer, content)
+        return _read(self._answer, _read(_MAP.decode, content))
 
     def event(self, line: Content) -> Object:
         """Decode an event of a watch."""
@@ -60,14 +59,12 @@ class PartialDecoder:
 
     def parts(self, content: Content) -> tuple[Object, str, list[Raw]]:
         """Return a list without its entries, the field of these, and them for some()."""
-        return _read(_split, content)
+        return _read(_split, _read(_MAP.decode, content))
 
     def some(self, entries: Iterable[Content], field: str) -> list[Object]:
         """Decode some entries of a list or of a Table."""
-        decoded = [_read(_MAP.decode, entry) for entry in entries]
-        for entry in decoded:
-            _read(self._row if field == "rows" else self._object, entry)
-        return decoded
+        decode = self._row if field == "rows" else self._object
+        return [_read(decode, _read(_MAP.decode, entry)) for entry in entries]
 
     def encoded(self, mapped: Any) -> bytes:
         """Return the JSON of what was decoded, or of a part of it.
@@ -89,40 +86,23 @@ class PartialDecoder:
         obj: Object = _MAP.decode(line)
         is_error = obj.get("type") == _ERROR
         for key, raw in obj.items():
-            is_partial = key == _OBJECT and not is_error and _is_map(raw)
-            obj[key] = self._event_object(_MAP.decode(raw)) if is_partial else _ANY.decode(raw)
-        return obj
-
-    def _event_object(self, obj: Object) -> Object:
-        """Decode the object of an event: fields of tenants may be called rows, or items, too."""
-        return self._listed(obj) if _is_table(obj) else self._object(obj)
-
-    def _answer(self, content: Content) -> Object:
-        obj: Object = _MAP.decode(content)
-        if not any(key in obj for key in _LONG):
-            return self._object(obj)
-        return self._listed(obj)
-
-    def _listed(self, obj: Object) -> Object:
-        for key, raw in obj.items():
-            if key in _LONG:
-                obj[key] = self._entries(key, raw)
+            if key == _OBJECT and not is_error and _begins(raw, b"{"):
+                inner: Object = _MAP.decode(raw)
+                # Fields of tenants may be called rows, or items, too.
+                obj[key] = self._answer(inner) if _is_table(inner) else self._object(inner)
             else:
                 obj[key] = _ANY.decode(raw)
         return obj
 
-    def _entries(self, field: str, raw: Raw) -> Any:
-        entries = _MAPS.decode(raw)
-        for entry in entries or ():
-            if field == "rows":
-                self._row(entry)
-            else:
-                self._object(entry)
-        return entries
+    def _answer(self, raw: Object) -> Object:
+        if not any(key in raw for key in _LONG):
+            return self._object(raw)
+        envelope, field, entries = _split(raw)
+        return {**envelope, field: self.some(entries, field)}
 
     def _row(self, row: Object) -> Object:
         for key, raw in row.items():
-            if key == _OBJECT and _is_map(raw):
+            if key == _OBJECT and _begins(raw, b"{"):
                 row[key] = self._object(_MAP.decode(raw))
             else:
                 row[key] = _ANY.decode(raw)
@@ -160,18 +140,13 @@ def _decode_in(raw: Object, reach: Parts) -> None:
             _decode_in(inner, below)
 
 
-def _split(content: Content) -> tuple[Object, str, list[Raw]]:
-    raw: Object = _MAP.decode(content)
+def _split(raw: Object) -> tuple[Object, str, list[Raw]]:
     field = next((each for each in _LONG if each in raw), "")
     if not field:
         raise ValueError("it is no list")
     entries = _RAWS.decode(raw.pop(field))
     envelope = {key: _ANY.decode(value) for key, value in raw.items()}
     return {**envelope, field: []}, field, entries or []
-
-
-def _is_map(raw: Raw) -> bool:
-    return _begins(raw, b"{")
 
 
 def _is_table(obj: Object) -> bool:

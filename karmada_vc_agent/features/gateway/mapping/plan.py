@@ -4,6 +4,8 @@ The path is parsed, the scope of its kind decides the rule: here for what is in 
 5.4) and for discovery (5.1, 5.5), cluster_plans.py for what is cluster-scoped (5.3).
 """
 
+from dataclasses import replace
+
 from msgspec import structs
 
 from karmada_vc_agent.features.gateway.identity import Caller
@@ -12,13 +14,12 @@ from karmada_vc_agent.features.gateway.mapping import (
     object_membership,
     parsed_request,
     refusals,
+    request_syntax,
 )
-from karmada_vc_agent.features.gateway.mapping.bodies import BodyTarget
 from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    KindInfo,
     KindScope,
-    Refused,
+    ParsedRequest,
     ResponseKind,
     View,
     VirtualRequest,
@@ -29,22 +30,10 @@ from karmada_vc_agent.features.gateway.mapping.object_membership import (
     NOWHERE,
     in_namespaces,
 )
-from karmada_vc_agent.features.gateway.mapping.parsed_request import (
-    Forward,
-    ParsedRequest,
-    Plan,
-    PlanAnswer,
-)
+from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.patches import body_for
-from karmada_vc_agent.features.gateway.mapping.refusals import PlanError
-from karmada_vc_agent.features.gateway.mapping.request_syntax import (
-    OtherPath,
-    PathError,
-    Query,
-    QueryError,
-    ResourcePath,
-    parse_path,
-)
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
+from karmada_vc_agent.features.gateway.mapping.request_syntax import Query, RequestPath, parse_path
 from karmada_vc_agent.features.gateway.mapping.responses import Response, is_status
 from karmada_vc_agent.features.gateway.mapping.reviews import plan_review
 from karmada_vc_agent.model.objects import Object, dig, maps_at, parse_api_version, text_at
@@ -54,7 +43,7 @@ _PROXIES = frozenset({("pods", "proxy"), ("services", "proxy")})
 
 
 def plan_namespaced(parsed: ParsedRequest) -> Forward:
-    """Return what becomes of a request for a namespaced resource. Raises PlanError."""
+    """Return what becomes of a request for a namespaced resource. Raises RefusalError."""
     path = parsed.path
     if (path.group, path.resource, path.subresource) in cluster_view.DENIED_SUBRESOURCES:
         raise parsed.refuse(refusals.HOSTS_CREDENTIALS)
@@ -69,15 +58,15 @@ def plan_namespaced(parsed: ParsedRequest) -> Forward:
         return _unclaimed(parsed)
     if is_connection(path):
         return _connection(parsed, host)
-    return _in_one(parsed, host, as_gateway=False)
+    return _in_one(parsed, host)
 
 
-def is_proxy(path: ResourcePath) -> bool:
+def is_proxy(path: RequestPath) -> bool:
     """Whether a path leads through the API server to a pod or Service."""
     return not path.group and (path.resource, path.subresource) in _PROXIES
 
 
-def is_connection(path: ResourcePath) -> bool:
+def is_connection(path: RequestPath) -> bool:
     """Whether bytes pass untouched: streams, logs, proxied requests (G-35)."""
     is_stream = not path.group and (path.resource, path.subresource) in _STREAMS
     return is_stream or is_proxy(path)
@@ -110,37 +99,31 @@ def _unclaimed(parsed: ParsedRequest) -> Forward:
         raise refusals.namespace_not_found(path.namespace)
     if view.is_foreign(host):
         raise parsed.refuse(f'namespace "{path.namespace}" is not available in this cluster')
-    return _in_one(parsed, host, as_gateway=True)
+    return _in_one(parsed, host, authorize=parsed.attributes)
 
 
-def _in_one(parsed: ParsedRequest, host: str, *, as_gateway: bool) -> Forward:
-    virtual = parsed.path.namespace
-    path = structs.replace(parsed.path, namespace=host)
-    body, content_type = b"", ""
-    if parsed.is_write:
-        target = BodyTarget(parsed.info, virtual, host, parsed.path.name, parsed.view)
-        body, content_type = body_for(parsed, target)
-    parsed = parsed_request.with_host_token(parsed, virtual) if parsed.verb == "list" else parsed
-    parsed = parsed.with_query(parsed_request.map_selectors(parsed.query, parsed.view))
+def _in_one(parsed: ParsedRequest, host: str, authorize: Attributes | None = None) -> Forward:
+    parsed = replace(parsed, host_namespace=host)
+    body, content_type = body_for(parsed) if parsed.is_write else (b"", "")
+    parsed = parsed_request.with_host_token(parsed) if parsed.verb == "list" else parsed
+    query = parsed_request.map_selectors(parsed.query, parsed.view)
     return parsed_request.forward(
-        parsed,
-        path,
-        parsed_request.response_to(parsed, in_namespaces(virtual), namespace=virtual),
+        replace(parsed, query=query),
+        structs.replace(parsed.path, namespace=host),
+        parsed_request.response_to(parsed, in_namespaces(parsed.namespace)),
         body=body,
         content_type=content_type,
-        as_gateway=as_gateway,
-        authorize=parsed.attributes if as_gateway else None,
+        authorize=authorize,
     )
 
 
 def _all_namespaces(parsed: ParsedRequest) -> Forward:
     """List or watch the whole host, and drop what is of others (G-40)."""
-    if parsed.path.name or not parsed.is_list:
+    if parsed.name or not parsed.is_list:
         raise refusals.method_not_allowed()
-    membership = in_namespaces()
-    parsed = parsed.with_query(parsed_request.map_selectors(parsed.query, parsed.view))
-    response = parsed_request.response_to(parsed, membership, hides_count=True)
-    return parsed_request.filtered(parsed, parsed.path, response, membership)
+    parsed = replace(parsed, query=parsed_request.map_selectors(parsed.query, parsed.view))
+    response = parsed_request.response_to(parsed, in_namespaces(), hides_count=True)
+    return parsed_request.filtered(parsed, response)
 
 
 class _DiscoveryResponse(Response):
@@ -148,7 +131,7 @@ class _DiscoveryResponse(Response):
 
     kind = ResponseKind.DISCOVERY
 
-    def map_object(self, decoded: Object, view: View) -> Object | None:
+    def map(self, decoded: Object, view: View) -> Object | None:
         """Remove, in place, what is not shown."""
         if is_status(decoded):
             return self.map_status(decoded, view)
@@ -167,10 +150,6 @@ class _DiscoveryResponse(Response):
                 decoded["items"] = [group for group in groups if group["versions"]]
         return decoded
 
-    def not_found(self) -> Refused:
-        """Return the 404 for a group that is not shown."""
-        return refusals.unknown_resource().refused
-
 
 def is_group_shown(group: str, view: View) -> bool:
     """Whether any resource of a group is shown, or none is served."""
@@ -181,37 +160,35 @@ def is_group_shown(group: str, view: View) -> bool:
 def _filter_resources(decoded: Object, view: View) -> None:
     """Filter an APIResourceList; subresources go with their resource."""
     group, version, _ = parse_api_version(text_at(decoded, "groupVersion"), "")
-    infos: dict[str, tuple[KindInfo, cluster_view.KindScope]] = {}
-    entries = maps_at(decoded, "resources")
+    entries, infos = maps_at(decoded, "resources"), dict[str, KindInfo]()
     for entry in entries:
-        name = text_at(entry, "name")
+        name, kind = text_at(entry, "name"), text_at(entry, "kind")
         if "/" not in name:
-            kind, namespaced = text_at(entry, "kind"), bool(entry.get("namespaced"))
-            info = KindInfo(group, version, name, kind, namespaced)
-            infos[name] = info, cluster_view.scope_of(info, view)
-    decoded["resources"] = [entry for entry in entries if _is_entry_shown(entry, infos)]
+            infos[name] = KindInfo(group, version, name, kind, bool(entry.get("namespaced")))
+    shown = []
+    for entry in entries:
+        plural, _, subresource = text_at(entry, "name").partition("/")
+        info = infos.get(plural)
+        if info is not None and _is_shown(entry, info, subresource, view):
+            shown.append(entry)
+    decoded["resources"] = shown
 
 
-def _is_entry_shown(
-    entry: Object, infos: dict[str, tuple[KindInfo, cluster_view.KindScope]]
-) -> bool:
-    plural, slash, subresource = text_at(entry, "name").partition("/")
-    info, scope = infos.get(plural, (None, cluster_view.KindScope.DENIED))
-    if info is None or scope is cluster_view.KindScope.DENIED:
+def _is_shown(entry: Object, info: KindInfo, subresource: str, view: View) -> bool:
+    """Whether discovery shows a resource, whose verbs are limited in place, or a subresource."""
+    scope = scope_of(info, view)
+    if scope is KindScope.DENIED:
         return False
-    if slash:
+    if subresource:
         return cluster_view.is_subresource_shown(scope, info, subresource)
-    _limit_verbs(entry, scope)
-    return True
-
-
-def _limit_verbs(entry: Object, scope: cluster_view.KindScope) -> None:
     verbs = entry.get("verbs")
     if isinstance(verbs, list):
         entry["verbs"] = [verb for verb in verbs if cluster_view.scope_allows(scope, str(verb))]
+    return True
 
 
 def _aggregated(group: Object, view: View) -> Object:
+    """Filter an entry of an APIGroupDiscoveryList."""
     name = text_at(group, "metadata", "name")
     for version in maps_at(group, "versions"):
         shown = []
@@ -223,19 +200,16 @@ def _aggregated(group: Object, view: View) -> Object:
                 text_at(resource, "responseKind", "kind"),
                 dig(resource, "scope") == "Namespaced",
             )
-            scope = cluster_view.scope_of(info, view)
-            if scope is cluster_view.KindScope.DENIED:
-                continue
-            _limit_verbs(resource, scope)
-            subresources = [
-                sub
-                for sub in maps_at(resource, "subresources")
-                if cluster_view.is_subresource_shown(scope, info, text_at(sub, "subresource"))
-            ]
-            resource.pop("subresources", None)
-            if subresources:
-                resource["subresources"] = subresources
-            shown.append(resource)
+            if _is_shown(resource, info, "", view):
+                subresources = [
+                    each
+                    for each in maps_at(resource, "subresources")
+                    if _is_shown(each, info, text_at(each, "subresource"), view)
+                ]
+                resource.pop("subresources", None)
+                shown.append(
+                    {**resource, "subresources": subresources} if subresources else resource
+                )
         version["resources"] = shown
     # A version that could not be read has no resources, and is reported as stale.
     group["versions"] = [
@@ -246,37 +220,43 @@ def _aggregated(group: Object, view: View) -> Object:
     return group
 
 
+_NOT_UPGRADED = (
+    "only exec, attach, portforward, log and proxied requests can be upgraded; send this request "
+    "without the header Upgrade"
+)
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _DISCOVERY_DEPTH = {"api": 2, "apis": 3}
 _READS = frozenset({"GET", "HEAD"})
 _PROXY_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_OF_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_OF_OBJECT = {"GET": "get", **_PROXY_VERBS}
 
 
 def plan(request: VirtualRequest, identity: Caller, view: View) -> Plan:
     """Return what becomes of a request of an authenticated client."""
     try:
         path, query = parse_path(request.path), Query.parse(request.query)
-        if request.is_upgrade and not (isinstance(path, ResourcePath) and is_connection(path)):
+        if request.is_upgrade and not is_connection(path):
             # An API server serves watches over WebSockets, which would be copied unmapped.
-            raise refusals.not_upgraded()
-        if isinstance(path, OtherPath):
+            raise refusals.bad_request(_NOT_UPGRADED)
+        if not path.resource:
             return _other(request, path, view)
         return _resource(request, path, query, identity, view)
-    except (PathError, QueryError) as error:
-        return refusals.bad_request(str(error)).refused
-    except PlanError as error:
-        return error.refused
+    except RefusalError as error:
+        return error.with_traceback(None)  # which would hold the body
 
 
 def _resource(
-    request: VirtualRequest, path: ResourcePath, query: Query, identity: Caller, view: View
+    request: VirtualRequest, path: RequestPath, query: Query, identity: Caller, view: View
 ) -> Plan:
     info = view.resource(path.group, path.version, path.resource)
     if info is None:
         raise refusals.unknown_resource()
     if info.namespaced is not True and path.namespace and path.resource != "namespaces":
         raise refusals.unknown_resource()
-    parsed = _parsed(request, path, query, identity, view, info)
+    verb = _verb_of(request, path, query)
+    accept = "" if is_connection(path) else _accept_of(request)
+    parsed = ParsedRequest(request, identity, view, path, info, query, verb, accept)
     scope = scope_of(info, view)
     if not info.namespaced:
         return plan_cluster_scoped(parsed, scope)
@@ -287,54 +267,40 @@ def _resource(
     return plan_namespaced(parsed)
 
 
-def _parsed(
-    request: VirtualRequest,
-    path: ResourcePath,
-    query: Query,
-    identity: Caller,
-    view: View,
-    info: KindInfo,
-) -> ParsedRequest:
+def _verb_of(request: VirtualRequest, path: RequestPath, query: Query) -> str:
+    """Return the verb as in RBAC. Raises RefusalError: 405."""
     if is_proxy(path):  # any method, and any form of answer
-        verb = _PROXY_VERBS.get(request.method, "get")
-        return ParsedRequest(request, identity, view, path, info, query, verb, "")
-    verb = parsed_request.verb_of(request, path, query)
-    accept = "" if is_connection(path) else parsed_request.accept_of(request)
-    return ParsedRequest(request, identity, view, path, info, query, verb, accept)
+        return _PROXY_VERBS.get(request.method, "get")
+    verb = (_OF_OBJECT if path.name else _OF_COLLECTION).get(request.method)
+    if verb is None or (verb == "create" and path.name and not path.subresource):
+        raise refusals.method_not_allowed()
+    return "watch" if verb == "list" and query.is_true("watch") else verb
 
 
-def _other(request: VirtualRequest, path: OtherPath, view: View) -> Plan:
+def _accept_of(request: VirtualRequest) -> str:
+    """Return the Accept for the host. Raises RefusalError: 406."""
+    accept = request_syntax.upstream_accept(request.accept)
+    if accept is None:
+        raise refusals.not_acceptable()
+    return accept
+
+
+def _other(request: VirtualRequest, path: RequestPath, view: View) -> Plan:
+    not_served = refusals.forbidden(f'forbidden: path "{path.encoded()}" is not served')
     if request.method not in _READS:
-        raise _not_served(path)
-    match path.segments:
+        raise not_served
+    match path.rest:
         case ("version",) | ("openapi", "v2") | ("openapi", "v3", *_):
-            return _untouched(request, path)
+            forwarded = request.method, request.accept, Response()
         case (check,) if check in _HEALTH:
-            return _health(view)
+            if view.host_is_alive():
+                return PlanAnswer(200, "text/plain; charset=utf-8", b"ok")
+            raise refusals.unavailable("the cluster does not answer")
         case ("api" | "apis" as root, *rest) if len(rest) < _DISCOVERY_DEPTH[root]:
-            return _discovery(request, path, view)
-    raise _not_served(path)
-
-
-def _not_served(path: OtherPath) -> PlanError:
-    return refusals.forbidden(f'forbidden: path "{path.encoded()}" is not served')
-
-
-def _untouched(request: VirtualRequest, path: OtherPath) -> Forward:
-    return Forward(
-        request.method, path.encoded(), Response(), query=request.query, accept=request.accept
-    )
-
-
-def _health(view: View) -> PlanAnswer | Refused:
-    if view.host_is_alive():
-        return PlanAnswer(200, "text/plain; charset=utf-8", b"ok")
-    return Refused(503, "ServiceUnavailable", "the cluster does not answer")
-
-
-def _discovery(request: VirtualRequest, path: OtherPath, view: View) -> Forward:
-    accept = parsed_request.accept_of(request)
-    group = path.segments[1] if path.segments[0] == "apis" and len(path.segments) > 1 else ""
-    if group and not is_group_shown(group, view):
-        raise refusals.unknown_resource()
-    return Forward("GET", path.encoded(), _DiscoveryResponse(), query=request.query, accept=accept)
+            forwarded = "GET", _accept_of(request), _DiscoveryResponse()
+            if root == "apis" and rest and not is_group_shown(rest[0], view):
+                raise refusals.unknown_resource()
+        case _:
+            raise not_served
+    method, accept, response = forwarded
+    return Forward(method, path.encoded(), response, query=request.query, accept=accept)

@@ -12,13 +12,18 @@ _TEXTS; behind `[` it is a list of them, behind `(` a message around a list, and
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Any
 
 import msgspec
 import orjson
 
+from karmada_vc_agent.features.gateway.mapping.refusals import (
+    RefusalError,
+    bad_request,
+    unsupported_body,
+)
 from karmada_vc_agent.model.objects import Object
 
 _MAGIC = b"k8s\x00"
@@ -33,12 +38,8 @@ Wire = Mapping[int, list[tuple[int, Any]]]
 """number -> what it has: type on the wire, and an integer or bytes."""
 
 
-class ProtobufError(ValueError):
-    """The body is no valid protobuf."""
-
-
-class UnknownFormError(ValueError):
-    """The body has a kind or a field that is not listed here; in JSON it would pass."""
+def _malformed(why: str) -> RefusalError:
+    return bad_request(f"the body is not valid protobuf: {why}")
 
 
 class _Fields(msgspec.Struct):
@@ -53,20 +54,21 @@ def _fields() -> _Fields:
 
 
 def decode(body: bytes) -> Object:
-    """Return an object as JSON would have it. Raises ProtobufError, UnknownFormError."""
+    """Return an object as JSON would have it.
+
+    Raises RefusalError: 400; 415 for a kind or field that is not listed.
+    """
     if not body.startswith(_MAGIC):
-        raise ProtobufError("it does not begin as objects of Kubernetes do")
-    unknown = _wire(body[len(_MAGIC) :])
-    if not unknown.keys() <= {1, 2, 3, 4} or any(_bytes(unknown, number) for number in (3, 4)):
-        raise UnknownFormError("its content is encoded once more")
-    head = _wire(_bytes(unknown, 1))
-    if not head.keys() <= {1, 2}:
-        raise UnknownFormError("its type has more than an apiVersion and a kind")
+        raise _malformed("it does not begin as objects of Kubernetes do")
+    unknown = _wire(body[len(_MAGIC) :], 4)
+    if any(_bytes(unknown, number) for number in (3, 4)):
+        raise unsupported_body("its content is encoded once more")
+    head = _wire(_bytes(unknown, 1), 2)
     api_version, kind = _string(_bytes(head, 1)), _string(_bytes(head, 2))
     key = kind if kind == _OPTIONS else f"{api_version}/{kind}"
     message = _fields().kinds.get(key)
     if message is None:
-        raise UnknownFormError(f"{kind} in {api_version} is not listed in protobuf")
+        raise unsupported_body(f"{kind} in {api_version} is not listed in protobuf")
     fields = _message(_bytes(unknown, 2), message, 0)
     return {"apiVersion": api_version, "kind": kind, **fields}
 
@@ -77,12 +79,12 @@ def decode(body: bytes) -> Object:
 def _message(data: bytes, name: str, depth: int) -> Object:
     """Return a message as JSON. depth: how many messages are around it."""
     if depth > _DEPTH_MAX:
-        raise ProtobufError("it is nested too deeply")
+        raise _malformed("it is nested too deeply")
     fields = _fields().messages[name]
     obj: Object = {}
     for number, values in _wire(data).items():
         if number not in fields:
-            raise UnknownFormError(f"field {number} of {name.rpartition('.')[2]} is not listed")
+            raise unsupported_body(f"field {number} of {name.rpartition('.')[2]} is not listed")
         field, code, *flags = fields[number]
         value = _field(values, code, depth)
         if not field:
@@ -99,14 +101,12 @@ def _field(values: list[tuple[int, Any]], code: str, depth: int) -> Any:
     if form == _MAP:
         return dict(_entry(*each, inner, depth) for each in values)
     if len(values) > 1:
-        raise ProtobufError("a field that is no list is there twice")
+        raise _malformed("a field that is no list is there twice")
     return _value(*values[0], code, depth)
 
 
 def _entry(wire: int, data: Any, code: str, depth: int) -> tuple[str, Any]:
-    entry = _wire(_sized(wire, data))
-    if not entry.keys() <= {1, 2}:
-        raise UnknownFormError("an entry of a map has more than a key and a value")
+    entry = _wire(_sized(wire, data), 2)
     value = entry.get(2, [(_BYTES, b"")])  # of strings and messages; no map has numbers
     return _string(_bytes(entry, 1)), _field(value, code, depth)
 
@@ -114,16 +114,13 @@ def _entry(wire: int, data: Any, code: str, depth: int) -> tuple[str, Any]:
 def _value(wire: int, data: Any, code: str, depth: int) -> Any:
     if code in _NUMBERS:
         if wire != _VARINT:
-            raise ProtobufError("a number has another type")
+            raise _malformed("a number has another type")
         return _NUMBERS[code](data)
     content = _sized(wire, data)
     if code in _TEXTS:
         return _TEXTS[code](content)
     if code[0] == _WRAPPED:
-        items = _wire(content)
-        if not items.keys() <= {1}:
-            raise UnknownFormError("a list has more than its items")
-        return [_value(*each, code[1:], depth) for each in items.get(1, ())]
+        return [_value(*each, code[1:], depth) for each in _wire(content, 1).get(1, ())]
     return _message(content, code, depth + 1)
 
 
@@ -138,54 +135,38 @@ def _string(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ProtobufError("a text is not UTF-8") from error
-
-
-def _base64(data: bytes) -> str:
-    return b64encode(data).decode()
+        raise _malformed("a text is not UTF-8") from error
 
 
 def _json(data: bytes) -> Any:
-    raw = _only(data, 1)
+    raw = _bytes(_wire(data, 1), 1)
     try:
         return orjson.loads(raw) if raw else None
     except ValueError as error:
-        raise ProtobufError("a part that is JSON is not valid") from error
+        raise _malformed("a part that is JSON is not valid") from error
 
 
 def _quantity(data: bytes) -> str:
-    return _string(_only(data, 1)) or "0"
+    return _string(_bytes(_wire(data, 1), 1)) or "0"
 
 
 def _int_or_string(data: bytes) -> int | str:
-    wire = _wire(data)
-    if not wire.keys() <= {1, 2, 3}:
-        raise UnknownFormError("a number or text has more than that")
+    wire = _wire(data, 3)
     if _number(wire, 1):
         return _string(_bytes(wire, 3))
     return _number(wire, 2)
 
 
-def _time(data: bytes) -> str | None:
-    return _formatted(data, "seconds")
-
-
-def _micro_time(data: bytes) -> str | None:
-    return _formatted(data, "microseconds")
-
-
-def _formatted(data: bytes, precision: str) -> str | None:
+def _time(precision: str, data: bytes) -> str | None:
     """Return a time as Kubernetes writes it; None: none at all."""
-    wire = _wire(data)
+    wire = _wire(data, 2)
     if not wire:
         return None
-    if not wire.keys() <= {1, 2}:
-        raise UnknownFormError("a time has more than that")
     nanos = _number(wire, 2)
     try:
         moment = _EPOCH + timedelta(seconds=_number(wire, 1), microseconds=nanos // 1000)
     except OverflowError as error:
-        raise ProtobufError("a time is out of range") from error
+        raise _malformed("a time is out of range") from error
     return f"{moment.isoformat(timespec=precision)}Z"
 
 
@@ -194,20 +175,23 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, written with a Z
 _NUMBERS: Mapping[str, Callable[[int], Any]] = {"bool": bool, "int": _signed}
 _TEXTS: Mapping[str, Callable[[bytes], Any]] = {
     "string": _string,
-    "bytes": _base64,
+    "bytes": lambda data: b64encode(data).decode(),
     "json": _json,
     "quantity": _quantity,
     "int-or-string": _int_or_string,
-    "time": _time,
-    "micro-time": _micro_time,
+    "time": partial(_time, "seconds"),
+    "micro-time": partial(_time, "microseconds"),
 }
 
 
 # --- the wire -----------------------------------------------------------------------------
 
 
-def _wire(data: bytes) -> Wire:
-    """Return the values of each number, in its order. Raises ProtobufError."""
+def _wire(data: bytes, most: int | None = None) -> Wire:
+    """Return the values of each number, in its order. most: the largest that is read here.
+
+    Raises RefusalError.
+    """
     values: dict[int, list[tuple[int, Any]]] = {}
     at, end = 0, len(data)
     while at < end:
@@ -219,11 +203,13 @@ def _wire(data: bytes) -> Wire:
         elif wire == _BYTES:
             size, at = _varint(data, at)
             if size > end - at:
-                raise ProtobufError("it ends too early")
+                raise _malformed("it ends too early")
             content, at = data[at : at + size], at + size
         else:
-            raise ProtobufError("it has a type that Kubernetes does not use")
+            raise _malformed("it has a type that Kubernetes does not use")
         values.setdefault(key >> 3, []).append((wire, content))
+    if most is not None and not values.keys() <= set(range(1, most + 1)):
+        raise unsupported_body("a part of it has a field that is not listed")
     return values
 
 
@@ -235,12 +221,12 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             if number >= _RANGE:
                 break
             return number, at + place + 1
-    raise ProtobufError("a number does not end")
+    raise _malformed("a number does not end")
 
 
 def _sized(wire: int, data: Any) -> bytes:
     if wire != _BYTES:
-        raise ProtobufError("a text or a message has another type")
+        raise _malformed("a text or a message has another type")
     content: bytes = data
     return content
 
@@ -249,20 +235,12 @@ def _bytes(wire: Wire, number: int) -> bytes:
     """Return the one text or message under a number, b"" if there is none."""
     values = wire.get(number, [(_BYTES, b"")])
     if len(values) > 1:
-        raise ProtobufError("a field that is no list is there twice")
+        raise _malformed("a field that is no list is there twice")
     return _sized(*values[0])
 
 
 def _number(wire: Wire, number: int) -> int:
     values = wire.get(number, [(_VARINT, 0)])
     if len(values) > 1 or values[0][0] != _VARINT:
-        raise ProtobufError("a number is there twice, or has another type")
+        raise _malformed("a number is there twice, or has another type")
     return _signed(values[0][1])
-
-
-def _only(data: bytes, number: int) -> bytes:
-    """Return the one field of a message. Raises UnknownFormError."""
-    wire = _wire(data)
-    if not wire.keys() <= {number}:
-        raise UnknownFormError("a value has more than one field")
-    return _bytes(wire, number)

@@ -1,143 +1,204 @@
 """The failures that the gateway itself answers, in the words of an API server."""
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, Refused
-from karmada_vc_agent.features.gateway.mapping.request_syntax import JSON, PROTOBUF, YAML
-from karmada_vc_agent.model.objects import Object
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
 
+JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 HOSTS_CREDENTIALS = "its credentials would be those of the host"
+REASONS: Mapping[int, str] = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "AlreadyExists",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    431: "RequestHeaderFieldsTooLarge",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_RETRIED = frozenset({429, 503})
+RETRY_AFTER_S = 1
 
 
-class PlanError(Exception):
-    """A request that is refused; plan() catches it and returns the Refused."""
+class KindInfo(msgspec.Struct, frozen=True):
+    """A resource that the host serves."""
 
-    def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        return GroupVersionKind(self.group, self.version, self.kind)
+
+    @property
+    def qualified(self) -> str:
+        """Return `deployments.apps`, or `pods` of the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """What a SubjectAccessReview asks; its namespace is the anchor, View.anchor (G-24)."""
+
+    verb: str
+    group: str
+    version: str
+    resource: str
+    subresource: str = ""
+    name: str = ""
+
+
+class RefusalError(Exception):
+    """A request that is answered with a Status, without the host.
+
+    counted: its label in the metric of refusals. authorize: checked before it is answered; its 403
+    is the answer then.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        counted: str = "",
+        authorize: Attributes | None = None,
+    ) -> None:
         super().__init__(message)
-        self.refused = Refused(code, reason, message, details)
+        self.code = code
+        self.message = message
+        self.reason = REASONS.get(code, "")
+        self.details = details
+        self.counted = counted or self.reason
+        self.authorize = authorize
+
+    def status(self) -> Object:
+        """Return the Status object."""
+        status: Object = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        details = dict(self.details or {})
+        if self.code in _RETRIED:
+            details.setdefault("retryAfterSeconds", RETRY_AFTER_S)
+        if details:
+            status["details"] = details
+        return {**status, "code": self.code}
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Return the headers that belong to the Status."""
+        headers = [("Content-Type", JSON)]
+        if self.code in _RETRIED:
+            headers.append(("Retry-After", str(RETRY_AFTER_S)))
+        return headers
 
 
-def bad_request(message: str) -> PlanError:
-    """Return a 400."""
-    return PlanError(400, "BadRequest", message)
+def unauthorized(counted: str = "unauthorized") -> RefusalError:
+    """Return the one answer to an unauthenticated caller, whatever the reason (G-11)."""
+    return RefusalError(401, "Unauthorized", counted=counted)
 
 
-def forbidden(message: str) -> PlanError:
-    """Return a 403."""
-    return PlanError(403, "Forbidden", message)
+# --- by the rules ---------------------------------------------------------------------------
 
 
-def forbidden_resource(info: KindInfo, name: str, why: str) -> PlanError:
+def _by_rules(code: int, message: str, details: Object | None = None) -> RefusalError:
+    return RefusalError(code, message, details=details, counted=f"refused-{REASONS[code]}")
+
+
+def bad_request(message: str) -> RefusalError:
+    return _by_rules(400, message)
+
+
+def forbidden(message: str) -> RefusalError:
+    return _by_rules(403, message)
+
+
+def forbidden_resource(info: KindInfo, name: str, why: str) -> RefusalError:
     """Return a 403 about a resource or an object."""
-    target = qualified(info) + (f' "{name}"' if name else "")
-    return PlanError(403, "Forbidden", f"{target} is forbidden: {why}", _details(info, name))
+    target = info.qualified + (f' "{name}"' if name else "")
+    return _by_rules(403, f"{target} is forbidden: {why}", _details(info, name))
 
 
-def not_found(info: KindInfo, name: str) -> PlanError:
-    """Return the 404 for an object."""
-    message = f'{qualified(info)} "{name}" not found'
-    return PlanError(404, "NotFound", message, _details(info, name))
+def not_found(info: KindInfo, name: str) -> RefusalError:
+    return _by_rules(404, f'{info.qualified} "{name}" not found', _details(info, name))
 
 
-def namespace_not_found(namespace: str) -> PlanError:
-    """Return the 404 for a namespace."""
+def namespace_not_found(namespace: str) -> RefusalError:
     details = {"name": namespace, "kind": "namespaces"}
-    return PlanError(404, "NotFound", f'namespaces "{namespace}" not found', details)
+    return _by_rules(404, f'namespaces "{namespace}" not found', details)
 
 
-def already_exists(info: KindInfo, name: str) -> PlanError:
-    """Return the 409 for an object that is there."""
-    message = f'{qualified(info)} "{name}" already exists'
-    return PlanError(409, "AlreadyExists", message, _details(info, name))
+def already_exists(info: KindInfo, name: str) -> RefusalError:
+    return _by_rules(409, f'{info.qualified} "{name}" already exists', _details(info, name))
 
 
-def unknown_resource() -> PlanError:
+def unknown_resource() -> RefusalError:
     """Return the 404 for a resource that is not served."""
-    return PlanError(404, "NotFound", "the server could not find the requested resource", {})
+    return _by_rules(404, "the server could not find the requested resource")
 
 
-def method_not_allowed() -> PlanError:
-    """Return a 405."""
-    message = "the server does not allow this method on the requested resource"
-    return PlanError(405, "MethodNotAllowed", message, {})
+def method_not_allowed() -> RefusalError:
+    return _by_rules(405, "the server does not allow this method on the requested resource")
 
 
-def not_upgraded() -> PlanError:
-    """Return the 400 for an upgrade of what is mapped, byte by byte (G-60)."""
-    return bad_request(
-        "only exec, attach, portforward, log and proxied requests can be upgraded; send this "
-        "request without the header Upgrade"
-    )
-
-
-def not_acceptable() -> PlanError:
+def not_acceptable() -> RefusalError:
     """Return the 406 for a client that does not take JSON (G-43)."""
-    message = f"only the following media types are accepted: {JSON}"
-    return PlanError(406, "NotAcceptable", message)
+    return _by_rules(406, f"only the following media types are accepted: {JSON}")
 
 
-def unsupported_body(why: str = "") -> PlanError:
+def unsupported_body(why: str = "") -> RefusalError:
     """Return the 415 for a body that cannot be read (G-43). why: of one in protobuf."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
-        f"{JSON}, {YAML}, {PROTOBUF}"
+        f"{JSON}, {PROTOBUF}"
     )
     message += f"; this one is not read: {why}; send it as {JSON}" if why else ""
-    return PlanError(415, "UnsupportedMediaType", message)
+    return _by_rules(415, message)
 
 
-def too_large(message: str) -> PlanError:
-    """Return a 413."""
-    return PlanError(413, "RequestEntityTooLarge", message)
+def unavailable(message: str) -> RefusalError:
+    return _by_rules(503, message)
 
 
-def invalid(info: KindInfo, name: str, field: str, detail: str) -> PlanError:
+def invalid(
+    info: KindInfo, name: str, field: str, detail: str, reason: str = "FieldValueInvalid"
+) -> RefusalError:
     """Return a 422 about one field."""
-    return _of_field(info, name, field, "FieldValueInvalid", detail)
-
-
-def invalid_value(info: KindInfo, name: str, field: str, value: str, detail: str) -> PlanError:
-    """Return a 422 about a value, in the words of an API server."""
-    return invalid(info, name, field, f'Invalid value: "{value}": {detail}')
-
-
-def required(info: KindInfo, field: str, detail: str) -> PlanError:
-    """Return the 422 for an object without a name, or whatever else it must have."""
-    return _of_field(info, "", field, "FieldValueRequired", f"Required value: {detail}")
-
-
-def _of_field(info: KindInfo, name: str, field: str, reason: str, detail: str) -> PlanError:
     group = f".{info.group}" if info.group else ""
     cause = {"reason": reason, "message": detail, "field": field}
     message = f'{info.kind}{group} "{name}" is invalid: {field}: {detail}'
-    details = _without_empty(
-        {"name": name, "group": info.group, "kind": info.kind, "causes": [cause]}
-    )
-    return PlanError(422, "Invalid", message, details)
+    return _by_rules(422, message, _details(info, name, kind=info.kind, causes=[cause]))
 
 
 def refused_object(
     refusal: Refusal, cluster: str, info: KindInfo, namespace: str, name: str
-) -> PlanError:
+) -> RefusalError:
     """Return what a Refusal of translate() is for a client (G-31)."""
-    message = refusal.text(cluster, info.kind, namespace, name)
+    code = 422 if refusal.code is Code.MANIFEST_INVALID else 403
     cause = {"reason": str(refusal.code), "message": refusal.detail, "field": refusal.path}
-    details = _without_empty(
-        {"name": name, "group": info.group, "kind": info.plural, "causes": [cause]}
-    )
-    if refusal.code is Code.MANIFEST_INVALID:
-        return PlanError(422, "Invalid", message, details)
-    return PlanError(403, "Forbidden", message, details)
+    message = refusal.text(cluster, info.kind, namespace, name)
+    return _by_rules(code, message, _details(info, name, causes=[cause]))
 
 
-def qualified(info: KindInfo) -> str:
-    """Return `deployments.apps`, or `pods` of the core group."""
-    return f"{info.plural}.{info.group}" if info.group else info.plural
-
-
-def _details(info: KindInfo, name: str) -> Object:
-    return _without_empty({"name": name, "group": info.group, "kind": info.plural})
-
-
-def _without_empty(details: Object) -> Object:
-    """Leave out what is empty, as API servers do."""
+def _details(info: KindInfo, name: str, *, kind: str = "", causes: Any = None) -> Object:
+    """Return what a failure is about; what is empty is left out, as by API servers."""
+    details = {"name": name, "group": info.group, "kind": kind or info.plural, "causes": causes}
     return {key: value for key, value in details.items() if value}

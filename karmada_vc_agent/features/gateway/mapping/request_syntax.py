@@ -6,11 +6,12 @@ one way cannot be read in another one there.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct, structs
 
+from karmada_vc_agent.features.gateway.mapping.refusals import JSON, bad_request
 from karmada_vc_agent.model.kinds import NAMESPACE_NAME_LABEL
 
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})+")
@@ -19,19 +20,16 @@ _DOTS = frozenset({".", ".."})
 _SAFE_IN_PATHS = ":@~!$'()*,="
 
 
-class PathError(ValueError):
-    """A path that is not served, whatever it means: 400."""
-
-
-class ResourcePath(Struct, frozen=True):
+class RequestPath(Struct, frozen=True):
     """A path to a collection, an object, or a subresource; parts that are missing are "".
 
-    rest: decoded segments behind the subresource, such as those of a proxied request.
+    rest: decoded segments behind the subresource, such as those of a proxied request. Without a
+    resource, rest is the whole path: discovery, version, health, OpenAPI, or what is not served.
     """
 
-    group: str
-    version: str
-    resource: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -40,37 +38,40 @@ class ResourcePath(Struct, frozen=True):
 
     def encoded(self) -> str:
         """Return the path for a request."""
-        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
-        if self.namespace and self.resource != "namespaces":
-            parts += ["namespaces", self.namespace]
-        parts += [part for part in (self.resource, self.name, self.subresource) if part]
+        parts: list[str] = []
+        if self.resource:
+            parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+            if self.namespace and self.resource != "namespaces":
+                parts += ["namespaces", self.namespace]
+            parts += [part for part in (self.resource, self.name, self.subresource) if part]
         return encode_path((*parts, *self.rest), has_slash_at_end=self.has_slash_at_end)
 
 
-class OtherPath(Struct, frozen=True):
-    """A path that leads to no resource: discovery, version, health, OpenAPI, or not served."""
-
-    segments: tuple[str, ...]
-    has_slash_at_end: bool = False
-
-    def encoded(self) -> str:
-        """Return the path for a request."""
-        return encode_path(self.segments, has_slash_at_end=self.has_slash_at_end)
-
-
-def parse_path(path: str) -> ResourcePath | OtherPath:
-    """Parse a path as received. Raises PathError."""
+def parse_path(path: str) -> RequestPath:
+    """Parse a path as received. Raises RefusalError."""
     segments, has_slash = split_path(path)
-    prefix, parts = _api(segments)
-    if prefix is None or not parts:
-        return OtherPath(segments, has_slash)
-    return _resource(*prefix, parts, has_slash_at_end=has_slash)
+    match segments:
+        case ("api", version, _, *_):
+            group, parts = "", segments[2:]
+        case ("apis", group, version, _, *_):
+            parts = segments[3:]
+        case _:
+            return RequestPath(rest=segments, has_slash_at_end=has_slash)
+    if any("%" in part for part in (group, version, *parts[:3])):
+        raise bad_request("names must not contain %")
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 1:
+        namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+            parts = parts[2:]
+    resource, name, subresource = (*parts, "", "")[:3]
+    return RequestPath(group, version, resource, namespace, name, subresource, parts[3:], has_slash)
 
 
 def split_path(path: str) -> tuple[tuple[str, ...], bool]:
-    """Return the decoded segments, and whether a slash ends the path. Raises PathError."""
+    """Return the decoded segments, and whether a slash ends the path. Raises RefusalError."""
     if not path.startswith("/"):
-        raise PathError("the path must begin with /")
+        raise bad_request("the path must begin with /")
     raw = path[1:].split("/")
     has_slash = len(raw) > 1 and not raw[-1]
     if not raw[-1]:
@@ -86,40 +87,14 @@ def encode_path(segments: tuple[str, ...], *, has_slash_at_end: bool = False) ->
 
 def _decoded_segment(raw: str) -> str:
     if not _SEGMENT.fullmatch(raw):
-        raise PathError("the path has an empty segment, or characters that must be encoded")
+        raise bad_request("the path has an empty segment, or characters that must be encoded")
     try:
         segment = unquote_to_bytes(raw).decode()
     except UnicodeDecodeError as error:
-        raise PathError("the path is not UTF-8") from error
+        raise bad_request("the path is not UTF-8") from error
     if segment in _DOTS or "/" in segment or "\\" in segment or not segment.isprintable():
-        raise PathError("the path has a segment . or .., or an encoded slash")
+        raise bad_request("the path has a segment . or .., or an encoded slash")
     return segment
-
-
-def _api(segments: tuple[str, ...]) -> tuple[tuple[str, str] | None, tuple[str, ...]]:
-    """Return group and version, and what follows; None: the path is none of an API."""
-    match segments:
-        case ("api", version, *rest):
-            return ("", version), tuple(rest)
-        case ("apis", group, version, *rest):
-            return (group, version), tuple(rest)
-    return None, ()
-
-
-def _resource(
-    group: str, version: str, parts: tuple[str, ...], *, has_slash_at_end: bool
-) -> ResourcePath:
-    if any("%" in part for part in (group, version, *parts[:3])):
-        raise PathError("names must not contain %")
-    namespace = ""
-    if parts[0] == "namespaces" and len(parts) > 1:
-        namespace = parts[1]
-        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
-            parts = parts[2:]
-    resource, name, subresource = (*parts, "", "")[:3]
-    return ResourcePath(
-        group, version, resource, namespace, name, subresource, parts[3:], has_slash_at_end
-    )
 
 
 _PAIR = re.compile(r"(?:[A-Za-z0-9\-._~!$'()*,;:@/?=\[\]+]|%[0-9A-Fa-f]{2})*")
@@ -133,15 +108,11 @@ NAME_FIELD = "metadata.name"
 _FIELD_TERM = re.compile(r"(?P<key>[^=!]*)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
 _LABEL_EQUALITY = re.compile(r"(?P<key>[^\s=!]+)\s*(?P<operator>!=|==|=)\s*(?P<value>\S*)")
 _LABEL_SET = re.compile(r"(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
-_FIELD_MARK = re.compile(r"\\.|,", re.DOTALL)
-"""What is escaped, and the commas that are not."""
+_FIELDS = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
+"""Terms between commas that are not escaped; empty ones are dropped, as by an API server."""
 _LABEL_MARK = re.compile(r"[(),]")
 
 MapName = Callable[[str], str]
-
-
-class QueryError(ValueError):
-    """A query that cannot be read, or mapped: 400."""
 
 
 class Query(Struct, frozen=True):
@@ -151,14 +122,14 @@ class Query(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Query":
-        """Parse a query as received. Raises QueryError."""
+        """Parse a query as received. Raises RefusalError."""
         pairs = []
         for pair in text.split("&") if text else ():
             if not _PAIR.fullmatch(pair):
-                raise QueryError("the query has characters that must be encoded")
-            key, _, value = pair.partition("=")
+                raise bad_request("the query has characters that must be encoded")
             if ";" in pair:
-                raise QueryError("the query must separate parameters by &")
+                raise bad_request("the query must separate parameters by &")
+            key, _, value = pair.partition("=")
             pairs.append((_decoded_parameter(key), _decoded_parameter(value)))
         return cls(tuple(pairs))
 
@@ -194,9 +165,9 @@ def _decoded_parameter(text: str) -> str:
     try:
         decoded = unquote_to_bytes(text.replace("+", " ")).decode()
     except UnicodeDecodeError as error:
-        raise QueryError("the query is not UTF-8") from error
+        raise bad_request("the query is not UTF-8") from error
     if "\x00" in decoded:
-        raise QueryError("the query has a zero byte")
+        raise bad_request("the query has a zero byte")
     return decoded
 
 
@@ -221,19 +192,19 @@ class FieldTerm(Struct, frozen=True):
 
 
 def field_terms(selector: str) -> list[FieldTerm]:
-    """Split a fieldSelector. Raises QueryError."""
+    """Split a fieldSelector. Raises RefusalError."""
     terms = []
-    for text in _split_fields(selector):
+    for text in _FIELDS.findall(selector):
         match = _FIELD_TERM.fullmatch(text)
         if match is None:
-            raise QueryError(f"invalid field selector: {text}")
+            raise bad_request(f"invalid field selector: {text}")
         value = re.sub(r"\\([\\,=])", r"\1", match["value"])
         terms.append(FieldTerm(match["key"], match["operator"], value))
     return terms
 
 
 def map_field_selector(selector: str, mappings: Mapping[str, MapName]) -> str:
-    """Return a fieldSelector with values mapped; mappings: field -> how. Raises QueryError."""
+    """Return a fieldSelector with values mapped; mappings: field -> how. Raises RefusalError."""
     mapped = []
     for term in field_terms(selector):
         change = mappings.get(term.key)
@@ -241,22 +212,10 @@ def map_field_selector(selector: str, mappings: Mapping[str, MapName]) -> str:
     return ",".join(map(str, mapped))
 
 
-def _split_fields(selector: str) -> Iterator[str]:
-    """Split at commas that are not escaped; empty terms are dropped, as by an API server."""
-    start = 0
-    for mark in _FIELD_MARK.finditer(selector):
-        if mark[0] == ",":
-            if start < mark.start():
-                yield selector[start : mark.start()]
-            start = mark.end()
-    if start < len(selector):
-        yield selector[start:]
-
-
 def map_label_selector(selector: str, map_namespace: MapName) -> str:
     """Return a labelSelector with the values of `kubernetes.io/metadata.name` mapped.
 
-    Raises QueryError if a term with that key cannot be read.
+    Raises RefusalError if a term with that key cannot be read.
     """
     if NAMESPACE_NAME_LABEL not in selector:
         return selector
@@ -287,81 +246,66 @@ def _label_term(term: str, map_namespace: MapName) -> str:
         return f"{match['key']}{match['operator']}{value}"
     match = _LABEL_SET.fullmatch(text)
     if match is None:
-        raise QueryError(f"invalid label selector: {text}")
+        raise bad_request(f"invalid label selector: {text}")
     values = [value.strip() for value in match["values"].split(",")]
     if match["key"] == NAMESPACE_NAME_LABEL:
         values = [map_namespace(value) if value else value for value in values]
     return f"{match['key']} {match['operator']} ({','.join(values)})"
 
 
-JSON = "application/json"
-YAML = "application/yaml"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ANY = frozenset({"*/*", "application/*", ""})
-_METADATA = ("PartialObjectMetadata", "PartialObjectMetadataList")
+METADATA = ("PartialObjectMetadata", "PartialObjectMetadataList")
 _KEPT = ("as", "v", "g", "profile")
 """Parameters of a media type that go to the host."""
-YAMLS = frozenset({YAML, "text/yaml", "application/x-yaml"})
-_OTHERS_THAT_ARE_JSON = YAMLS | {"text/plain"}
+_OTHERS_THAT_ARE_JSON = frozenset(
+    {"application/yaml", "text/yaml", "application/x-yaml", "text/plain"}
+)
 """Types that an answer in JSON serves as well: JSON is YAML, and legible."""
 
 
-class _MediaType(Struct, frozen=True):
-    """A media type and its parameters."""
-
+class _MediaType(NamedTuple):
     name: str
-    parameters: tuple[tuple[str, str], ...] = ()
-
-    def parameter(self, key: str) -> str:
-        """Return a parameter, "" if there is none."""
-        return next((value for name, value in self.parameters if name == key), "")
+    parameters: dict[str, str]
 
     def __str__(self) -> str:
         """Return it as in a header."""
-        return ";".join((self.name, *(f"{key}={value}" for key, value in self.parameters)))
+        return ";".join((self.name, *(f"{key}={value}" for key, value in self.parameters.items())))
 
 
 def parse_media_types(header: str) -> Iterator[_MediaType]:
     """Yield the media types of Accept or Content-Type, without weights."""
     for part in header.split(","):
         name, *rest = (piece.strip() for piece in part.split(";"))
-        pairs = (piece.partition("=") for piece in rest)
-        yield _MediaType(
-            name.lower(),
-            tuple((key.strip().lower(), value.strip()) for key, _, value in pairs),
-        )
+        parameters: dict[str, str] = {}
+        for piece in rest:
+            key, _, value = piece.partition("=")
+            parameters.setdefault(key.strip().lower(), value.strip())
+        yield _MediaType(name.lower(), parameters)
 
 
 def upstream_accept(accept: str) -> str | None:
     """Return the Accept for the host, JSON only; None: the client takes nothing of that (406)."""
     types: list[str] = []
-    for media_type in parse_media_types(accept):
-        if media_type.name in _ANY or media_type.name in _OTHERS_THAT_ARE_JSON:
+    for name, parameters in parse_media_types(accept):
+        if name in _ANY or name in _OTHERS_THAT_ARE_JSON:
             types.append(JSON)
-        elif media_type.name == JSON:
-            kept = tuple(pair for pair in media_type.parameters if pair[0] in _KEPT and pair[1])
+        elif name == JSON:
+            kept = {key: value for key, value in parameters.items() if key in _KEPT and value}
             types.append(str(_MediaType(JSON, kept)))
     return ",".join(dict.fromkeys(types)) or None
 
 
-def is_for_metadata(accept: str) -> bool:
-    """Whether an upstream Accept prefers PartialObjectMetadata or its list."""
-    return next(parse_media_types(accept)).parameter("as") in _METADATA
-
-
-def is_for_table(accept: str) -> bool:
-    """Whether an upstream Accept prefers a Table."""
-    return next(parse_media_types(accept)).parameter("as") == "Table"
+def preferred_view(accept: str) -> str:
+    """Return what an upstream Accept prefers: Table, PartialObjectMetadata, its list, or ""."""
+    return next(parse_media_types(accept)).parameters.get("as", "")
 
 
 def without_views(accept: str) -> str:
     """Return an upstream Accept that asks for whole objects, though still for a Table."""
-    kept = [
-        str(media_type)
-        for media_type in parse_media_types(accept)
-        if media_type.parameter("as") not in _METADATA
-    ]
-    return ",".join(kept) or JSON
+    types = parse_media_types(accept)
+    return (
+        ",".join(str(each) for each in types if each.parameters.get("as") not in METADATA) or JSON
+    )
 
 
 def media_type_of(content_type: str) -> str:

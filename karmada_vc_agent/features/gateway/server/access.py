@@ -8,11 +8,13 @@ import asyncio
 import base64
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any
 
+import msgspec
 import orjson
 from cachetools import TTLCache
 
@@ -24,22 +26,19 @@ from karmada_vc_agent.features.gateway.identity import (
     IMPERSONATOR_KIND,
     OPERATOR_KIND,
     Caller,
-    Impersonation,
 )
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes
+from karmada_vc_agent.features.gateway.mapping.refusals import (
+    JSON,
+    Attributes,
+    RefusalError,
+    unauthorized,
+)
 from karmada_vc_agent.features.gateway.server.host_requests import (
     HostAnswer,
     HostRequest,
     impersonating,
 )
-from karmada_vc_agent.features.gateway.server.http_messages import (
-    JSON,
-    Head,
-    Headers,
-    RefusalError,
-    impersonation_of,
-    unauthorized,
-)
+from karmada_vc_agent.features.gateway.server.http_messages import Head, Headers, impersonation_of
 from karmada_vc_agent.features.gateway.tokens import digest, matching
 from karmada_vc_agent.kube.access_reviews import (
     ACCESS_REVIEWS_PATH,
@@ -54,7 +53,7 @@ from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.kinds import service_account_of, service_account_user
 from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.translation.kind_policy import RefusedError
-from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
+from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.rbac import ACCESS_GROUP, KARMADA_USER, OPERATOR_USER, Callers
 
 VALID_FOR_S, INVALID_FOR_S = 10.0, 5.0
@@ -82,37 +81,37 @@ class Authentication:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._state = state
-        self._reviews: dict[str, _Reviews] = {}
+        self._reviews: dict[str, Reviews] = {}
         self._ask_for = ask_for
         self._clock = clock
         state.unserved.subscribe(lambda cluster: self._reviews.pop(cluster, None))
 
     async def identify(self, head: Head) -> Caller:
         """Return the caller. Raises RefusalError: 401, 403."""
-        kind, account = self._kind_of(head), ""
-        if not kind:
-            account = await self._operator(head)
-            kind = OPERATOR_KIND
+        match = matching(self._state.sums_of(head.cluster), head.token)  # by its sum (G-10)
+        if match is not None and head.token:
+            kind, account = str(match.kind), ""
+        else:
+            kind, account = OPERATOR_KIND, await self._operator(head)
         impersonation = impersonation_of(head.headers)
         roles = self._state.impersonators_of(head.cluster)
         denial = identity.denial_of(impersonation, kind, roles)
         if denial is not None:
             raise RefusalError(403, denial, counted="impersonation")
-        return self._identity(head.cluster, kind, impersonation, account)
-
-    def _identity(
-        self, cluster: str, kind: str, impersonation: Impersonation, account: str
-    ) -> Caller:
-        user, groups = _names(kind, impersonation)
-        vc = self._state.virtual_clusters.get(cluster)
+        vc = self._state.virtual_clusters.get(head.cluster)
         if vc is None:
             raise unauthorized()
-        names = self._state.contexts.context_for(vc, "").names()
+        callers = Callers(head.cluster, self._state.contexts.context_for(vc, "").names())
+        if kind == IMPERSONATOR_KIND:
+            user, groups = impersonation.users[0], impersonation.groups
+        else:
+            user = KARMADA_USER if kind == ACCESS_KIND else OPERATOR_USER
+            groups = (ACCESS_GROUP,)
         try:
-            who = identity.identity_of(kind, user, groups, Callers(cluster, names), account)
+            who = identity.identity_of(kind, user, groups, callers, account)
         except RefusedError as error:
             raise RefusalError(403, str(error), counted="impersonation") from error
-        if not identity.is_confined(who, partial(self._is_own, cluster)):
+        if not identity.is_confined(who, partial(self._is_own, head.cluster)):
             raise RefusalError(403, "the user is not one of this cluster", counted="impersonation")
         return who
 
@@ -125,11 +124,6 @@ class Authentication:
             return False
         return claim.namespace != ANCHOR_NAMESPACE
 
-    def _kind_of(self, head: Head) -> str:
-        """Return the kind of a token by its sum, "" if there is none such (G-10)."""
-        match = matching(self._state.sums_of(head.cluster), head.token)
-        return match.kind if match is not None and head.token else ""
-
     async def _operator(self, head: Head) -> str:
         """Return the name of the host ServiceAccount whose token this is.
 
@@ -138,18 +132,20 @@ class Authentication:
         vc = self._state.virtual_clusters.get(head.cluster)
         if vc is None or head.token.count(".") != _JWT_DOTS:
             raise unauthorized()
-        template = self._state.settings.namespace_template
-        claimed = self._state.claims.of(head.cluster).get(ANCHOR_NAMESPACE)
-        anchor = claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
+        anchor = self._state.anchor_of(vc)
         if not _may_be_of(head.token, service_account_user(anchor, "")):
             raise unauthorized()
-        if head.cluster not in self._reviews:
-            self._reviews[head.cluster] = _Reviews(self._ask_for(head.cluster), self._clock)
-        reviews = self._reviews[head.cluster]
-        namespace, colon, name = (await reviews.account_of(head.token)).partition(":")
+        account = await self.reviews_of(head.cluster).account_of(head.token)
+        namespace, colon, name = account.partition(":")
         if not colon or namespace != anchor:
             raise unauthorized()
         return name
+
+    def reviews_of(self, cluster: str) -> "Reviews":
+        """Return the reviews for a virtual cluster that is served."""
+        if cluster not in self._reviews:
+            self._reviews[cluster] = Reviews(self._ask_for(cluster), self._clock)
+        return self._reviews[cluster]
 
 
 async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
@@ -163,30 +159,18 @@ async def until_refused(check: Callable[[], Awaitable[None]]) -> None:
                 return
 
 
-class _ReviewQueue:
-    """Bounds the reviews that wait, and those in progress."""
+VERDICT_FOR_S = 5.0
+KEPT_VERDICTS = 1024
+"""Answers that are remembered for each virtual cluster."""
 
-    def __init__(self) -> None:
-        self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
-        self._waiting = 0
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Wait for a slot. Raises RefusalError: too many do."""
-        if self._waiting >= REVIEWS_WAITING:
-            raise RefusalError(429, "too many unknown tokens at once; try again")
-        self._waiting += 1
-        try:
-            async with self._slots:
-                yield
-        finally:
-            self._waiting -= 1
+_Question = tuple[str, tuple[str, ...], str, Attributes]
 
 
-class _Reviews:
-    """TokenReviews for one virtual cluster, remembered for some seconds.
+class Reviews:
+    """TokenReviews and SubjectAccessReviews for one virtual cluster, remembered for some seconds.
 
-    Tokens that were valid lately have a queue of their own: guessed ones fill the other one.
+    ask: creates an object at a path. Tokens that were valid lately have slots of their own: guessed
+    ones fill the others.
     """
 
     def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
@@ -194,24 +178,54 @@ class _Reviews:
         self._valid: TTLCache[str, str] = TTLCache(KEPT_TOKENS, VALID_FOR_S, timer=clock)
         self._invalid: TTLCache[str, None] = TTLCache(KEPT_TOKENS, INVALID_FOR_S, timer=clock)
         self._vouched: TTLCache[str, None] = TTLCache(KEPT_TOKENS, VOUCHED_FOR_S, timer=clock)
-        self._of_vouched, self._of_others = _ReviewQueue(), _ReviewQueue()
+        self._slots = defaultdict[bool, asyncio.Semaphore](
+            partial(asyncio.Semaphore, REVIEWS_AT_ONCE)
+        )
+        self._waiting = Counter[bool]()
+        self._verdicts: TTLCache[_Question, bool] = TTLCache(
+            KEPT_VERDICTS, VERDICT_FOR_S, timer=clock
+        )
 
     async def account_of(self, token: str) -> str:
-        """Return `<namespace>:<name>` of an account, "" for no valid token of one."""
+        """Return `<namespace>:<name>` of an account, "" for no valid token of one.
+
+        Raises RefusalError.
+        """
         key = digest(token)
         if key in self._invalid:
             return ""
         if (account := self._valid.get(key)) is not None:
             return account
-        line = self._of_vouched if key in self._vouched else self._of_others
-        async with line.place():
-            account = await self._review(token)
+        is_vouched = key in self._vouched
+        if self._waiting[is_vouched] >= REVIEWS_WAITING:
+            raise RefusalError(429, "too many unknown tokens at once; try again")
+        self._waiting[is_vouched] += 1
+        try:
+            async with self._slots[is_vouched]:
+                account = await self._review(token)
+        finally:
+            self._waiting[is_vouched] -= 1
         if account:
             self._valid[key], self._vouched[key] = account, None
         else:
             self._invalid[key] = None
             self._vouched.pop(key, None)
         return account
+
+    async def check(self, who: Caller, what: Attributes, anchor: str) -> None:
+        """Return if the host allows it in the anchor. Raises RefusalError: 403, 503."""
+        question = (who.host_user, who.host_groups, anchor, what)
+        is_allowed = self._verdicts.get(question)
+        if is_allowed is None:
+            review = _review(who, what, anchor)
+            try:
+                answer = review_status(await self._ask(ACCESS_REVIEWS_PATH, review))
+            except KubeError as error:
+                text = "the API server of the cluster cannot review access"
+                raise RefusalError(503, text, counted="host-away") from error
+            is_allowed = self._verdicts[question] = answer.get("allowed") is True
+        if not is_allowed:
+            raise denied(who, what)
 
     async def _review(self, token: str) -> str:
         review = {
@@ -251,48 +265,6 @@ def _may_be_of(token: str, beginning: str) -> bool:
     return AUDIENCE in audiences and subject.startswith(beginning)
 
 
-def _names(kind: str, impersonation: Impersonation) -> tuple[str, tuple[str, ...]]:
-    if kind == IMPERSONATOR_KIND:
-        return impersonation.users[0], impersonation.groups
-    return (KARMADA_USER if kind == ACCESS_KIND else OPERATOR_USER), (ACCESS_GROUP,)
-
-
-ALLOWED_FOR_S, DENIED_FOR_S = 10.0, 5.0
-KEPT_VERDICTS = 1024
-"""Answers that are remembered for each virtual cluster."""
-
-_Question = tuple[str, tuple[str, ...], str, Attributes]
-
-
-class AccessReviews:
-    """SubjectAccessReviews for one virtual cluster. ask: creates an object at a path."""
-
-    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
-        self._ask = ask
-        self._allowed: TTLCache[_Question, None] = TTLCache(
-            KEPT_VERDICTS, ALLOWED_FOR_S, timer=clock
-        )
-        self._denied: TTLCache[_Question, None] = TTLCache(KEPT_VERDICTS, DENIED_FOR_S, timer=clock)
-
-    async def check(self, who: Caller, what: Attributes, anchor: str) -> None:
-        """Return if the host allows it in the anchor. Raises RefusalError: 403, 503."""
-        question = (who.host_user, who.host_groups, anchor, what)
-        if question in self._allowed:
-            return
-        if question in self._denied:
-            raise denied(who, what)
-        try:
-            answer = review_status(await self._ask(ACCESS_REVIEWS_PATH, _review(who, what, anchor)))
-        except KubeError as error:
-            text = "the API server of the cluster cannot review access"
-            raise RefusalError(503, text, counted="host-away") from error
-        if answer.get("allowed") is True:
-            self._allowed[question] = None
-            return
-        self._denied[question] = None
-        raise denied(who, what)
-
-
 def denied(who: Caller, what: Attributes) -> RefusalError:
     """Return the 403 of an API server, with the names that the caller knows."""
     group = "" if what.group == DOMAIN else what.group  # namespaces, as clients name them
@@ -310,15 +282,7 @@ def denied(who: Caller, what: Attributes) -> RefusalError:
 
 
 def _review(who: Caller, what: Attributes, anchor: str) -> Object:
-    attributes = {
-        "verb": what.verb,
-        "group": what.group,
-        "version": what.version,
-        "resource": what.resource,
-        "subresource": what.subresource,
-        "name": what.name,
-        "namespace": anchor,
-    }
+    attributes = {**msgspec.structs.asdict(what), "namespace": anchor}
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -332,9 +296,8 @@ def _review(who: Caller, what: Attributes, anchor: str) -> Object:
 
 SET_UP_S = 5.0
 """How long a client waits at most; the namespace is reported all the same."""
-PAUSE_S = 0.05
-LONGEST_PAUSE_S = 0.25
-"""Between questions: each pause is twice the last one, up to this."""
+PAUSE_S = 0.1
+"""Between questions."""
 
 
 async def wait_until_set_up(
@@ -351,13 +314,11 @@ async def wait_until_set_up(
     }
     with suppress(KubeError, TimeoutError):
         async with asyncio.timeout(SET_UP_S):
-            pause_s = PAUSE_S
             while True:
                 answer = await ask(SELF_ACCESS_REVIEWS_PATH, self_access_review(attributes))
                 if dig(answer, "status", "allowed") is True:
                     return
-                await sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                await sleep(PAUSE_S)
 
 
 _STREAM = re.compile(r"(/api/v1/namespaces/[^/]+/pods/([^/]+))/(?:attach|exec|log|portforward)")

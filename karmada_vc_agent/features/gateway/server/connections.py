@@ -9,16 +9,16 @@ from contextlib import contextmanager, suppress
 from email.utils import formatdate
 
 import h11
+import orjson
 
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
+from karmada_vc_agent.features.gateway.request_metrics import RequestRecord
 from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES, TimeSlice
 from karmada_vc_agent.features.gateway.server.http_messages import (
     STREAM_BYTES,
     Head,
     MessageStream,
-    RefusalError,
     head_of,
-    headers_of,
-    status_body,
 )
 from karmada_vc_agent.kube.transport import keep_alive
 from karmada_vc_agent.telemetry.endpoints import Door, shake_hands
@@ -42,6 +42,7 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 _SAID_ALL = frozenset({h11.DONE, h11.MUST_CLOSE, h11.CLOSED})
 """States of a client that sends no more of its request."""
 _GONE = (OSError, EOFError, h11.ProtocolError)
+"""What ends a connection; a TimeoutError is an OSError."""
 _HTTP_ERRORS = frozenset({400, 431, 501})
 
 
@@ -55,14 +56,13 @@ class ClientGoneError(Exception):
 class Exchange:
     """One request, and the way to answer it. head: of the request.
 
-    code: of the answer. bytes_out: of its body so far. has_begun: whether its head is sent.
+    record: what is reported of it. has_begun: whether the head of the answer is sent.
     """
 
     def __init__(self, stream: MessageStream, head: Head) -> None:
         self.head = head
         self.stream = stream
-        self.code = 0
-        self.bytes_out = 0
+        self.record = RequestRecord(head.method, head.cluster, head.path)
         self.has_begun = False
         self._is_long = False
 
@@ -74,7 +74,11 @@ class Exchange:
         stream, time_slice = self.stream, TimeSlice()
         content, parts = bytearray(), 0
         try:
-            await self._let_go_on()
+            # Only a client whose body may be small enough is let go on.
+            if int(self.head.value(b"content-length") or 0) > BODY_BYTES:
+                raise _too_large()
+            if stream.state.they_are_waiting_for_100_continue:
+                await stream.send(h11.InformationalResponse(status_code=100, headers=[]))
             body = stream.body()
             while True:
                 async with asyncio.timeout(BODY_S):
@@ -91,26 +95,18 @@ class Exchange:
                 await time_slice.rest()
         except StopAsyncIteration:
             return bytes(content)
-        except TimeoutError as error:
-            raise ClientGoneError from error
         except h11.RemoteProtocolError as error:
             raise RefusalError(400, "the request body cannot be read") from error
-        except OSError as error:
+        except OSError as error:  # a TimeoutError is one
             raise ClientGoneError from error
-
-    async def _let_go_on(self) -> None:
-        """Let a client send its body, unless it announces one that is too large."""
-        if int(self.head.value(b"content-length") or 0) > BODY_BYTES:
-            raise _too_large()
-        if self.stream.state.they_are_waiting_for_100_continue:
-            await self.stream.send(h11.InformationalResponse(status_code=100, headers=[]))
 
     async def refuse(self, refusal: RefusalError) -> None:
         """Answer with a Status; with nothing if an answer has begun. Raises ClientGoneError."""
         if self.has_begun:
+            self.record.code = refusal.code
             self.stream.abort()
             return
-        await self.answer(refusal.code, headers_of(refusal), status_body(refusal))
+        await self.answer(refusal.code, refusal.headers(), orjson.dumps(refusal.status()))
 
     async def answer(self, code: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
         """Answer at once, and whole. Raises ClientGoneError."""
@@ -123,7 +119,7 @@ class Exchange:
         self, code: int, headers: Iterable[tuple[str, str]], *, is_long: bool = False
     ) -> None:
         """Send the head of an answer; without Content-Length its body is chunked."""
-        self.code, self.has_begun, self._is_long = code, True, is_long
+        self.record.code, self.has_begun, self._is_long = code, True, is_long
         wire = [
             (name.encode(), value.encode("latin-1"))
             for name, value in (("Date", formatdate(usegmt=True)), *headers)
@@ -135,7 +131,7 @@ class Exchange:
 
     async def send(self, part: bytes) -> None:
         """Send a part of the body, and wait while the client reads slowly."""
-        self.bytes_out += len(part)
+        self.record.bytes_out += len(part)
         with _broken_is_gone():
             if self.head.method == "HEAD":
                 return
@@ -149,9 +145,8 @@ class Exchange:
 
     async def disconnected(self) -> None:
         """Return once the client closes its connection, or says what it must not say now."""
-        reader = self.stream.reader
         with suppress(*_GONE):
-            await reader.read(1)
+            await self.stream.reader.read(1)
 
 
 def _too_large() -> RefusalError:
@@ -162,14 +157,14 @@ def _too_large() -> RefusalError:
 def _broken_is_gone() -> Iterator[None]:
     try:
         yield
-    except (*_GONE, TimeoutError) as error:
+    except _GONE as error:
         raise ClientGoneError from error
 
 
 Handle = Callable[[Exchange], Awaitable[None]]
 
 
-class Connection:
+class _Connection:
     """Serves the requests of one client until it disconnects. handle: answers one request.
 
     is_waiting: whether no request is being answered, so that it may be closed.
@@ -188,7 +183,7 @@ class Connection:
             while not self._is_ending and await self._serve_one(wait_s):
                 wait_s = IDLE_S
             await self._linger()
-        except (ClientGoneError, TimeoutError, *_GONE):
+        except (ClientGoneError, *_GONE):
             pass
         finally:
             self._stream.close()
@@ -199,7 +194,7 @@ class Connection:
         if stream.state.our_state is h11.IDLE or stream.state.their_state in _SAID_ALL:
             return
         left = LINGER_BYTES
-        with suppress(TimeoutError, *_GONE):
+        with suppress(*_GONE):
             async with asyncio.timeout(LINGER_S):
                 while left > 0 and (data := await stream.read()):
                     left -= len(data)
@@ -293,7 +288,7 @@ class Listener:
         self._most_waiting = waiting
         self._server: asyncio.Server | None = None
         self._handshakes: dict[asyncio.Transport, asyncio.Task[None]] = {}
-        self._connections: dict[Connection, asyncio.Task[None]] = {}
+        self._connections: dict[_Connection, asyncio.Task[None]] = {}
 
     async def start(self, host: str | None, port: int) -> int:
         """Listen; return the port. Raises OSError."""
@@ -348,26 +343,23 @@ class Listener:
             oldest.abort()
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
-        try:
-            await self._secure(transport)
-        finally:
-            self._handshakes.pop(transport, None)
-
-    async def _secure(self, transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=STREAM_BYTES, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        with suppress(OSError):
-            keep_alive(transport.get_extra_info("socket"))
-        secured = await shake_hands(transport, protocol, self._tls)
+        try:
+            with suppress(OSError):
+                keep_alive(transport.get_extra_info("socket"))
+            secured = await shake_hands(transport, protocol, self._tls)
+        finally:
+            self._handshakes.pop(transport, None)
         if secured is None:
             return
         writer = asyncio.StreamWriter(secured, protocol, reader, loop)
-        connection = Connection(MessageStream(h11.SERVER, reader, writer), self._handle)
+        connection = _Connection(MessageStream(h11.SERVER, reader, writer), self._handle)
         task = loop.create_task(self._serve(connection))
         self._connections[connection] = task
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: _Connection) -> None:
         try:
             await connection.run()
         except Exception:  # noqa: BLE001 - one client must not cost the others

@@ -25,9 +25,10 @@ from collections.abc import (
     Iterator,
 )
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from weakref import WeakValueDictionary
 
-from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.kube.flows import (
     DECAY_S,
     ENDPOINT_CONNECTIONS,
@@ -147,7 +148,7 @@ class Reservation:
             timer.cancel()
         self.extend()
         if self._is_lent:
-            await self._budget.take()
+            await patient(self._budget.of_all, self._budget.wait_s)
             self._is_lent = False
             self._budget.lent.remove(self)
 
@@ -156,12 +157,12 @@ class Reservation:
         if self._is_lent:
             self._budget.lent.remove(self)
         else:
-            self._budget.give()
+            self._budget.of_all.release()
 
     def _lend(self) -> None:
         self._is_lent = True
         self._budget.lent.append(self)
-        self._budget.give()
+        self._budget.of_all.release()
         self._budget.bound_lent()
 
 
@@ -176,11 +177,11 @@ class MemoryBudget:
         slow_s: float = SLOW_S,
         lent_bytes: int = LENT_BYTES,
     ) -> None:
-        self._wait_s = wait_s
+        self.wait_s = wait_s
         self.held_s = held_s
         self.slow_s = slow_s
         self._lent_bytes = lent_bytes
-        self._of_all = asyncio.Semaphore(at_once)
+        self.of_all = asyncio.Semaphore(at_once)
         self._of_cluster: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.lent: list[Reservation] = []
 
@@ -188,9 +189,9 @@ class MemoryBudget:
     async def reserved(self, cluster: str) -> AsyncIterator[Reservation]:
         """Reserve memory for one large thing. Raises RefusalError: 429; 504 if held too long."""
         own = self._of_cluster.setdefault(cluster, asyncio.Lock())
-        await _patient(own, self._wait_s)
+        await patient(own, self.wait_s)
         try:
-            await self.take()
+            await patient(self.of_all, self.wait_s)
             bound = asyncio.timeout(self.held_s)
             place = Reservation(self, bound)
             try:
@@ -204,14 +205,6 @@ class MemoryBudget:
         finally:
             own.release()
 
-    async def take(self) -> None:
-        """Take one of the places of all. Raises RefusalError: 429."""
-        await _patient(self._of_all, self._wait_s)
-
-    def give(self) -> None:
-        """Give one of the places of all back."""
-        self._of_all.release()
-
     def bound_lent(self) -> None:
         """End those who lent their places for the longest time, if all hold too much."""
         held = sum(place.size for place in self.lent)
@@ -222,7 +215,8 @@ class MemoryBudget:
             held -= place.size
 
 
-async def _patient(lock: asyncio.Lock | asyncio.Semaphore, wait_s: float) -> None:
+async def patient(lock: asyncio.Lock | asyncio.Semaphore, wait_s: float) -> None:
+    """Wait for a place. Raises RefusalError: 429."""
     try:
         async with asyncio.timeout(wait_s):
             await lock.acquire()
@@ -291,48 +285,33 @@ class FairScheduler:
             self._is_granting = True
             asyncio.get_running_loop().call_soon(self._grant)
 
-    def _grant(self) -> None:
-        self._is_granting = False
-        for cluster in sorted(self._waiting, key=self.time.recent):
-            if self._is_held_back(cluster):  # as are all who used more
-                self._check_later()
-                return
-            if self._give_slot(cluster):
-                self._grant_soon()
-                return
-
-    def _give_slot(self, cluster: str) -> bool:
-        """Give a slot to the request that waited longest; return whether it was granted."""
-        waiters = self._waiting[cluster]
-        is_given = False
-        while waiters and not is_given:
-            waiter = waiters.popleft()
-            if not waiter.done():  # it may be cancelled
-                waiter.set_result(None)
-                is_given = True
-        if not waiters:
-            del self._waiting[cluster]
-        return is_given
-
-    def _check_later(self) -> None:
-        if self._again is None:
-            self._again = asyncio.get_running_loop().call_later(PAUSE_S, self._check)
-
     def _check(self) -> None:
         self._again = None
         self._grant_soon()
 
-
-async def next_round() -> None:
-    """Let all others run once."""
-    await asyncio.sleep(0)
+    def _grant(self) -> None:
+        self._is_granting = False
+        for cluster in sorted(self._waiting, key=self.time.recent):
+            if self._is_held_back(cluster):  # as are all who used more
+                if self._again is None:
+                    self._again = asyncio.get_running_loop().call_later(PAUSE_S, self._check)
+                return
+            waiters = self._waiting.pop(cluster)
+            while waiters:
+                waiter = waiters.popleft()
+                if not waiter.done():  # it may be cancelled
+                    waiter.set_result(None)
+                    if waiters:
+                        self._waiting[cluster] = waiters
+                    self._grant_soon()
+                    return
 
 
 class TimeSlice:
-    """The time that one request may compute at once. wait: waits for a slot."""
+    """The time that one request may compute at once. wait: waits for a slot, or one round."""
 
-    def __init__(self, wait: Callable[[], Awaitable[None]] = next_round) -> None:
-        self._wait = wait
+    def __init__(self, wait: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._wait = wait or partial(asyncio.sleep, 0)
         self._since = time.monotonic()
 
     @property

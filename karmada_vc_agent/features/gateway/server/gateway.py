@@ -15,23 +15,22 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.features.gateway.host_state import ClusterView, HostState, ServedResources
+from karmada_vc_agent.features.gateway.host_state import ClusterView, HostState
 from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    Refused,
     ResponseKind,
     Sealer,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError, unauthorized
 from karmada_vc_agent.features.gateway.request_metrics import (
     RequestMeter,
     RequestRecord,
     audit_line,
 )
 from karmada_vc_agent.features.gateway.server.access import (
-    AccessReviews,
     Ask,
     Authentication,
     refuse_offline,
@@ -55,18 +54,12 @@ from karmada_vc_agent.features.gateway.server.host_requests import (
     to_host,
     tunnel,
 )
-from karmada_vc_agent.features.gateway.server.http_messages import (
-    JSON,
-    Head,
-    RefusalError,
-    unauthorized,
-)
+from karmada_vc_agent.features.gateway.server.http_messages import Head
 from karmada_vc_agent.features.gateway.server.joined_answers import JoinedAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import (
     EXPIRED,
     MappedAnswer,
     first_of,
-    refusal_of,
 )
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer
@@ -113,12 +106,10 @@ class Gateway:
         self._audit = audit
         self._meter = meter
         self._planner = planner
-        self._resources = ServedResources()
-        self._reviews: dict[str, AccessReviews] = {}
         self._authentication = Authentication(state, self._ask_for)
         self._ending = asyncio.Event()
-        self._moved: dict[str, asyncio.Event] = {}
-        self._creations: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._moved = defaultdict[str, asyncio.Event](asyncio.Event)
+        self._creations = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._scheduler = FairScheduler(limits.active, state.virtual_clusters.loop_share)
         meter.used = self._scheduler.time.used
         self._bodies, self._answers = MemoryBudget(BODIES_AT_ONCE), MemoryBudget()
@@ -134,25 +125,23 @@ class Gateway:
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request; nothing that happens to it reaches another one."""
         head = exchange.head
-        record = RequestRecord(head.method, head.cluster, head.path)
+        record = exchange.record
         try:
             with flows.of(head.cluster):
-                await self._answer(exchange, record)
+                await self._answer(exchange)
         except RefusalError as refusal:
-            await self._refuse(exchange, record, refusal)
+            await self._refuse(exchange, refusal)
         except ClientGoneError:
             record.code, record.rejected = CLIENT_GONE, "client-gone"
             exchange.stream.abort()
         except UnreachableError as error:  # what the rewriting rests on is not listed yet
             starting = RefusalError(503, f"the gateway is starting: {error}", counted="starting")
-            await self._refuse(exchange, record, starting)
+            await self._refuse(exchange, starting)
         except Exception:  # noqa: BLE001 - a bug at one request must not cost the others
             _log.exception("Failed to answer a request", extra={"virtual_cluster": head.cluster})
             bug = RefusalError(500, "the gateway failed to answer", counted="bug")
-            await self._refuse(exchange, record, bug)
+            await self._refuse(exchange, bug)
         finally:
-            record.code = record.code or exchange.code
-            record.bytes_out = record.bytes_out or exchange.bytes_out
             if self._audit is not None:
                 self._audit(audit_line(record))
             is_served = head.cluster in self._state.virtual_clusters
@@ -160,23 +149,21 @@ class Gateway:
             if not self._state.sums_of(head.cluster):  # a watch ends after its virtual cluster
                 self._scheduler.forget(head.cluster)
 
-    async def _refuse(
-        self, exchange: Exchange, record: RequestRecord, refusal: RefusalError
-    ) -> None:
-        record.code, record.rejected = refusal.code, refusal.counted
+    async def _refuse(self, exchange: Exchange, refusal: RefusalError) -> None:
+        exchange.record.rejected = refusal.counted
         try:
             await exchange.refuse(refusal)
         except ClientGoneError:
             exchange.stream.abort()
 
-    async def _answer(self, exchange: Exchange, record: RequestRecord) -> None:
+    async def _answer(self, exchange: Exchange) -> None:
         cluster = exchange.head.cluster
         if not cluster or not self._state.sums_of(cluster):
             raise unauthorized()
-        await self._scheduler.time.measured(cluster, self._answer_known(exchange, record))
+        await self._scheduler.time.measured(cluster, self._answer_served(exchange))
 
-    async def _answer_known(self, exchange: Exchange, record: RequestRecord) -> None:
-        head = exchange.head
+    async def _answer_served(self, exchange: Exchange) -> None:
+        head, record = exchange.head, exchange.record
         who = record.who = await self._authentication.identify(head)
         async with AsyncExitStack() as held:
             held.enter_context(self._limits.slot(head.cluster, is_long=False))
@@ -190,23 +177,30 @@ class Gateway:
                 # One after the other: what one creates counts for the next.
                 await held.enter_async_context(self._creations[head.cluster])
                 planned = await self._plan(exchange, body, who, self._view(head.cluster))
+            if isinstance(planned, PlanAnswer):
+                headers = [("Content-Type", planned.content_type)]
+                await exchange.answer(planned.code, headers, planned.body)
+                return
             if isinstance(planned, Forward):
                 _note(record, planned, is_upgrade=head.is_upgrade)
-            if not isinstance(planned, PlanAnswer):
-                await self._authorize(who, planned, view)
-            if not isinstance(planned, Forward):
-                await self._answer_at_once(exchange, planned)
+            await self._authorize(who, planned, view)
+            if isinstance(planned, RefusalError):
+                # Raised here it would hold this frame, and the body, until garbage is collected.
+                await self._refuse(exchange, planned)
                 return
             await refuse_offline(self._state, self._host.send, head.cluster, planned.path, who)
             if not planned.is_long and not head.is_upgrade:
                 await self._forward(exchange, planned, who, view)
                 return
         with self._limits.slot(head.cluster, is_long=True):
-            await self._forward_long(exchange, record, planned, who, view)
+            await self._forward_long(exchange, planned, who, view)
 
-    async def _authorize(self, who: Caller, planned: Forward | Refused, view: ClusterView) -> None:
+    async def _authorize(
+        self, who: Caller, planned: Forward | RefusalError, view: ClusterView
+    ) -> None:
         if planned.authorize is not None:
-            await self._reviews_of(view.name).check(who, planned.authorize, view.anchor)
+            reviews = self._authentication.reviews_of(view.name)
+            await reviews.check(who, planned.authorize, view.anchor)
 
     async def _check(self, head: Head, forward: Forward, view: ClusterView) -> None:
         """Check a long request as at its start. Raises RefusalError."""
@@ -219,19 +213,14 @@ class Gateway:
         if self._state.unlisted():
             raise RefusalError(503, "the gateway is starting", counted="starting")
         is_alive = time.monotonic() - self._host.answered_at < ALIVE_S
-        return ClusterView(self._state, self._resources, self._sealer(), vc, host_is_alive=is_alive)
+        return ClusterView(self._state, self._sealer(), vc, host_is_alive=is_alive)
 
     async def _plan(self, exchange: Exchange, body: bytes, who: Caller, view: ClusterView) -> Plan:
         """Plan; for a kind that the host did not serve, ask it again what it serves."""
         head = exchange.head
+        accept, content_type = head.value(b"accept"), head.value(b"content-type")
         request = VirtualRequest(
-            head.method,
-            head.path,
-            head.query,
-            head.value(b"accept"),
-            head.value(b"content-type"),
-            body,
-            head.is_upgrade,
+            head.method, head.path, head.query, accept, content_type, body, head.is_upgrade
         )
         planned = await self._planned(request, who, view)
         if view.missed_kind and await self._state.look_for_kinds():
@@ -244,9 +233,10 @@ class Gateway:
             return self._planner(request, who, view)
         held = held_bytes(request.body)
         if held > HELD_BYTES:
-            most = HELD_BYTES >> 20
-            text = f"the request body has too many parts: read, it is larger than {most} MiB"
-            raise RefusalError(413, text)
+            most = f"{HELD_BYTES >> 20} MiB"
+            raise RefusalError(
+                413, f"the request body has too many parts: read, it is larger than {most}"
+            )
         await self._scheduler.wait(view.name)  # a held back cluster must not occupy a place of all
         async with AsyncExitStack() as reserved:
             if held > HEAVY_BYTES:
@@ -256,12 +246,6 @@ class Gateway:
                 planned, used = await _to_its_end(self._planner, request, who, view)
         self._scheduler.time.spend(view.name, used)
         return planned
-
-    async def _answer_at_once(self, exchange: Exchange, planned: PlanAnswer | Refused) -> None:
-        if isinstance(planned, Refused):
-            raise refusal_of(planned)
-        headers = [("Content-Type", planned.content_type)]
-        await exchange.answer(planned.code, headers, planned.body)
 
     async def _forward(
         self, exchange: Exchange, forward: Forward, who: Caller, view: ClusterView
@@ -273,6 +257,12 @@ class Gateway:
                 await JoinedAnswer(forward.pages, sent, mapped).send(forward.query)
                 return
             async with self._sent(exchange, forward, who) as answer:
+                if answer.status == 101:
+                    is_opaque = forward.response.kind is ResponseKind.OPAQUE
+                    if not exchange.head.is_upgrade or forward.as_gateway or not is_opaque:
+                        raise RuntimeError("what is mapped must not become a tunnel")
+                    await tunnel(exchange, answer)
+                    return
                 if answer.status != 404 or forward.otherwise is None:
                     if forward.sets_up and answer.status == _CREATED:
                         await self._know(view.name, forward.sets_up)
@@ -303,35 +293,28 @@ class Gateway:
         )
 
     async def _forward_long(
-        self,
-        exchange: Exchange,
-        record: RequestRecord,
-        forward: Forward,
-        who: Caller,
-        view: ClusterView,
+        self, exchange: Exchange, forward: Forward, who: Caller, view: ClusterView
     ) -> None:
         """Forward a watch, a log that is followed, or an upgrade, until one side ends it."""
-        record.is_long = True
+        exchange.record.is_long = True
         cluster = exchange.head.cluster
+        answer = self._forward(exchange, forward, who, view)
         refused = until_refused(partial(self._check, exchange.head, forward, view))
         if exchange.head.is_upgrade:
-            upgrade = self._forward_upgrade(exchange, record, forward, who, view)
-            if _MAIN not in await first_of(upgrade, refused):
+            if _MAIN not in await first_of(answer, refused):
                 raise unauthorized("revoked")
             return
         others: list[Awaitable[Any]] = [exchange.disconnected(), self._ending.wait(), refused]
         is_watch = forward.response.kind is ResponseKind.WATCH
         if is_watch and forward.as_gateway:
-            others.append(self._moved_of(cluster).wait())
-        answer = self._forward(exchange, forward, who, view)
-        forwarded = self._scheduler.time.measured(cluster, answer)
-        ended = await first_of(forwarded, *others)
+            others.append(self._moved[cluster].wait())
+        ended = await first_of(self._scheduler.time.measured(cluster, answer), *others)
         if _DISCONNECTED in ended:
             raise ClientGoneError
         if _MAIN in ended:
             return
         if _REFUSED in ended:
-            record.rejected = "revoked"
+            exchange.record.rejected = "revoked"
         if not is_watch or not exchange.has_begun:
             if _REFUSED in ended:
                 raise unauthorized("revoked")
@@ -339,27 +322,6 @@ class Gateway:
         if _CLAIMS_CHANGED in ended:
             await exchange.send(EXPIRED)
         await exchange.end()
-
-    async def _forward_upgrade(
-        self,
-        exchange: Exchange,
-        record: RequestRecord,
-        forward: Forward,
-        who: Caller,
-        view: ClusterView,
-    ) -> None:
-        def count(size: int) -> None:
-            record.bytes_out += size
-
-        async with self._sent(exchange, forward, who) as answer:
-            if answer.status == 101:
-                if forward.as_gateway or forward.response.kind is not ResponseKind.OPAQUE:
-                    raise RuntimeError("what is mapped must not become a tunnel")
-                record.code = 101
-                await tunnel(exchange, answer, count)
-                return
-            async with AsyncExitStack() as large:
-                await self._mapped(exchange, forward, view, large).send(answer)
 
     def _sent(
         self, exchange: Exchange, forward: Forward, who: Caller, query: str | None = None
@@ -396,14 +358,6 @@ class Gateway:
             raise error_from_answer(answer.status, content, path=path)
         return decode_object(content)
 
-    def _reviews_of(self, cluster: str) -> AccessReviews:
-        if cluster not in self._reviews:
-            self._reviews[cluster] = AccessReviews(self._ask_for(cluster))
-        return self._reviews[cluster]
-
-    def _moved_of(self, cluster: str) -> asyncio.Event:
-        return self._moved.setdefault(cluster, asyncio.Event())
-
     def _claims_changed(self, cluster: str) -> None:
         if (event := self._moved.pop(cluster, None)) is not None:
             event.set()
@@ -411,7 +365,6 @@ class Gateway:
     def _forget(self, cluster: str) -> None:
         """Let go of a virtual cluster that is no longer served; its watches end."""
         self._claims_changed(cluster)
-        self._reviews.pop(cluster, None)
         self._creations.pop(cluster, None)
         self._host.forget(cluster)
         self._scheduler.forget(cluster)
@@ -429,19 +382,18 @@ async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:
 
     Returns the seconds that it computed, too.
     """
-    task = asyncio.create_task(asyncio.to_thread(_timed, planner, *request))
+
+    def timed() -> tuple[Plan, float]:
+        began = time.thread_time()
+        return planner(*request), time.thread_time() - began
+
+    task = asyncio.create_task(asyncio.to_thread(timed))
     try:
         return await asyncio.shield(task)
     finally:
         while not task.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
-
-
-def _timed(planner: Planner, *request: Any) -> tuple[Plan, float]:
-    began = time.thread_time()
-    planned = planner(*request)
-    return planned, time.thread_time() - began
 
 
 async def _take(stack: AsyncExitStack, budget: MemoryBudget, cluster: str) -> Reservation:
@@ -451,10 +403,6 @@ async def _take(stack: AsyncExitStack, budget: MemoryBudget, cluster: str) -> Re
 def _note(record: RequestRecord, forward: Forward, *, is_upgrade: bool) -> None:
     """Note what the audit has of a request to the host."""
     kind = forward.response.kind
+    is_list = kind in (ResponseKind.LIST, ResponseKind.WATCH) and forward.method == "GET"
     record.host_path = forward.path
-    if is_upgrade:
-        record.verb = "connect"
-    elif kind in (ResponseKind.LIST, ResponseKind.WATCH) and forward.method == "GET":
-        record.verb = str(kind)
-    else:
-        record.verb = forward.method.lower()
+    record.verb = "connect" if is_upgrade else str(kind) if is_list else forward.method.lower()

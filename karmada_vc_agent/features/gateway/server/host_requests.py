@@ -18,10 +18,10 @@ import msgspec
 from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind
 from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward
+from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError
 from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange
 from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES
 from karmada_vc_agent.features.gateway.server.http_messages import (
-    JSON,
     PASSED_ON,
     READ_BYTES,
     STREAM_BYTES,
@@ -29,7 +29,6 @@ from karmada_vc_agent.features.gateway.server.http_messages import (
     Head,
     Headers,
     MessageStream,
-    RefusalError,
 )
 from karmada_vc_agent.kube.transport import Credentials, keep_alive
 
@@ -53,11 +52,8 @@ _REPEATED = frozenset({"GET", "HEAD"})
 OnLarge = Callable[[], Awaitable[object]]
 
 
-class AnswerTooLargeError(RefusalError):
-    """An answer that is too large to be read."""
-
-    def __init__(self) -> None:
-        super().__init__(500, "the answer is too large", counted="answer-too-large")
+TOO_LARGE = "answer-too-large"
+"""Counted for an answer that is larger than it may be."""
 
 
 class HostRequest(msgspec.Struct, frozen=True):
@@ -73,11 +69,6 @@ class HostRequest(msgspec.Struct, frozen=True):
     body: bytes = b""
     is_long: bool = False
     is_upgrade: bool = False
-
-
-class _Kept(msgspec.Struct):
-    stream: MessageStream
-    since: float
 
 
 class HostAnswer:
@@ -100,7 +91,7 @@ class HostAnswer:
 
     async def parts(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives. Raises RefusalError where the host falls silent."""
-        body = self.stream.large_parts()
+        body = self.stream.body(is_joined=True)
         while True:
             try:
                 async with asyncio.timeout(self._silence_s):
@@ -116,14 +107,14 @@ class HostAnswer:
     async def read(self, limit: int = BODY_BYTES, on_large: OnLarge | None = None) -> bytes:
         """Return the whole body; on_large: waited for once it is a large one.
 
-        Raises RefusalError, also TooLargeError.
+        Raises RefusalError, counted as TOO_LARGE above the limit.
         """
         content = bytearray()
         async for part in self.parts():
             was_large = len(content) > LARGE_BYTES
             content += part
             if len(content) > limit:
-                raise AnswerTooLargeError
+                raise RefusalError(500, "the answer is too large", counted=TOO_LARGE)
             if on_large is not None and not was_large and len(content) > LARGE_BYTES:
                 await on_large()
         return bytes(content)
@@ -144,13 +135,10 @@ class HostRequests:
         self._credentials = credentials
         self._answer_s = answer_s
         self._suspect = suspect
-        self._kept: dict[str, list[_Kept]] = defaultdict(list)
+        self._kept: dict[str, list[tuple[MessageStream, float]]] = defaultdict(list)
+        """Streams, and since when they are idle."""
         self.answered_at = float("-inf")
         """When the host last answered anything, by the clock of `time.monotonic`."""
-
-    def was_answered(self) -> None:
-        """Take note that the host answers."""
-        self.answered_at = time.monotonic()
 
     def use(self, credentials: Credentials) -> None:
         """Use other credentials from the next request on."""
@@ -164,17 +152,17 @@ class HostRequests:
 
     def forget(self, cluster: str) -> None:
         """Close what is kept open for a virtual cluster that is no longer served."""
-        for kept in self._kept.pop(cluster, ()):
-            kept.stream.close()
+        for stream, _ in self._kept.pop(cluster, ()):
+            stream.close()
 
     def close_idle(self) -> None:
         """Close connections that are idle for a while."""
         before = time.monotonic() - KEPT_S
         for cluster, all_kept in list(self._kept.items()):
-            for kept in all_kept:
-                if kept.since < before:
-                    kept.stream.close()
-            all_kept[:] = [kept for kept in all_kept if kept.since >= before]
+            for stream, since in all_kept:
+                if since < before:
+                    stream.close()
+            all_kept[:] = [kept for kept in all_kept if kept[1] >= before]
             if not all_kept:
                 del self._kept[cluster]
 
@@ -213,10 +201,10 @@ class HostRequests:
         all_kept = self._kept.get(cluster, [])
         before = time.monotonic() - KEPT_S
         while all_kept:
-            kept = all_kept.pop()
-            if kept.since >= before and not kept.stream.reader.at_eof():
-                return kept.stream
-            kept.stream.close()
+            stream, since = all_kept.pop()
+            if since >= before and not stream.reader.at_eof():
+                return stream
+            stream.close()
         return None
 
     async def _connect(self, limit: int = STREAM_BYTES) -> MessageStream:
@@ -252,7 +240,7 @@ class HostRequests:
             if isinstance(error, _BROKEN):
                 raise _unreachable() from error
             raise
-        self.was_answered()
+        self.answered_at = time.monotonic()
         if head.status_code == 401:
             self._suspect()
         return HostAnswer(head, stream, silence_s)
@@ -276,7 +264,7 @@ class HostRequests:
             return
         with suppress(h11.ProtocolError):
             stream.state.start_next_cycle()
-            self._kept[cluster].append(_Kept(stream, time.monotonic()))
+            self._kept[cluster].append((stream, time.monotonic()))
 
 
 async def _answer_head(stream: MessageStream) -> h11.Response | h11.InformationalResponse:
@@ -305,19 +293,8 @@ def _too_late() -> RefusalError:
 _CONDITIONAL = frozenset({b"if-none-match", b"if-modified-since", b"range"})
 """What depends on the bytes of the host: passed on where those are untouched."""
 _OF_THE_CONNECTION = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"content-length",
-        b"date",
-    }
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
+    b"transfer-encoding upgrade content-length date".split()
 )
 _OF_THE_HOST = frozenset({b"audit-id", b"set-cookie", b"server", b"alt-svc"})
 _FLOW_CONTROL = b"x-kubernetes-pf-"
@@ -369,13 +346,12 @@ def to_client(headers: Headers, map_text: MapText, *, is_mapped: bool) -> list[t
 TUNNEL_LINGER_S = 5.0
 """How long one direction may go on after the other one ended (G-61)."""
 _HOP = frozenset({b"content-length", b"transfer-encoding"})
-_BROKEN_TUNNEL = (OSError, EOFError)
 
 
-async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], object]) -> None:
+async def tunnel(exchange: Exchange, answer: HostAnswer) -> None:
     """Send the head of a 101 on, then copy bytes both ways until both ends are done.
 
-    count: takes the number of bytes sent to the client. Raises ClientGoneError.
+    Raises ClientGoneError.
     """
     client, host = exchange.stream, answer.stream
     head = h11.InformationalResponse(
@@ -383,7 +359,7 @@ async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], 
         headers=[(name, value) for name, value in answer.headers if name not in _HOP],
         reason=b"Switching Protocols",
     )
-    exchange.has_begun = True
+    exchange.has_begun, exchange.record.code = True, 101
     try:
         client.write(head)
         # What was read behind the heads belongs to the tunnel.
@@ -391,11 +367,22 @@ async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], 
         host.writer.write(client.state.trailing_data[0])
         await client.writer.drain()
         await host.writer.drain()
-    except (*_BROKEN_TUNNEL, h11.LocalProtocolError) as error:
+    except _BROKEN as error:
         raise ClientGoneError from error
-    count(len(host.state.trailing_data[0]))
-    up = asyncio.create_task(_copy(client.reader, host.writer, lambda _: None))
-    down = asyncio.create_task(_copy(host.reader, client.writer, count))
+    exchange.record.bytes_out += len(host.state.trailing_data[0])
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Copy until the end of the input, and pass the end on where the transport can."""
+        with suppress(*_BROKEN):
+            while data := await reader.read(READ_BYTES):
+                writer.write(data)
+                exchange.record.bytes_out += len(data) if writer is client.writer else 0
+                await writer.drain()
+            if writer.can_write_eof():
+                writer.write_eof()
+
+    up = asyncio.create_task(copy(client.reader, host.writer))
+    down = asyncio.create_task(copy(host.reader, client.writer))
     try:
         await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((up, down), timeout=TUNNEL_LINGER_S)
@@ -403,23 +390,8 @@ async def tunnel(exchange: Exchange, answer: HostAnswer, count: Callable[[int], 
         for task in (up, down):
             task.cancel()
         await asyncio.gather(up, down, return_exceptions=True)
-        with suppress(*_BROKEN_TUNNEL, TimeoutError):
+        with suppress(*_BROKEN):
             async with asyncio.timeout(TUNNEL_LINGER_S):
                 await client.writer.drain()
         client.close()
         host.close()
-
-
-async def _copy(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    count: Callable[[int], object],
-) -> None:
-    """Copy until the end of the input, and pass the end on where the transport can."""
-    with suppress(*_BROKEN_TUNNEL):
-        while data := await reader.read(READ_BYTES):
-            writer.write(data)
-            count(len(data))
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()

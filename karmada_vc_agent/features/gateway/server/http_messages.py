@@ -1,21 +1,18 @@
-"""HTTP messages: streams of h11, heads of requests, a Status for each refusal.
+"""HTTP messages: streams of h11, heads of requests.
 
 Nothing of a head is passed on as it is, but the headers of PASSED_ON and UPGRADE_HEADERS.
 """
 
 import asyncio
 import base64
-import binascii
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Iterable
 
 import h11
 import msgspec
-import orjson
 
 from karmada_vc_agent.features.gateway.identity import Impersonation
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Refused
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 64 * 1024
@@ -42,7 +39,7 @@ class MessageStream:
         self.writer = writer
         self.state = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES)
 
-    async def next_event(self) -> h11.Event | type[h11.PAUSED]:
+    async def next_event(self) -> _Next:
         """Return the next event of the other side, or PAUSED."""
         while True:
             event = self.state.next_event()
@@ -65,24 +62,16 @@ class MessageStream:
         self.write(event)
         await self.writer.drain()
 
-    async def body(self) -> AsyncIterator[bytes]:
-        """Yield the body of the message whose head was read, to its end."""
-        while True:
-            event = await self.next_event()
-            if isinstance(event, h11.EndOfMessage):
-                return
-            if not isinstance(event, h11.Data):
-                raise h11.RemoteProtocolError("the connection was closed within a body")
-            yield bytes(event.data)
+    async def body(self, *, is_joined: bool = False) -> AsyncIterator[bytes]:
+        """Yield the body of the message whose head was read, to its end.
 
-    async def large_parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as body() does, but joins chunks that arrive together."""
+        is_joined: chunks that arrive together are one part.
+        """
         while True:
-            event: _Next = await self.next_event()
-            chunks = []
+            event, chunks = await self.next_event(), []
             while isinstance(event, h11.Data):
                 chunks.append(event.data)
-                event = self.state.next_event()
+                event = self.state.next_event() if is_joined else h11.NEED_DATA
             if chunks:
                 yield b"".join(chunks)
             if isinstance(event, h11.EndOfMessage):
@@ -109,67 +98,6 @@ class MessageStream:
         self.writer.transport.abort()
 
 
-JSON = "application/json"
-REASONS: Mapping[int, str] = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    406: "NotAcceptable",
-    413: "RequestEntityTooLarge",
-    415: "UnsupportedMediaType",
-    429: "TooManyRequests",
-    431: "RequestHeaderFieldsTooLarge",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
-_RETRIED = frozenset({429, 503})
-RETRY_AFTER_S = 1
-
-
-class RefusalError(Exception):
-    """A request that is answered with a Status. counted: its label in the metric of refusals."""
-
-    def __init__(
-        self,
-        code: int,
-        message: str,
-        *,
-        reason: str = "",
-        details: Mapping[str, Any] | None = None,
-        counted: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason or REASONS.get(code, "")
-        self.details = details
-        self.counted = counted or self.reason
-
-
-def unauthorized(counted: str = "unauthorized") -> RefusalError:
-    """Return the one answer to an unauthenticated caller, whatever the reason (G-11)."""
-    return RefusalError(401, "Unauthorized", counted=counted)
-
-
-def status_body(refusal: RefusalError) -> bytes:
-    """Return the Status of a refusal."""
-    details = dict(refusal.details or {})
-    if refusal.code in _RETRIED:
-        details.setdefault("retryAfterSeconds", RETRY_AFTER_S)
-    refused = Refused(refusal.code, refusal.reason, str(refusal), details or None)
-    return orjson.dumps(refused.status())
-
-
-def headers_of(refusal: RefusalError) -> list[tuple[str, str]]:
-    """Return the headers that go with the Status of a refusal."""
-    headers = [("Content-Type", JSON)]
-    if refusal.code in _RETRIED:
-        headers.append(("Retry-After", str(RETRY_AFTER_S)))
-    return headers
-
-
 Headers = list[tuple[bytes, bytes]]
 """Lower-case name -> value, in the order of the message."""
 
@@ -178,22 +106,13 @@ PATH_PREFIX = "/virtualclusters/"
 _CLUSTER = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _TARGET = re.compile(rb"/[\x21\x22\x24-\x7e]*")
 """A path with its query: no scheme, no host, no fragment, nothing that is no visible ASCII."""
-_IMPERSONATE = b"impersonate-"
-_USER_HEADER, _GROUP_HEADER = b"impersonate-user", b"impersonate-group"
 _PROTOCOLS = b"sec-websocket-protocol"
 _TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - a name, no secret
 PASSED_ON = frozenset({b"user-agent", b"if-none-match", b"if-modified-since", b"range"})
 """Headers of a request that are passed on, beside those that a VirtualRequest has."""
 UPGRADE_HEADERS = frozenset(
-    {
-        b"upgrade",
-        b"x-stream-protocol-version",
-        b"origin",
-        b"sec-websocket-key",
-        b"sec-websocket-version",
-        b"sec-websocket-extensions",
-        b"sec-websocket-protocol",
-    }
+    b"upgrade x-stream-protocol-version origin sec-websocket-key sec-websocket-version "
+    b"sec-websocket-extensions sec-websocket-protocol".split()
 )
 """Headers that are passed on with an upgrade (G-61), repeated ones too."""
 
@@ -219,7 +138,13 @@ def head_of(request: h11.Request) -> Head:
     headers = list(request.headers)
     if len(request.target) + sum(len(n) + len(v) + 4 for n, v in headers) > HEAD_BYTES:
         raise RefusalError(431, "the head of the request is too large")
-    _check_framing(headers)
+    # What two readers may take for two different messages; h11 has refused other transfer encodings
+    # than chunked, and lengths that differ.
+    names = [name for name, _ in headers]
+    if b"transfer-encoding" in names and b"content-length" in names:
+        raise RefusalError(400, "the request has both a length and a transfer encoding")
+    if names.count(b"authorization") > 1:
+        raise RefusalError(400, "the request has several headers Authorization")
     if not _TARGET.fullmatch(request.target):
         raise RefusalError(400, "the request needs an absolute path")
     target, _, query = request.target.decode("ascii").partition("?")
@@ -240,31 +165,19 @@ def impersonation_of(headers: Iterable[tuple[bytes, bytes]]) -> Impersonation:
     """Return the headers Impersonate-* of a request. Raises RefusalError if one is no text."""
     users, groups, others = [], [], []
     for name, value in headers:
-        if not name.startswith(_IMPERSONATE):
+        if not name.startswith(b"impersonate-"):
             continue
         try:
             text = value.decode()
         except UnicodeDecodeError as error:
             raise RefusalError(400, f"the header {name.decode()} is not UTF-8") from error
-        if name == _USER_HEADER:
+        if name == b"impersonate-user":
             users.append(text)
-        elif name == _GROUP_HEADER:
+        elif name == b"impersonate-group":
             groups.append(text)
         else:
             others.append(name.decode().title())
     return Impersonation(tuple(users), tuple(groups), tuple(others))
-
-
-def _check_framing(headers: Headers) -> None:
-    """Refuse what two readers may take for two different messages.
-
-    h11 has refused other transfer encodings than chunked and lengths that differ.
-    """
-    names = [name for name, _ in headers]
-    if b"transfer-encoding" in names and b"content-length" in names:
-        raise RefusalError(400, "the request has both a length and a transfer encoding")
-    if names.count(b"authorization") > 1:
-        raise RefusalError(400, "the request has several headers Authorization")
 
 
 def _split_target(target: str) -> tuple[str, str]:
@@ -309,15 +222,11 @@ def _without_token_protocol(headers: Headers) -> tuple[str, Headers]:
         left = [part for part in protocols if not part.startswith(_TOKEN_PROTOCOL)]
         for part in protocols:
             if part.startswith(_TOKEN_PROTOCOL):
-                token = _decoded_token(part.removeprefix(_TOKEN_PROTOCOL))
+                text = part.removeprefix(_TOKEN_PROTOCOL)
+                try:
+                    token = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+                except ValueError:  # a binascii.Error is one
+                    token = ""
         if left:
             kept.append((name, ", ".join(left).encode("latin-1")))
     return token, kept
-
-
-def _decoded_token(text: str) -> str:
-    try:
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        return raw.decode("ascii")
-    except (binascii.Error, ValueError):
-        return ""

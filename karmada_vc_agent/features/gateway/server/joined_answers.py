@@ -15,10 +15,9 @@ from karmada_vc_agent.features.gateway.mapping.parsed_request import (
     PAGES_MAX_S,
     JoinedPages,
 )
-from karmada_vc_agent.features.gateway.server.host_requests import AnswerTooLargeError, HostAnswer
-from karmada_vc_agent.features.gateway.server.http_messages import JSON, RefusalError
+from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError
+from karmada_vc_agent.features.gateway.server.host_requests import TOO_LARGE, HostAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
-from karmada_vc_agent.model.objects import Object
 
 PAGE_BYTES = 8 * 2**20
 """A larger page is read again with fewer entries."""
@@ -40,29 +39,27 @@ class JoinedAnswer:
         self._sent = sent
         self._mapped = mapped
         self._content_type = JSON
-        self._ahead: tuple[str, asyncio.Task[bytes]] | None = None
+        self._ahead: asyncio.Task[bytes] | None = None
         self._held = 0
         """The entries of the pages before the one that is read, in bytes."""
 
     async def send(self, query: str) -> None:
         """Send it. query: of the first page. Raises RefusalError, ClientGoneError."""
         try:
-            await self._send(query)
-        finally:
-            await self._forget_ahead()
-
-    async def _send(self, query: str) -> None:
-        try:
             following = await self._take(query, is_first=True)
-        except _AnswerFailedError:
-            return
-        if self._pages.is_whole:
             headers = [("Content-Type", self._content_type)]
-            await self._mapped.send_parts(200, headers, self._parts(following))
-            return
-        entries = await self._some(following)
-        joined = {**self._pages.answer(), self._pages.field: Raw(b"[" + entries + b"]")}
-        await self._mapped.send_object(200, joined, self._content_type)
+            if self._pages.is_whole:
+                await self._mapped.send_parts(200, headers, self._parts(following))
+                return
+            entries = await self._some(following)
+            joined = {**self._pages.head(), self._pages.field: Raw(b"[" + entries + b"]")}
+            await self._mapped.send_whole(200, headers, self._mapped.encoded(joined))
+        except _AnswerFailedError:
+            return  # the first one, which was sent as it is
+        finally:
+            if self._ahead is not None:
+                self._ahead.cancel()
+                await asyncio.gather(self._ahead, return_exceptions=True)
 
     async def _some(self, query: str | None) -> bytes:
         """Take further pages until there are enough; the rest is left to further requests.
@@ -89,9 +86,7 @@ class JoinedAnswer:
 
     async def _parts(self, query: str | None) -> AsyncIterator[bytes]:
         """Yield the JSON of the whole list, page by page."""
-        head = self._mapped.encoded(self._pages.head())[:-1]
-        begun = head + (b"," if len(head) > 1 else b"")
-        yield begun + b'"' + self._pages.field.encode() + b'":['
+        yield self._mapped.opened(self._pages.head(), self._pages.field)
         comma = b""
         while True:
             if entries := self._taken():
@@ -107,51 +102,30 @@ class JoinedAnswer:
 
     async def _take(self, query: str, *, is_first: bool = False) -> str | None:
         """Take one page; return the query of the next one. Raises _AnswerFailedError."""
+        mapped = self._mapped
         while True:
             try:
-                content = await self._content(query, is_first=is_first)
-            except AnswerTooLargeError:
-                fewer = self._pages.smaller()
+                content = await (self._ahead or self._read(query, is_first=is_first))
+            except RefusalError as refusal:
+                fewer = self._pages.smaller() if refusal.counted == TOO_LARGE else None
                 if fewer is None:
                     raise
                 query = fewer
                 continue
-            page = await self._mapped.decoded(self._mapped.decoder.answer, content)
-            await self._look_ahead(page, len(content))
-            following: str | None = await self._mapped.mapped(self._pages.add, page)
+            finally:
+                self._ahead = None
+            mapped.holds(self._held + len(content))
+            await mapped.time_slice.begin()
+            page = await mapped.decoded(mapped.decoder.answer, content)
+            ahead = self._pages.ahead(page)
+            if ahead is not None and len(content) <= AHEAD_BYTES and mapped.has_reservation:
+                self._ahead = asyncio.create_task(self._read(ahead))
+                await asyncio.sleep(0)  # for it to be sent
+                await mapped.time_slice.begin()
+            following: str | None = await mapped.mapped(self._pages.add, page)
             return following
 
-    async def _look_ahead(self, page: Object, size: int) -> None:
-        """Request the next page, if all there is was requested, and memory is reserved."""
-        query = self._pages.ahead(page)
-        if query is None or size > AHEAD_BYTES or not self._mapped.has_reservation:
-            return
-        self._ahead = query, asyncio.create_task(self._read(query, is_first=False))
-        await asyncio.sleep(0)  # for it to be sent
-        await self._mapped.time_slice.begin()
-
-    async def _forget_ahead(self) -> None:
-        if self._ahead is not None:
-            task = self._ahead[1]
-            self._ahead = None
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _content(self, query: str, *, is_first: bool) -> bytes:
-        """Return the next page, which may be requested already, once a slot to compute is free."""
-        if self._ahead is not None and self._ahead[0] == query:
-            try:
-                content = await self._ahead[1]
-            finally:
-                await self._forget_ahead()
-        else:
-            await self._forget_ahead()
-            content = await self._read(query, is_first=is_first)
-        self._mapped.holds(self._held + len(content))
-        await self._mapped.time_slice.begin()
-        return content
-
-    async def _read(self, query: str, *, is_first: bool) -> bytes:
+    async def _read(self, query: str, *, is_first: bool = False) -> bytes:
         async with self._sent(query) as answer:
             if answer.status >= 300:
                 if is_first:

@@ -4,22 +4,24 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any, TypeVar
 
 import orjson
 from msgspec import Raw
 
 from karmada_vc_agent.features.gateway.host_state import ClusterView
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Refused, ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectReader
 from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward
 from karmada_vc_agent.features.gateway.mapping.partial_decoder import PartialDecoder, TooDeepError
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.features.gateway.server.connections import Exchange
 from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES, Reservation, TimeSlice
 from karmada_vc_agent.features.gateway.server.host_requests import BODY_BYTES, HostAnswer, to_client
-from karmada_vc_agent.features.gateway.server.http_messages import JSON, Head, RefusalError
+from karmada_vc_agent.features.gateway.server.http_messages import Head
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object, copy_object, dig
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +62,8 @@ class MappedAnswer:
     """Sends one answer of the host on.
 
     read_namespace: reads one, and returns whether it exists. on_large: reserves memory for a large
-    answer; on_large_event: for one large event of a watch.
+    answer; on_large_event: for one large event of a watch. decoder: decodes lists and events, and
+    encodes what they became.
     """
 
     def __init__(
@@ -82,7 +85,6 @@ class MappedAnswer:
         self._on_large_event = on_large_event
         self._place: Reservation | None = None
         self.decoder: PartialDecoder = forward.response.decoder(view)
-        """Decodes lists and events, and encodes what they became."""
 
     async def send(self, answer: HostAnswer) -> None:
         """Send it. Raises RefusalError before anything is sent, ClientGoneError."""
@@ -93,14 +95,13 @@ class MappedAnswer:
             await self._send_bytes(answer)
         elif kind is ResponseKind.WATCH:
             await self._send_watch(answer)
-        elif kind is ResponseKind.LIST:
-            await self._send_list(answer, await self.read(answer))
         else:
-            await self._send_object(answer, await self.read(answer))
+            send = self._send_list if kind is ResponseKind.LIST else self._send_object
+            await send(answer, await self._read(answer))  # which lets go of the content
 
-    async def read(self, answer: HostAnswer, limit: int = BODY_BYTES) -> bytes:
+    async def _read(self, answer: HostAnswer) -> bytes:
         """Return the body of an answer, with memory for it, and a slot to compute."""
-        content = await answer.read(limit, self.reserve)
+        content = await answer.read(BODY_BYTES, self.reserve)
         self.holds(len(content))
         await self.time_slice.begin()
         return content
@@ -124,19 +125,16 @@ class MappedAnswer:
     async def decoded(self, decode: Callable[[bytes], Out], content: bytes) -> Out:
         """Return what a function of the decoder makes of an answer. Raises RefusalError."""
         try:
-            return await self._decoded(decode, content)
+            try:
+                return decode(content)
+            except TooDeepError:
+                shallow = bytearray()
+                for part in self.decoder.shallow_parts(content):
+                    shallow += part
+                    await self.time_slice.rest()
+                return decode(bytes(shallow))
         except ValueError as error:
             raise _unreadable() from error
-
-    async def _decoded(self, decode: Callable[[bytes], Out], content: bytes) -> Out:
-        try:
-            return decode(content)
-        except TooDeepError:
-            shallow = bytearray()
-            for part in self.decoder.shallow_parts(content):
-                shallow += part
-                await self.time_slice.rest()
-            return decode(bytes(shallow))
 
     def encoded(self, mapped: Any) -> bytes:
         """Return the JSON of what the decoder returned. Raises RefusalError."""
@@ -145,11 +143,13 @@ class MappedAnswer:
         except TooDeepError as error:
             raise RefusalError(500, str(error), counted="unreadable") from error
 
-    async def send_object(self, code: int, obj: Object, content_type: str = JSON) -> None:
-        """Send an object that is mapped already."""
-        await self._answer(code, [("Content-Type", content_type)], self.encoded(obj))
+    def opened(self, head: Object, field: str) -> bytes:
+        """Return the JSON of a list without its entries, up to where they begin."""
+        text = self.encoded(head)[:-1]
+        return text + (b"," if len(text) > 1 else b"") + b'"' + field.encode() + b'":['
 
-    async def _answer(self, code: int, headers: list[tuple[str, str]], body: bytes) -> None:
+    async def send_whole(self, code: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        """Send a body that is mapped already."""
         await self._exchange.begin(code, [*headers, ("Content-Length", str(len(body)))])
         await self._give(body)
         await self._exchange.end()
@@ -158,10 +158,7 @@ class MappedAnswer:
         """Send a part, in small ones: what a client takes of it is progress."""
         for start in range(0, len(content), PART_BYTES):
             part = content[start : start + PART_BYTES]
-            if self._place is None:
-                await self._exchange.send(part)
-                continue
-            async with self._place.lent_if_slow():
+            async with nullcontext() if self._place is None else self._place.lent_if_slow():
                 await self._exchange.send(part)
 
     async def mapped(self, function: Map, value: Object) -> Any:
@@ -180,37 +177,30 @@ class MappedAnswer:
                 raise RefusalError(503, text, counted="host-away") from error
         raise RefusalError(503, "the namespaces of the cluster change; try again")
 
+    async def _map(self, value: Object) -> Any:
+        return await self.mapped(self._forward.response.map, value)
+
     def _headers(self, answer: HostAnswer, *, is_mapped: bool) -> list[tuple[str, str]]:
-        response, view = self._forward.response, self._view
         headers = to_client(
-            answer.headers, lambda text: response.map_warning(text, view), is_mapped=is_mapped
+            answer.headers, lambda text: ObjectReader(self._view).text(text), is_mapped=is_mapped
         )
         return [*headers, *(("Warning", _warning(text)) for text in self._forward.warnings)]
 
     async def _send_failure(self, answer: HostAnswer) -> None:
         body = await answer.read(STATUS_BYTES)
-        status = _status_in(body)
-        if answer.status == 404 and self._reads_one_object():
-            raise self._not_found(status)
-        if status is None:
-            headers = self._headers(answer, is_mapped=False)
-            await self._exchange.answer(answer.status, headers, body)
-            return
-        _refuse_own_fault(answer.status, status)
-        mapped = self._forward.response.map_status(status, self._view)
-        headers = self._headers(answer, is_mapped=True)
-        await self._exchange.answer(answer.status, headers, orjson.dumps(mapped))
-
-    def _reads_one_object(self) -> bool:
-        return self._forward.method == "GET" and self._forward.response.kind is ResponseKind.OBJECT
-
-    def _not_found(self, status: Object | None) -> RefusalError:
-        """Return the refusal for a 404; one that names no object, as a page, is an outage."""
-        if not dig(status, "details", "name"):
-            text = "the host does not serve this kind at the moment"
-            return RefusalError(503, text, counted="host-away")
-        # As for an object of others: a client cannot tell them apart.
-        return refusal_of(self._forward.response.not_found())
+        status, response = _status_in(body), self._forward.response
+        is_read = self._forward.method == "GET" and response.kind is ResponseKind.OBJECT
+        if answer.status == 404 and is_read:
+            if not dig(status, "details", "name"):  # a page of the API server: an outage
+                text = "the host does not serve this kind at the moment"
+                raise RefusalError(503, text, counted="host-away")
+            # As for an object of others: a client cannot tell them apart.
+            raise response.not_found()
+        if status is not None:
+            _refuse_own_fault(answer.status, status)
+            body = orjson.dumps(response.map_status(status, self._view))
+        headers = self._headers(answer, is_mapped=status is not None)
+        await self._exchange.answer(answer.status, headers, body)
 
     async def _send_bytes(self, answer: HostAnswer) -> None:
         headers = self._headers(answer, is_mapped=False)
@@ -224,9 +214,9 @@ class MappedAnswer:
 
     async def _send_object(self, answer: HostAnswer, content: bytes) -> None:
         response = self._forward.response
-        obj = await self.mapped(response.map_object, _decoded(content))
+        obj = await self._map(_decoded(content))
         if obj is None:
-            raise refusal_of(response.not_found())
+            raise response.not_found()
         body = orjson.dumps(obj)
         headers = self._headers(answer, is_mapped=True)
         if response.kind is ResponseKind.DISCOVERY:
@@ -239,11 +229,10 @@ class MappedAnswer:
         await self._exchange.answer(answer.status, headers, body)
 
     async def _send_list(self, answer: HostAnswer, content: bytes) -> None:
-        map_list = self._forward.response.map_list
         headers = self._headers(answer, is_mapped=True)
         if len(content) < LARGE_BYTES:
-            mapped = await self.mapped(map_list, await self.decoded(self.decoder.answer, content))
-            await self._answer(answer.status, headers, self.encoded(mapped))
+            mapped = await self._map(await self.decoded(self.decoder.answer, content))
+            await self.send_whole(answer.status, headers, self.encoded(mapped))
             return
 
         split = await self.decoded(self.decoder.parts, content)
@@ -255,19 +244,16 @@ class MappedAnswer:
     ) -> AsyncIterator[bytes]:
         """Yield the JSON of a large list, mapped some items at a time: 5,000 pods are 20 MB."""
         await self.time_slice.rest()
-        map_list = self._forward.response.map_list
-        head = await self.mapped(map_list, _copied(envelope))
+        head = await self._map(copy_object(envelope))
         head.pop(field, None)
         # What is mapped with the items is of no item: names of the kind and of columns, versions.
-        buffer = bytearray(orjson.dumps(head)[:-1])
-        buffer += b"," if len(buffer) > 1 else b""
-        buffer += b'"' + field.encode() + b'":['
+        buffer = bytearray(self.opened(head, field))
         comma = b""
         for start in range(0, len(entries), PART_ITEMS):
             some = self.decoder.some(entries[start : start + PART_ITEMS], field)
-            mapped = await self.mapped(map_list, {**_copied(envelope), field: some})
+            mapped = await self._map({**copy_object(envelope), field: some})
             if shown := mapped.get(field):
-                buffer += comma + self.decoder.encoded(shown)[1:-1]
+                buffer += comma + self.encoded(shown)[1:-1]
                 comma = b","
             if len(buffer) >= PART_BYTES:
                 yield bytes(buffer)
@@ -342,32 +328,14 @@ class MappedAnswer:
         event = await self.decoded(self.decoder.event, line)
         # The namespace of what was deleted may be deleted by now, and reported before it.
         self._view.has_past = event.get("type") == "DELETED"
-        mapped = await self.mapped(self._forward.response.map_event, event)
+        mapped = await self._map(event)
         return b"" if mapped is None else self.encoded(mapped) + b"\n"
-
-
-def _copied(envelope: Object) -> Object:
-    """Return a copy of what an envelope says, since mapping changes what it is given."""
-    copied: Object = orjson.loads(orjson.dumps(envelope))
-    return copied
 
 
 def _warning(text: str) -> str:
     """Return the value of a header as clients of Kubernetes show it."""
     quoted = "".join(each if each in _PLAIN else "?" for each in text)[:_WARNING_LENGTH]
     return f'299 - "{quoted}"'
-
-
-def refusal_of(refused: Refused) -> RefusalError:
-    """Return what mapping refused as an answer."""
-    counted = f"refused-{refused.reason}" if refused.reason else "refused"
-    return RefusalError(
-        refused.code,
-        refused.message,
-        reason=refused.reason,
-        details=refused.details,
-        counted=counted,
-    )
 
 
 def _decoded(content: bytes) -> Object:
@@ -386,11 +354,10 @@ def _unreadable() -> RefusalError:
 
 def _status_in(body: bytes) -> Object | None:
     """Return the Status of a failure, None if its body is another."""
-    try:
-        status = orjson.loads(body)
-    except ValueError:
-        return None
-    return status if isinstance(status, dict) and status.get("kind") == "Status" else None
+    with suppress(RefusalError):
+        status = _decoded(body)
+        return status if status.get("kind") == "Status" else None
+    return None
 
 
 def _refuse_own_fault(code: int, status: Object) -> None:

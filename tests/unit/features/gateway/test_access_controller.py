@@ -1,4 +1,4 @@
-"""ClusterAccessController: what the hub is told of a virtual cluster, in which order."""
+"""ClusterAccess: what the hub is told of a virtual cluster, in which order."""
 
 import asyncio
 from base64 import b64decode, b64encode
@@ -11,8 +11,12 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.config.gateway_settings import GatewaySettings
 from karmada_vc_agent.features.gateway import gateway_controllers
-from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess, ProbedEndpoint
-from karmada_vc_agent.features.gateway.gateway_controllers import ACCESS_PERIOD, ACCESS_SOON
+from karmada_vc_agent.features.gateway.cluster_access import (
+    ACCESS_PERIOD,
+    ACCESS_SOON,
+    ClusterAccess,
+    ProbedEndpoint,
+)
 from karmada_vc_agent.features.gateway.tokens import clusters_of, matching, sealing_key_of, sums_of
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.model.domain import CLUSTER_LABEL

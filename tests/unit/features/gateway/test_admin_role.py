@@ -1,4 +1,4 @@
-"""AdminRoleController: lists what the host serves, leaves what is not ours."""
+"""The roles inside virtual clusters: each lists what the host serves, leaves what is not ours."""
 
 from karmada_vc_agent.features.gateway import gateway_controllers
 from karmada_vc_agent.features.gateway.gateway_controllers import ROLES_PERIOD

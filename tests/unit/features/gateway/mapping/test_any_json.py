@@ -91,12 +91,12 @@ def test_any_answer_is_mapped(path: str, answer: Object) -> None:
     response = forwarded(BRANCH, "GET", path).response
     table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", **answer}
     for given_answer in (answer, {"items": [answer]}, table):
-        response.map_list(given_answer, BRANCH)
+        response.map(given_answer, BRANCH)
     response.map_status(answer, BRANCH)
     watch = forwarded(BRANCH, "GET", path, query="watch=1").response
-    watch.map_event({"type": "ADDED", "object": answer}, BRANCH)
-    watch.map_event(answer, BRANCH)
+    watch.map({"type": "ADDED", "object": answer}, BRANCH)
+    watch.map(answer, BRANCH)
     if path != "/api/v1/namespaces/edge/pods":
         return
     one = forwarded(BRANCH, "GET", f"{path}/web").response
-    one.map_object(answer, BRANCH)
+    one.map(answer, BRANCH)

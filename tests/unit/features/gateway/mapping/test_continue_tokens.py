@@ -8,31 +8,23 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     SEALER_KEY_BYTES,
-    PagePosition,
     Sealer,
-    TokenError,
-    TokenScope,
 )
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 
 SEALER = Sealer(bytes(range(SEALER_KEY_BYTES)))
-SCOPE = TokenScope("branch-a", "", "pods", "edge")
+SCOPE = ("branch-a", "", "pods", "edge")
 HOST_TOKEN = base64.b64encode(b'{"v":"meta.k8s.io/v1","rv":7,"start":"edge-v-branch-b/x\\u0000"}')
 
 
-@given(
-    token=st.text(),
-    version=st.text(),
-    skip=st.integers(min_value=0, max_value=2**40),
-    key=st.text(),
-)
-def test_a_sealed_place_is_opened_again(token: str, version: str, skip: int, key: str) -> None:
-    scope = TokenScope("branch-a", "apps", "deployments", key)
-    place = PagePosition(token, version, skip)
-    assert SEALER.open(SEALER.seal(place, scope), scope) == place
+@given(token=st.text(), key=st.text())
+def test_a_sealed_token_is_opened_again(token: str, key: str) -> None:
+    scope = ("branch-a", "apps", "deployments", key)
+    assert SEALER.open(SEALER.seal(token, scope), scope) == token
 
 
 def test_a_sealed_token_shows_nothing_of_the_hosts() -> None:
-    sealed = SEALER.seal(PagePosition(HOST_TOKEN.decode()), SCOPE)
+    sealed = SEALER.seal(HOST_TOKEN.decode(), SCOPE)
     decoded = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
     assert b"branch-b" not in decoded
     assert HOST_TOKEN not in decoded
@@ -42,30 +34,30 @@ def test_a_sealed_token_shows_nothing_of_the_hosts() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        TokenScope("branch-b", "", "pods", "edge"),
-        TokenScope("branch-a", "apps", "pods", "edge"),
-        TokenScope("branch-a", "", "secrets", "edge"),
-        TokenScope("branch-a", "", "pods", ""),
-        TokenScope("branch-a", "", "podsedge", ""),
+        ("branch-b", "", "pods", "edge"),
+        ("branch-a", "apps", "pods", "edge"),
+        ("branch-a", "", "secrets", "edge"),
+        ("branch-a", "", "pods", ""),
+        ("branch-a", "", "podsedge", ""),
     ],
 )
-def test_a_token_is_refused_for_another_list(other: TokenScope) -> None:
-    sealed = SEALER.seal(PagePosition("x"), SCOPE)
-    with pytest.raises(TokenError):
+def test_a_token_is_refused_for_another_list(other: tuple[str, ...]) -> None:
+    sealed = SEALER.seal("x", SCOPE)
+    with pytest.raises(RefusalError):
         SEALER.open(sealed, other)
 
 
 @given(st.text())
 def test_a_token_that_was_not_sealed_is_refused(text: str) -> None:
-    with pytest.raises(TokenError):
+    with pytest.raises(RefusalError):
         SEALER.open(text, SCOPE)
 
 
 def test_a_token_of_the_host_is_refused() -> None:
-    with pytest.raises(TokenError):
+    with pytest.raises(RefusalError):
         SEALER.open(HOST_TOKEN.decode(), SCOPE)
 
 
 def test_a_token_of_another_key_is_refused() -> None:
-    with pytest.raises(TokenError):
-        Sealer(bytes(SEALER_KEY_BYTES)).open(SEALER.seal(PagePosition("x"), SCOPE), SCOPE)
+    with pytest.raises(RefusalError):
+        Sealer(bytes(SEALER_KEY_BYTES)).open(SEALER.seal("x", SCOPE), SCOPE)

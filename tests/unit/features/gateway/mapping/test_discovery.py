@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    KindInfo,
     KindScope,
     ResponseKind,
     is_kind_shown,
     scope_of,
 )
+from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import hidden_from_api_enablements
 from tests.fakes.gateway_view import SERVED, FakeView, forwarded, two_branches
@@ -62,7 +62,7 @@ def test_discovery_is_asked_for_in_the_form_that_the_client_wants(
 
 
 def mapped(branch: FakeView, path: str, answer: Object) -> Any:
-    return forwarded(branch, "GET", path).response.map_object(answer, branch)
+    return forwarded(branch, "GET", path).response.map(answer, branch)
 
 
 def test_addresses_of_the_host_are_left_out(branch: FakeView) -> None:
@@ -149,7 +149,7 @@ def test_aggregated_discovery_is_filtered(branch: FakeView) -> None:
             {"metadata": {"name": "metrics.k8s.io"}, "versions": [stale]},
         ],
     }
-    found = forwarded(branch, "GET", "/api", accept=AGGREGATED).response.map_object(answer, branch)
+    found = forwarded(branch, "GET", "/api", accept=AGGREGATED).response.map(answer, branch)
     assert isinstance(found, dict)
     core_group, metrics = found["items"]
     shown = core_group["versions"][0]["resources"]
@@ -166,5 +166,5 @@ def test_aggregated_discovery_is_filtered(branch: FakeView) -> None:
 def test_a_group_that_nothing_is_shown_of_is_not_found(branch: FakeView) -> None:
     response = forwarded(branch, "GET", "/apis/apps").response
     hidden = {"kind": "APIGroup", "name": "certificates.k8s.io"}
-    assert response.map_object(hidden, branch) is None
+    assert response.map(hidden, branch) is None
     assert response.not_found().code == 404

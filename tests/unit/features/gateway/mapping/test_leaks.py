@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import KindInfo, ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind, Unknown
 from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward
+from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import SERVED, FakeView, asked, forwarded, sent, two_branches
@@ -107,20 +108,18 @@ def _shown(
     response = planned.response
     if verb == "get":
         answers = [_table([obj]) if is_table else obj for obj in found]
-        return [_known(response.map_object(answer, view)) for answer in answers]
+        return [_known(response.map(answer, view)) for answer in answers]
     if verb == "watch":
         assert response.kind is ResponseKind.WATCH
         objects = [_table([obj]) if is_table else obj for obj in found]
-        return [
-            _known(response.map_event({"type": "ADDED", "object": obj}, view)) for obj in objects
-        ]
+        return [_known(response.map({"type": "ADDED", "object": obj}, view)) for obj in objects]
     answer = _table(found) if is_table else {"kind": "List", "metadata": {}, "items": found}
     answer["metadata"] = {"resourceVersion": "1", "continue": f"next-of-{NEIGHBOUR}"}
     if planned.pages is not None:
         query = planned.pages.add(answer, view)
         assert query is None or isinstance(query, str)
-        return [planned.pages.answer()]
-    return [_known(response.map_list(answer, view))]
+        return [planned.pages.head(), planned.pages.taken()]
+    return [_known(response.map(answer, view))]
 
 
 def _known(found: Any) -> Any:
@@ -254,7 +253,7 @@ def test_what_is_written_is_read_again(
     planned = forwarded(branch, method, path, body)
     on_host = sent(planned)
     assert on_host["metadata"]["namespace"] == "edge-v-branch-a"
-    assert planned.response.map_object(copy.deepcopy(on_host), branch) == body
+    assert planned.response.map(copy.deepcopy(on_host), branch) == body
 
 
 WRITTEN: list[tuple[str, str, Object]] = [
@@ -307,11 +306,11 @@ def test_what_was_read_is_written_back_as_it_was(
     path = f"/apis/{api_version}/namespaces/edge/{plural}"
     planned = forwarded(branch, "POST", path, {"metadata": {"name": "x"}, **content})
     first = sent(planned)
-    shown: Any = planned.response.map_object(copy.deepcopy(first), branch)
+    shown: Any = planned.response.map(copy.deepcopy(first), branch)
     assert "-v-" not in str(shown)
     again = forwarded(branch, "PUT", f"{path}/x", shown)
     assert sent(again) == first
-    second: Any = again.response.map_object(copy.deepcopy(first), branch)
+    second: Any = again.response.map(copy.deepcopy(first), branch)
     assert second == shown
     for field in content.keys() - {"spec"}:
         assert shown[field] == content[field]

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import Bounds

@@ -4,37 +4,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.features.gateway.mapping.request_syntax import (
-    OtherPath,
-    PathError,
-    ResourcePath,
+    RequestPath,
     encode_path,
     parse_path,
     split_path,
 )
 
 PARSED = [
-    ("/api/v1/pods", ResourcePath("", "v1", "pods")),
-    ("/api/v1/pods/", ResourcePath("", "v1", "pods", has_slash_at_end=True)),
-    ("/api/v1/namespaces", ResourcePath("", "v1", "namespaces")),
-    ("/api/v1/namespaces/edge", ResourcePath("", "v1", "namespaces", "edge", "edge")),
+    ("/api/v1/pods", RequestPath("", "v1", "pods")),
+    ("/api/v1/pods/", RequestPath("", "v1", "pods", has_slash_at_end=True)),
+    ("/api/v1/namespaces", RequestPath("", "v1", "namespaces")),
+    ("/api/v1/namespaces/edge", RequestPath("", "v1", "namespaces", "edge", "edge")),
     (
         "/api/v1/namespaces/edge/status",
-        ResourcePath("", "v1", "namespaces", "edge", "edge", "status"),
+        RequestPath("", "v1", "namespaces", "edge", "edge", "status"),
     ),
     (
         "/api/v1/namespaces/edge/finalize",
-        ResourcePath("", "v1", "namespaces", "edge", "edge", "finalize"),
+        RequestPath("", "v1", "namespaces", "edge", "edge", "finalize"),
     ),
-    ("/api/v1/namespaces/edge/pods", ResourcePath("", "v1", "pods", "edge")),
-    ("/api/v1/namespaces/edge/pods/web", ResourcePath("", "v1", "pods", "edge", "web")),
+    ("/api/v1/namespaces/edge/pods", RequestPath("", "v1", "pods", "edge")),
+    ("/api/v1/namespaces/edge/pods/web", RequestPath("", "v1", "pods", "edge", "web")),
     (
         "/api/v1/namespaces/edge/pods/web/log",
-        ResourcePath("", "v1", "pods", "edge", "web", "log"),
+        RequestPath("", "v1", "pods", "edge", "web", "log"),
     ),
     (
         "/api/v1/namespaces/edge/services/https:web:443/proxy/a/b/",
-        ResourcePath(
+        RequestPath(
             "",
             "v1",
             "services",
@@ -45,21 +44,21 @@ PARSED = [
             has_slash_at_end=True,
         ),
     ),
-    ("/apis/apps/v1/deployments", ResourcePath("apps", "v1", "deployments")),
+    ("/apis/apps/v1/deployments", RequestPath("apps", "v1", "deployments")),
     (
         "/apis/apps/v1/namespaces/edge/deployments/web/scale",
-        ResourcePath("apps", "v1", "deployments", "edge", "web", "scale"),
+        RequestPath("apps", "v1", "deployments", "edge", "web", "scale"),
     ),
     (
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
-        ResourcePath("rbac.authorization.k8s.io", "v1", "clusterroles", "", "system:node"),
+        RequestPath("rbac.authorization.k8s.io", "v1", "clusterroles", "", "system:node"),
     ),
-    ("/", OtherPath(())),
-    ("/version", OtherPath(("version",))),
-    ("/api", OtherPath(("api",))),
-    ("/apis/", OtherPath(("apis",), has_slash_at_end=True)),
-    ("/apis/apps/v1", OtherPath(("apis", "apps", "v1"))),
-    ("/openapi/v3/apis/apps/v1", OtherPath(("openapi", "v3", "apis", "apps", "v1"))),
+    ("/", RequestPath()),
+    ("/version", RequestPath(rest=("version",))),
+    ("/api", RequestPath(rest=("api",))),
+    ("/apis/", RequestPath(rest=("apis",), has_slash_at_end=True)),
+    ("/apis/apps/v1", RequestPath(rest=("apis", "apps", "v1"))),
+    ("/openapi/v3/apis/apps/v1", RequestPath(rest=("openapi", "v3", "apis", "apps", "v1"))),
 ]
 
 REFUSED = [
@@ -98,18 +97,18 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("path", "expected"), PARSED)
-def test_path_is_parsed_as_kubernetes_does(path: str, expected: ResourcePath | OtherPath) -> None:
+def test_path_is_parsed_as_kubernetes_does(path: str, expected: RequestPath) -> None:
     assert parse_path(path) == expected
 
 
 @pytest.mark.parametrize(("path", "expected"), PARSED)
-def test_path_is_built_again(path: str, expected: ResourcePath | OtherPath) -> None:
+def test_path_is_built_again(path: str, expected: RequestPath) -> None:
     assert expected.encoded() == path.replace("%3A", ":")
 
 
 @pytest.mark.parametrize("path", REFUSED)
 def test_path_that_is_not_clear_is_refused(path: str) -> None:
-    with pytest.raises(PathError):
+    with pytest.raises(RefusalError):
         parse_path(path)
 
 
@@ -117,12 +116,12 @@ def test_path_that_is_not_clear_is_refused(path: str) -> None:
 def test_what_is_parsed_is_read_in_the_same_way_again(text: str) -> None:
     try:
         found = parse_path("/" + text)
-    except PathError:
+    except RefusalError:
         return
     built = found.encoded()
     assert "//" not in built
     assert not {".", ".."} & set(built.split("/"))
-    if isinstance(found, ResourcePath):
+    if isinstance(found, RequestPath):
         assert "%2F" not in built.upper()
     assert parse_path(built) == found
 
@@ -132,6 +131,6 @@ def test_segments_survive_encoding(segments: list[str]) -> None:
     path = encode_path(tuple(segments))
     try:
         found, _ = split_path(path)
-    except PathError:
+    except RefusalError:
         return
     assert found == tuple(segments)

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.features.gateway.mapping.parsed_request import map_selectors
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.features.gateway.mapping.request_syntax import (
     FieldTerm,
     Query,
-    QueryError,
     field_terms,
     map_field_selector,
     map_label_selector,
@@ -38,7 +38,7 @@ def test_fields_are_mapped(selector: str, mapped: str) -> None:
 
 @pytest.mark.parametrize("selector", ["metadata.namespace", "x", "a=b,c"])
 def test_a_term_without_operator_is_refused(selector: str) -> None:
-    with pytest.raises(QueryError):
+    with pytest.raises(RefusalError):
         map_field_selector(selector, FIELDS)
 
 
@@ -66,7 +66,7 @@ def test_label_with_the_namespace_is_mapped(selector: str, mapped: str) -> None:
 
 @pytest.mark.parametrize("selector", [f"{NAME} near edge", f"{NAME} in edge", f"{NAME} > (a"])
 def test_a_label_term_that_cannot_be_read_is_refused(selector: str) -> None:
-    with pytest.raises(QueryError):
+    with pytest.raises(RefusalError):
         map_label_selector(selector, str.upper)
 
 
@@ -76,7 +76,7 @@ def test_a_label_term_that_cannot_be_read_is_refused(selector: str) -> None:
 )
 def test_a_label_term_is_read_in_one_go(selector: str) -> None:
     """To try where each gap might end took the square of its length: here, minutes."""
-    with pytest.raises(QueryError):
+    with pytest.raises(RefusalError):
         map_label_selector(selector.format(gap=" " * 200_000, name=NAME), str.upper)
 
 
@@ -116,7 +116,7 @@ def test_a_flag_is_read_as_an_api_server_does(query: str, expected: bool) -> Non
     "query", ["a;b", "a=b;c=d", "a=%ff", "a=%0", "a= b", "a=%00", "a=\n", "é=1"]
 )
 def test_a_query_that_is_not_clear_is_refused(query: str) -> None:
-    with pytest.raises(QueryError):
+    with pytest.raises(RefusalError):
         Query.parse(query)
 
 

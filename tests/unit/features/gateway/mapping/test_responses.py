@@ -9,11 +9,10 @@ import orjson
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    PagePosition,
     ResponseKind,
-    TokenScope,
     Unknown,
 )
+from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectReader
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import SEALER, FakeView, forwarded, refused, two_branches
@@ -68,7 +67,7 @@ def shown(items: list[Object]) -> list[tuple[str, str]]:
 def test_a_list_of_all_namespaces_has_the_own_ones_only(branch: FakeView) -> None:
     """G-40, G-42, G-44: the anchor, neighbours and the host's own namespaces are dropped."""
     planned = forwarded(branch, "GET", "/api/v1/pods")
-    found: Any = planned.response.map_list(pods(*BOTH, remainingItemCount="9"), branch)
+    found: Any = planned.response.map(pods(*BOTH, remainingItemCount="9"), branch)
     assert shown(found["items"]) == [("edge", "nginx"), ("shop", "nginx")]
     assert found["metadata"] == {"resourceVersion": "100"}
     metadata = found["items"][0]["metadata"]
@@ -84,7 +83,7 @@ def test_a_list_of_all_namespaces_has_the_own_ones_only(branch: FakeView) -> Non
 def test_the_anchor_is_shown_where_it_is_asked_for(branch: FakeView) -> None:
     """G-33, G-42."""
     planned = forwarded(branch, "GET", "/api/v1/namespaces/kube-system/pods")
-    found: Any = planned.response.map_list(pods("vc-system-v-branch-a", "edge-v-branch-a"), branch)
+    found: Any = planned.response.map(pods("vc-system-v-branch-a", "edge-v-branch-a"), branch)
     assert shown(found["items"]) == [("kube-system", "nginx")]
 
 
@@ -93,10 +92,10 @@ def test_a_list_of_one_namespace_keeps_its_count_and_seals_its_token(branch: Fak
     path = "/api/v1/namespaces/edge/pods"
     planned = forwarded(branch, "GET", path, query="limit=1")
     given = pods("edge-v-branch-a", remainingItemCount="9", **{"continue": "TOKEN"})
-    found: Any = planned.response.map_list(given, branch)
+    found: Any = planned.response.map(given, branch)
     assert found["metadata"]["remainingItemCount"] == "9"
     token = found["metadata"]["continue"]
-    assert SEALER.open(token, TokenScope("branch-a", "", "pods", "edge")) == PagePosition("TOKEN")
+    assert SEALER.open(token, ("branch-a", "", "pods", "edge")) == "TOKEN"
     planned = forwarded(branch, "GET", path, query=f"limit=1&continue={token}")
     assert planned.query == "limit=1&continue=TOKEN"
 
@@ -105,7 +104,7 @@ def test_a_list_of_one_namespace_keeps_its_count_and_seals_its_token(branch: Fak
 def test_a_token_of_another_list_is_refused(path: str) -> None:
     """G-40a: another namespace, all of them, another resource, another virtual cluster."""
     views = two_branches()
-    token = SEALER.seal(PagePosition("x"), TokenScope("branch-a", "", "pods", "edge"))
+    token = SEALER.seal("x", ("branch-a", "", "pods", "edge"))
     for view in views:
         found = refused(view, "GET", path, query=f"limit=1&continue={token}")
         assert (found.code, found.reason) == (400, "BadRequest")
@@ -118,10 +117,10 @@ def test_a_namespace_that_nobody_knows_is_asked_for_first(branch: FakeView) -> N
     planned = forwarded(branch, "GET", "/api/v1/pods")
     given = pods("edge-v-branch-a", new)
     before = copy.deepcopy(given)
-    assert planned.response.map_list(given, branch) == Unknown(frozenset({new}))
+    assert planned.response.map(given, branch) == Unknown(frozenset({new}))
     assert given == before
     branch.host.unread.clear()
-    found: Any = planned.response.map_list(given, branch)
+    found: Any = planned.response.map(given, branch)
     assert shown(found["items"]) == [("edge", "nginx"), ("new", "nginx")]
 
 
@@ -133,13 +132,13 @@ def test_events_of_a_watch_are_filtered(branch: FakeView) -> None:
     """G-40, G-41, G-47."""
     response = forwarded(branch, "GET", "/api/v1/pods", query="watch=1").response
     assert response.kind is ResponseKind.WATCH
-    found: Any = response.map_event(event("ADDED", pod("edge-v-branch-a")), branch)
+    found: Any = response.map(event("ADDED", pod("edge-v-branch-a")), branch)
     assert shown([found["object"]]) == [("edge", "nginx")]
     for host in ("edge-v-branch-b", "default", "vc-system-v-branch-a"):
-        assert response.map_event(event("DELETED", pod(host)), branch) is None
+        assert response.map(event("DELETED", pod(host)), branch) is None
     new = branch.host.claim("branch-a", "new")
     branch.host.unread.add(new)
-    unknown = response.map_event(event("ADDED", pod(new)), branch)
+    unknown = response.map(event("ADDED", pod(new)), branch)
     assert unknown == Unknown(frozenset({new}))
 
 
@@ -148,9 +147,9 @@ def test_bookmarks_and_errors_of_a_watch_pass(branch: FakeView) -> None:
     response = forwarded(branch, "GET", "/api/v1/pods", query="watch=1").response
     annotations = {"k8s.io/initial-events-end": "true"}
     bookmark = event("BOOKMARK", {"metadata": {"resourceVersion": "7", "annotations": annotations}})
-    assert response.map_event(copy.deepcopy(bookmark), branch) == bookmark
+    assert response.map(copy.deepcopy(bookmark), branch) == bookmark
     status = {"kind": "Status", "apiVersion": "v1", "message": "too old in edge-v-branch-a"}
-    found: Any = response.map_event({"type": "ERROR", "object": {**status, "code": 410}}, branch)
+    found: Any = response.map({"type": "ERROR", "object": {**status, "code": 410}}, branch)
     assert found["object"]["message"] == "too old in edge"
     assert found["object"]["code"] == 410
 
@@ -163,7 +162,7 @@ def test_an_error_of_a_watch_names_no_namespace_of_the_host(branch: FakeView) ->
     status = {"kind": "Status", "apiVersion": "v1", "message": text, "details": details}
     sieve = response.decoder(branch)
     decoded = sieve.event(orjson.dumps({"type": "ERROR", "object": {**status, "code": 500}}))
-    assert b"-v-branch" not in sieve.encoded(response.map_event(decoded, branch))
+    assert b"-v-branch" not in sieve.encoded(response.map(decoded, branch))
 
 
 def test_an_object_that_has_items_is_no_list(branch: FakeView) -> None:
@@ -172,27 +171,27 @@ def test_an_object_that_has_items_is_no_list(branch: FakeView) -> None:
     for host, name in (("edge-v-branch-a", "edge"), ("edge-v-branch-b", None)):
         metadata = {"name": "a", "namespace": host}
         obj = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "items": []}
-        found: Any = response.map_object(obj, branch)
+        found: Any = response.map(obj, branch)
         assert (found and found["metadata"]["namespace"]) == name
 
 
 def test_a_single_namespace_that_changes_hands_shows_nothing_more(branch: FakeView) -> None:
     response = forwarded(branch, "GET", "/api/v1/namespaces/edge/pods", query="watch=1").response
     branch.host.claim("branch-b", "other", "edge-v-branch-a")
-    assert response.map_event(event("ADDED", pod("edge-v-branch-a")), branch) is None
+    assert response.map(event("ADDED", pod("edge-v-branch-a")), branch) is None
 
 
 def test_rows_of_a_table_are_filtered(branch: FakeView) -> None:
     """G-46."""
     planned = forwarded(branch, "GET", "/api/v1/pods", accept=TABLE)
-    found: Any = planned.response.map_list(table(*map(pod, BOTH)), branch)
+    found: Any = planned.response.map(table(*map(pod, BOTH)), branch)
     assert shown([row["object"] for row in found["rows"]]) == [("edge", "nginx"), ("shop", "nginx")]
 
 
 def test_objects_of_rows_go_where_none_were_asked_for(branch: FakeView) -> None:
     """G-46."""
     planned = forwarded(branch, "GET", "/api/v1/pods", query="includeObject=None", accept=TABLE)
-    found: Any = planned.response.map_list(table(*map(pod, BOTH)), branch)
+    found: Any = planned.response.map(table(*map(pod, BOTH)), branch)
     assert found["rows"] == [{"cells": ["nginx", "1/1"], "object": None}] * 2
 
 
@@ -200,12 +199,12 @@ def test_columns_go_to_the_first_row_that_is_shown(branch: FakeView) -> None:
     """G-46: only the first event has them, and it may be of a neighbour."""
     response = forwarded(branch, "GET", "/api/v1/pods", query="watch=1", accept=TABLE).response
     first = {"type": "ADDED", "object": table(pod("edge-v-branch-b"))}
-    assert response.map_event(first, branch) is None
+    assert response.map(first, branch) is None
     second = {"type": "ADDED", "object": table(pod("edge-v-branch-a"), columns=False)}
-    found: Any = response.map_event(second, branch)
+    found: Any = response.map(second, branch)
     assert [column["name"] for column in found["object"]["columnDefinitions"]] == ["Name", "Ready"]
     third = {"type": "ADDED", "object": table(pod("shop-v-branch-a"), columns=False)}
-    found = response.map_event(third, branch)
+    found = response.map(third, branch)
     assert "columnDefinitions" not in found["object"]
 
 
@@ -213,7 +212,7 @@ def test_a_bookmark_that_is_a_table_passes(branch: FakeView) -> None:
     """G-46, G-47."""
     response = forwarded(branch, "GET", "/api/v1/pods", query="watch=1", accept=TABLE).response
     bookmark = {"type": "BOOKMARK", "object": table(pod("default"))}
-    assert response.map_event(copy.deepcopy(bookmark), branch) == bookmark
+    assert response.map(copy.deepcopy(bookmark), branch) == bookmark
 
 
 def namespaces(branch: FakeView) -> list[Object]:
@@ -224,7 +223,7 @@ def test_namespaces_have_their_own_names(branch: FakeView) -> None:
     """5.3: the anchor is shown as kube-system."""
     planned = forwarded(branch, "GET", "/api/v1/namespaces")
     given = {"kind": "NamespaceList", "apiVersion": "v1", "items": namespaces(branch)}
-    found: Any = planned.response.map_list(given, branch)
+    found: Any = planned.response.map(given, branch)
     names = [item["metadata"]["name"] for item in found["items"]]
     assert names == ["edge", "shop", "kube-system"]
     metadata = found["items"][2]["metadata"]
@@ -234,7 +233,7 @@ def test_namespaces_have_their_own_names(branch: FakeView) -> None:
 def test_the_first_cell_of_namespaces_is_their_name(branch: FakeView) -> None:
     """G-46."""
     planned = forwarded(branch, "GET", "/api/v1/namespaces", accept=TABLE)
-    found: Any = planned.response.map_list(table(*namespaces(branch)), branch)
+    found: Any = planned.response.map(table(*namespaces(branch)), branch)
     assert [row["cells"][0] for row in found["rows"]] == ["edge", "shop", "kube-system"]
 
 
@@ -262,7 +261,7 @@ def test_cells_of_bindings_have_virtual_names(branch: FakeView, host: str, virtu
         "vc:branch-a:ops, vc:branch-a",
         "edge-v-branch-a/bot, shop-v-branch-a/bot",
     ]
-    found: Any = planned.response.map_list(given, branch)
+    found: Any = planned.response.map(given, branch)
     assert found["rows"][0]["cells"] == [
         "dev",
         virtual,
@@ -281,8 +280,8 @@ def node(name: str, branch: str) -> Object:
 def test_a_node_of_others_is_not_found(branch: FakeView) -> None:
     """5.3."""
     response = forwarded(branch, "GET", "/api/v1/nodes/node-1").response
-    assert response.map_object(node("node-1", "a"), branch) == node("node-1", "a")
-    assert response.map_object(node("node-1", "b"), branch) is None
+    assert response.map(node("node-1", "a"), branch) == node("node-1", "a")
+    assert response.map(node("node-1", "b"), branch) is None
     assert response.not_found().message == 'nodes "node-1" not found'
 
 
@@ -291,10 +290,10 @@ def test_metrics_of_nodes_go_by_their_names(branch: FakeView) -> None:
     path = "/apis/metrics.k8s.io/v1beta1/nodes"
     items = [{"metadata": {"name": name}} for name in ("node-1", "node-2")]
     response = forwarded(branch, "GET", path).response
-    found: Any = response.map_list({"kind": "NodeMetricsList", "items": items}, branch)
+    found: Any = response.map({"kind": "NodeMetricsList", "items": items}, branch)
     assert found["items"] == [{"metadata": {"name": "node-1"}}]
     response = forwarded(branch, "GET", f"{path}/node-2").response
-    assert response.map_object({"metadata": {"name": "node-2"}}, branch) is None
+    assert response.map({"metadata": {"name": "node-2"}}, branch) is None
 
 
 def volume(name: str, claim: str = "", cluster: str = "", virtual: str = "") -> Object:
@@ -335,14 +334,14 @@ def test_volumes_are_those_of_the_cluster(
     items = copy.deepcopy(list(VOLUMES))
     if is_table:
         assert planned.query == "includeObject=Object&limit=500"
-        found: Any = planned.response.map_list(table(*items), branch)
+        found: Any = planned.response.map(table(*items), branch)
         assert [row["cells"][0] for row in found["rows"]] == names
         for row in found["rows"]:
             assert row["object"]["kind"] == "PartialObjectMetadata"
             assert "spec" not in row["object"]
     else:
         given = {"kind": "PersistentVolumeList", "apiVersion": "v1", "items": items}
-        found = planned.response.map_list(given, branch)
+        found = planned.response.map(given, branch)
         assert [item["metadata"]["name"] for item in found["items"]] == names
         claims = [item["spec"].get("claimRef", {}).get("namespace") for item in found["items"]]
         assert claims == [None if name == "data" else "edge" for name in names]
@@ -360,8 +359,8 @@ def test_metadata_of_volumes_is_made_of_whole_ones(branch: FakeView) -> None:
     ).pages
     assert paged is not None
     assert paged.add(copy.deepcopy(given), branch) is None
-    found: Any = planned.response.map_list(given, branch)
-    assert paged.answer() == found
+    found: Any = planned.response.map(given, branch)
+    assert {**paged.head(), paged.field: paged.taken()} == found
     assert found["kind"] == "PartialObjectMetadataList"
     assert [set(item) for item in found["items"]] == [{"metadata", "kind", "apiVersion"}] * 2
 
@@ -378,7 +377,7 @@ def test_cluster_role_bindings_are_made_of_those_in_the_anchor(branch: FakeView)
     }
     own = {"metadata": {"name": "admins", "namespace": anchor}}
     given = {"kind": "RoleBindingList", "items": [binding, own]}
-    found: Any = planned.response.map_list(given, branch)
+    found: Any = planned.response.map(given, branch)
     assert found == {
         "kind": "ClusterRoleBindingList",
         "items": [
@@ -399,7 +398,7 @@ def test_an_empty_list_of_bindings_has_the_kind_that_was_requested(
     path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
     response = forwarded(branch, "GET", path).response
     given = response.decoder(branch).answer(b'{"kind":"RoleBindingList","items":%b}' % content)
-    mapped: Any = response.map_list(given, branch)
+    mapped: Any = response.map(given, branch)
     assert mapped["kind"] == "ClusterRoleBindingList"
 
 
@@ -411,7 +410,7 @@ def test_shared_objects_do_not_name_their_owners(branch: FakeView) -> None:
         "labels": {domain.SHARED_LABEL: "true", domain.AGENT_LABEL: "x"},
         "annotations": {domain.OWNERS_ANNOTATION: '{"branch-b":"1"}', "note": "kept"},
     }
-    found: Any = planned.response.map_object({"kind": "StorageClass", "metadata": metadata}, branch)
+    found: Any = planned.response.map({"kind": "StorageClass", "metadata": metadata}, branch)
     assert found["metadata"] == {"name": "fast", "annotations": {"note": "kept"}}
 
 
@@ -440,13 +439,13 @@ def test_what_only_others_share_is_not_shown_in_strict(
         metadata["annotations"] = {domain.OWNERS_ANNOTATION: noted, "note": "branch-b"}
     one = {"kind": "StorageClass", "metadata": metadata}
     path = "/apis/storage.k8s.io/v1/storageclasses"
-    found: Any = forwarded(branch, "GET", path).response.map_list(
+    found: Any = forwarded(branch, "GET", path).response.map(
         {"kind": "StorageClassList", "metadata": {"remainingItemCount": 3}, "items": [dict(one)]},
         branch,
     )
     assert bool(found["items"]) == is_shown
     assert "remainingItemCount" not in found["metadata"]
-    got = forwarded(branch, "GET", f"{path}/fast").response.map_object(one, branch)
+    got = forwarded(branch, "GET", f"{path}/fast").response.map(one, branch)
     assert (got is not None) == is_shown
 
 
@@ -477,7 +476,7 @@ def test_a_shared_object_that_leaves_is_deleted_in_a_watch_in_strict(
     head = {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1"}
     sent = {"type": kind, "object": {**head, "metadata": {**metadata, **marks}, "parameters": {}}}
     sieve = response.decoder(branch)
-    mapped = response.map_event(sieve.event(orjson.dumps(sent)), branch)
+    mapped = response.map(sieve.event(orjson.dumps(sent)), branch)
     if not is_reported:
         assert mapped is None
     else:
@@ -493,7 +492,7 @@ def test_events_name_virtual_namespaces(branch: FakeView) -> None:
         "related": {"namespace": "edge-v-branch-a"},
         "message": "Assigned edge-v-branch-a/web; preempted by edge-v-branch-b/web",
     }
-    found: Any = planned.response.map_list({"kind": "EventList", "items": [given]}, branch)
+    found: Any = planned.response.map({"kind": "EventList", "items": [given]}, branch)
     item = found["items"][0]
     assert item["involvedObject"]["namespace"] == item["related"]["namespace"] == "edge"
     assert item["message"] == "Assigned edge/web; preempted by another-namespace/web"
@@ -542,15 +541,15 @@ def test_texts_of_the_host_have_virtual_names(branch: FakeView, text: str, expec
     found = response.map_status(status, branch)
     assert found["message"] == found["details"]["name"] == expected
     assert found["details"]["causes"] == [{"reason": "X", "message": expected}]
-    assert response.map_warning(f'299 - "{text}"', branch) == f'299 - "{expected}"'
+    assert ObjectReader(branch).text(f'299 - "{text}"') == f'299 - "{expected}"'
 
 
 def test_what_a_deletion_returns_is_mapped(branch: FakeView) -> None:
     """A Status, the object, or a list of what was deleted."""
     response = forwarded(branch, "DELETE", "/api/v1/namespaces/edge/pods/x").response
     status: Object = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
-    assert response.map_object(dict(status), branch) == status
-    found: Any = response.map_object({"kind": "Pod", **pod("edge-v-branch-a")}, branch)
+    assert response.map(dict(status), branch) == status
+    found: Any = response.map({"kind": "Pod", **pod("edge-v-branch-a")}, branch)
     assert found["metadata"]["namespace"] == "edge"
-    found = response.map_object(pods("edge-v-branch-a"), branch)
+    found = response.map(pods("edge-v-branch-a"), branch)
     assert shown(found["items"]) == [("edge", "nginx")]

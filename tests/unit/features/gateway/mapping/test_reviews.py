@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes, ResponseKind
+from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import FakeView, forwarded, refused, sent, two_branches
 
@@ -74,7 +75,7 @@ def test_what_is_asked_is_mapped(branch: FakeView, asked: Object, on_host: Any) 
         "status": {"allowed": True, "reason": f'RBAC: bound in "{ANCHOR}" to "vc:branch-a:alice"'},
     }
     assert planned.response.kind is ResponseKind.OBJECT
-    shown: Any = planned.response.map_object(answer, branch)
+    shown: Any = planned.response.map(answer, branch)
     assert shown["spec"] == body["spec"]
     assert shown["status"]["reason"] == 'RBAC: bound in "kube-system" to "alice"'
 
@@ -91,7 +92,7 @@ def test_rules_are_those_of_a_namespace(branch: FakeView) -> None:
     assert sent(planned)["spec"] == {"namespace": "edge-v-branch-a"}
     rule = {"verbs": ["get"], "resources": ["namespaces"], "resourceNames": ["edge-v-branch-a"]}
     answer = {"spec": {}, "status": {"resourceRules": [rule], "evaluationError": "edge-v-branch-a"}}
-    shown: Any = planned.response.map_object(answer, branch)
+    shown: Any = planned.response.map(answer, branch)
     assert shown["spec"] == body["spec"]
     assert shown["status"]["resourceRules"][0]["resourceNames"] == ["edge"]
     assert shown["status"]["evaluationError"] == "edge"
@@ -123,7 +124,7 @@ def test_a_local_review_lies_in_its_namespace(branch: FakeView) -> None:
     assert found["metadata"]["namespace"] == "edge-v-branch-a"
     assert found["spec"]["resourceAttributes"]["namespace"] == "edge-v-branch-a"
     assert found["spec"]["user"] == "vc:branch-a:alice"
-    shown: Any = planned.response.map_object(found, branch)
+    shown: Any = planned.response.map(found, branch)
     assert shown["metadata"]["namespace"] == "edge"
     assert shown["spec"] == body["spec"]
     assert refused(branch, "POST", path.replace("/edge/", "/new/"), body).code == 404

@@ -4,7 +4,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Attributes, ResponseKind
+from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes
 from karmada_vc_agent.model import domain
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.translation.names import host_namespace
@@ -166,7 +167,7 @@ AS_GATEWAY = [
         "/api/v1/pods",
         "limit=7&resourceVersion=3",
         "/api/v1/pods",
-        "resourceVersion=3&limit=500",
+        "resourceVersion=3&limit=7",
         Attributes("list", "", "v1", "pods"),
     ),
     (
@@ -457,7 +458,7 @@ def test_rows_without_objects_are_asked_for_with_metadata() -> None:
     planned = forwarded(BRANCH_A, "GET", f"{EDGE}/pods", query="includeObject=None")
     assert planned.query == "includeObject=Metadata"
     planned = forwarded(BRANCH_A, "GET", "/api/v1/pods", query="includeObject=None&limit=3")
-    assert planned.query == "includeObject=Metadata&limit=500"
+    assert planned.query == "includeObject=Metadata&limit=3"
 
 
 def test_a_client_that_asks_who_it_is_gets_its_own_names() -> None:

@@ -172,7 +172,6 @@ def test_what_nobody_looks_at_stays_byte_by_byte() -> None:
     "answer",
     [
         {"kind": "List", "metadata": {"continue": "x"}, "items": [{"metadata": {}, "status": 1}]},
-        {"kind": "List", "items": None},
         {"kind": "List", "items": []},
         {"kind": "Table", "rows": [{"cells": [1, "a"], "object": {"metadata": {"name": "a"}}}]},
         {"kind": "Table", "rows": [{"cells": [], "object": None}]},

@@ -12,6 +12,7 @@ import pytest
 from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import VirtualRequest
 from karmada_vc_agent.features.gateway.mapping.plan import plan
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.features.gateway.server.fairness import (
     FairScheduler,
     MemoryBudget,
@@ -22,7 +23,6 @@ from karmada_vc_agent.features.gateway.server.gateway import (
     HELD_BYTES,
     LONG_PLAN_BYTES,
 )
-from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
 from tests.fakes.gateway_lab import TOKENS, Lab, agent_config, config_map, gateway_lab, read_chunk
 
 

@@ -14,18 +14,18 @@ import pytest
 from karmada_vc_agent.access.agent_objects import secret_name
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    Attributes,
-    Refused,
     ResponseKind,
     Unknown,
     View,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, RefusalError
 from karmada_vc_agent.features.gateway.mapping.responses import Response
 from karmada_vc_agent.features.gateway.server import access
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from tests.fakes.api_server import Fault
 from tests.fakes.gateway_lab import (
     AGENT,
@@ -59,7 +59,23 @@ class Passing(Response):
     def __init__(self, kind: ResponseKind) -> None:
         self.kind = kind
 
-    def map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def map(self, decoded: Object, view: View) -> Object | Unknown | None:
+        if self.kind is ResponseKind.LIST:
+            items = [self._object(item, view) for item in decoded.get("items") or ()]
+            unknown = [item for item in items if isinstance(item, Unknown)]
+            if unknown:
+                return unknown[0]
+            return {**decoded, "items": [item for item in items if item is not None]}
+        if self.kind is not ResponseKind.WATCH:
+            return self._object(decoded, view)
+        if decoded["type"] == "BOOKMARK":
+            return decoded
+        found = self._object(decoded["object"], view)
+        return (
+            found if isinstance(found, Unknown) or found is None else {**decoded, "object": found}
+        )
+
+    def _object(self, decoded: Object, view: View) -> Object | Unknown | None:
         metadata = decoded.get("metadata") or {}
         if metadata.get("name") == "bug":
             raise RuntimeError("a bug at one object")
@@ -73,26 +89,8 @@ class Passing(Response):
             return None
         return {**decoded, "metadata": {**metadata, "namespace": found}}
 
-    def map_list(self, decoded: Object, view: View) -> Object | Unknown:
-        items = [self.map_object(item, view) for item in decoded.get("items") or ()]
-        unknown = [item for item in items if isinstance(item, Unknown)]
-        if unknown:
-            return unknown[0]
-        return {**decoded, "items": [item for item in items if item is not None]}
-
-    def map_event(self, decoded: Object, view: View) -> Object | Unknown | None:
-        if decoded["type"] == "BOOKMARK":
-            return decoded
-        found = self.map_object(decoded["object"], view)
-        return (
-            found if isinstance(found, Unknown) or found is None else {**decoded, "object": found}
-        )
-
-    def map_status(self, decoded: Object, view: View) -> Object:
-        return {**decoded, "message": self.map_warning(decoded["message"], view)}
-
-    def map_warning(self, text: str, _view: View) -> str:
-        return text.replace("-v-a", "")
+    def map_status(self, decoded: Object, _view: View) -> Object:
+        return {**decoded, "message": decoded["message"].replace("-v-a", "")}
 
 
 def passing_plan(request: VirtualRequest, _identity: object, view: View) -> Plan:
@@ -101,7 +99,7 @@ def passing_plan(request: VirtualRequest, _identity: object, view: View) -> Plan
     if path == "/bug":
         raise RuntimeError("a bug at one request")
     if path == "/refused":
-        return Refused(403, "Forbidden", "as the rules say")
+        return RefusalError(403, "as the rules say")
     if path == "/healthz":
         return PlanAnswer(200, "text/plain", b"ok")
     if "watch=true" in query:
@@ -113,7 +111,7 @@ def passing_plan(request: VirtualRequest, _identity: object, view: View) -> Plan
     _, marker, rest = path.partition("/namespaces/")
     if marker:
         namespace, _, rest = rest.partition("/")
-        path = f"/api/v1/namespaces/{view.host_namespace(namespace)}/{rest}"
+        path = f"/api/v1/namespaces/{view.context().claims.get(VirtualNamespace(namespace))}/{rest}"
     return Forward(
         request.method,
         path,
@@ -122,7 +120,6 @@ def passing_plan(request: VirtualRequest, _identity: object, view: View) -> Plan
         request.accept,
         request.content_type,
         request.body,
-        as_gateway=not marker,
         authorize=None if marker else Attributes("list", "", "v1", "pods"),
         is_long=kind is ResponseKind.WATCH or "follow=true" in query,
     )
@@ -470,7 +467,7 @@ async def test_a_watch_ends_once_the_host_allows_it_no_more(
 ) -> None:
     """What the gateway asked before it began (G-24), it asks again."""
     monkeypatch.setattr(access, "LOOK_AGAIN_S", 0.01)
-    monkeypatch.setattr(access, "ALLOWED_FOR_S", 0.0)
+    monkeypatch.setattr(access, "VERDICT_FOR_S", 0.0)
     reader, writer = await _watch(lab)
     lab.host.answer(b"{}", 503, path=REVIEWS, times=3)
     asked = len(lab.host.asked("POST", REVIEWS))
@@ -831,8 +828,8 @@ async def test_guessed_tokens_do_not_hold_up_one_that_was_known(
         asyncio.create_task(lab.ask(f"{EDGE}/m", token=_token(end=str(number))))
         for number in range(2)
     ]
-    line = lab.gateway._authentication._reviews["a"]._of_others
-    await _until(lambda: line._waiting == 2)
+    reviews = lab.gateway._authentication._reviews["a"]
+    await _until(lambda: reviews._waiting[False] == 2)
     assert (await lab.ask(f"{EDGE}/m", token=_token(end="3"))).code == 429
     await _until(lambda: len(lab.host.asked("POST", TOKEN_REVIEWS)) > 1)
     lab.host.answer(_reviewed(), 201, path=TOKEN_REVIEWS)

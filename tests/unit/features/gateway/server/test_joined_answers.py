@@ -9,8 +9,9 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.features.gateway.server.fairness import MemoryBudget, Reservation, TimeSlice
-from karmada_vc_agent.features.gateway.server.host_requests import AnswerTooLargeError
+from karmada_vc_agent.features.gateway.server.host_requests import TOO_LARGE
 from karmada_vc_agent.features.gateway.server.joined_answers import PAGE_BYTES, JoinedAnswer
 from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
@@ -50,7 +51,7 @@ class Page:
 
     async def read(self, limit: int, on_large: Callable[[], Awaitable[None]]) -> bytes:
         if len(self._content) > limit:
-            raise AnswerTooLargeError
+            raise RefusalError(500, "the answer is too large", counted=TOO_LARGE)
         await on_large()
         return self._content
 

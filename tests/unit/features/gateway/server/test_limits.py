@@ -4,8 +4,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.features.gateway.server.fairness import Limits
-from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
 
 
 def fill(limits: Limits, stack: ExitStack, cluster: str, *, is_long: bool) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.features.gateway.server.connections import LINGER_S, Exchange, Listener
-from karmada_vc_agent.features.gateway.server.http_messages import RefusalError
 from karmada_vc_agent.kube.https import ServingCertificate
 from tests.fakes.bursts import burst, still_open
 from tests.fakes.gateway_lab import read_reply
