@@ -10,7 +10,7 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.rules.conditions import Shown
 from karmada_vc_agent.cluster.virtual_cluster_sources import Origin
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.features.deletion_brake import controller as deletion_brake
+from karmada_vc_agent.features.deletion_brake import brake as deletion_brake
 from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake
 from karmada_vc_agent.features.escapes import escape_detector, evictions
 from karmada_vc_agent.features.gateway import gateway_controllers
