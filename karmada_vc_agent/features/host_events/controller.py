@@ -55,6 +55,7 @@ from karmada_vc_agent.translation.restore import names_of
 from karmada_vc_agent.work.owners import ObjectOrigin, Owners, Place, manifest_of
 from karmada_vc_agent.work.works import id_of_work
 
+COMPONENT = "host-events"
 SETTLES_S = 0.5
 """Events of several pods arrive in bursts."""
 TAKEN_BURST, TAKEN_QPS = 1000, 20.0
@@ -238,8 +239,8 @@ class HostEvents:
         self, cluster: str, target: _Target, reason: str, text: str, series: Series
     ) -> bool:
         text = f"cluster {cluster}: {text}"
-        return self._events.seen_on_host(
-            target.work, target.manifest, cluster, reason, text, series
+        return self._events.warn(
+            COMPONENT, target.work, target.manifest, cluster, reason, text, series
         )
 
     async def _origin(self, cluster: str, event: HostEvent) -> ObjectOrigin | None:
@@ -290,7 +291,7 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
         await reflector.run()
 
     return ControllerSpec(
-        "host-events",
+        COMPONENT,
         common.queues.by_cluster(cluster_of_key),
         mirror.reconcile,
         FEW_WORKERS,

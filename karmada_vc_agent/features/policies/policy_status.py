@@ -57,6 +57,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, labels
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.reporting import WARNING
 
 PROBED_NAMESPACES = 3
 
@@ -152,6 +153,7 @@ def _is_refused_by(policy: str, answer: Object | str) -> bool:
 
 _log = logging.getLogger(__name__)
 
+COMPONENT = "policy-status"
 EVERYTHING = "placement"
 """The only key."""
 PROBE_AGAIN_S = 0.25
@@ -410,7 +412,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         on_problem=partial(_report_problem, parts),
     )
     return ControllerSpec(
-        "policy-status",
+        COMPONENT,
         common.queues.by_name(),
         guard.reconcile,
         by_cluster=False,
@@ -426,6 +428,5 @@ def setup(parts: Parts) -> ControllerSpec[str]:
 
 
 def _report_problem(parts: Parts, problem: PolicyProblem) -> None:
-    report = parts.works.on_cluster(parts.works.events.policy_wrong)
-    for name in parts.names():
-        report(name, problem.reason, problem.text)
+    for cluster in filter(None, map(parts.common.stores.clusters.ours, parts.names())):
+        parts.works.recorder.record(COMPONENT, cluster, WARNING, problem.reason, problem.text)

@@ -233,7 +233,7 @@ async def test_list_that_grew_is_asked_about_again(world: World) -> None:
 async def test_what_was_added_while_a_list_is_confirmed_is_not_permitted(world: World) -> None:
     record = await held(world)
 
-    async def meanwhile(*_: object) -> None:
+    async def meanwhile(_: str) -> None:
         mark_deleted(world, [8, 9])
         assert await sync(world, [8, 9]) == [8, 9]
 
