@@ -1,10 +1,10 @@
 """The status of VirtualCluster objects: composed, counted, and written."""
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from heapq import nsmallest
 from typing import cast
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, HubContact, Judgements
@@ -20,16 +20,17 @@ from karmada_vc_agent.cluster.rules.conditions import (
     set_condition,
 )
 from karmada_vc_agent.cluster.status import ReachableNodes
-from karmada_vc_agent.cluster.virtual_clusters import Membership, Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Membership
 from karmada_vc_agent.features.objects.definitions import PATH, Definition, Definitions, Phase
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import Requeue, Signal
+from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.objects import Object, maps_at, timestamp
 from karmada_vc_agent.model.patches import merge_patch
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.work.rules.work_conditions import applied_of
+from karmada_vc_agent.work.works import Works
 
 REGISTERED = ConditionType(
     "Registered",
@@ -147,51 +148,19 @@ def _works(count: int) -> str:
     return "Work is" if count == 1 else "Works are"
 
 
-class WorkTally:
-    """Counts without looking at Works that did not change: there may be very many.
+def count_works(works: Iterable[Object]) -> WorkCounts:
+    """Count the Works of a virtual cluster."""
+    names: dict[str, list[str]] = {APPLIED: [], FAILED: [], PENDING: []}
+    for work in works:
+        names[applied_state(work)].append(work["metadata"]["name"])
+    failing = tuple(nsmallest(NAMED, names[FAILED]))
+    return WorkCounts(len(names[APPLIED]), len(names[FAILED]), len(names[PENDING]), failing)
 
-    works: (virtual cluster, old, new) of each Work that changes. changed: emits the virtual cluster
-    whose counts changed.
-    """
 
-    def __init__(self, works: Signal[[str, Object | None, Object | None]], scopes: Scopes) -> None:
-        self._states: dict[str, dict[str, str]] = defaultdict(dict)
-        self._names: dict[str, dict[str, set[str]]] = {}
-        self.changed: Signal[[str]] = Signal()
-        works.subscribe(self._work_changed)
-        scopes.ended.subscribe(self._end)
-
-    def of(self, cluster: str) -> WorkCounts:
-        """Return the counts of a virtual cluster."""
-        names = self._names.get(cluster)
-        if names is None:
-            return WorkCounts()
-        failing = names[FAILED]
-        first = tuple(sorted(failing)[:NAMED]) if failing else ()
-        return WorkCounts(len(names[APPLIED]), len(failing), len(names[PENDING]), first)
-
-    def _end(self, cluster: str) -> None:
-        self._states.pop(cluster, None)
-        if self._names.pop(cluster, None) is not None:
-            self.changed.emit(cluster)
-
-    def _work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
-        work = new or old
-        if work is None:
-            return
-        name = str(work["metadata"]["name"])
-        before = self._states[cluster].get(name)
-        after = applied_state(new) if new is not None else None
-        if before == after:
-            return
-        names = self._names.setdefault(cluster, {s: set() for s in (APPLIED, FAILED, PENDING)})
-        if before is not None:
-            names[before].discard(name)
-            del self._states[cluster][name]
-        if after is not None:
-            names[after].add(name)
-            self._states[cluster][name] = after
-        self.changed.emit(cluster)
+def name_of_counted(cluster: str, old: Object | None, new: Object | None) -> Iterable[str]:
+    """Return the virtual cluster whose counts a Work changes that was old and is new."""
+    before, after = (applied_state(work) if work is not None else "" for work in (old, new))
+    return (cluster,) if before != after else ()
 
 
 PAUSE_S = 5.0
@@ -215,7 +184,7 @@ class StatusWriter:
         *,
         clusters: HubClusters,
         membership: Membership,
-        works: WorkTally,
+        works: Works,
         judgements: Judgements,
         reachable: ReachableNodes,
         contact: HubContact,
@@ -273,7 +242,7 @@ class StatusWriter:
         is_served = self._is_served(name)
         registered = self._registered(definition)
         nodes = self._membership.nodes_of(name) if is_served else []
-        works = self._works.of(name) if is_served else WorkCounts()
+        works = count_works(self._works.of(name) if is_served else ())
         silent_s = self._contact.silent_s(name)
         conditions = [registered]
         if is_served:

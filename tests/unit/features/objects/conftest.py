@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,9 +23,8 @@ from karmada_vc_agent.features.objects.definitions import (
     finalizer,
     is_for,
 )
-from karmada_vc_agent.features.objects.operator import Drain
-from karmada_vc_agent.features.objects.status import StatusWriter, WorkTally
-from karmada_vc_agent.kube.controller import Signal
+from karmada_vc_agent.features.objects.operator import drain_step
+from karmada_vc_agent.features.objects.status import StatusWriter
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.conditions import node_overlap
@@ -76,7 +76,6 @@ class Served:
             lambda metadata: is_for("karmada-vc-agent", metadata),
         )
         self.live.changed.subscribe(self.definitions.settings_changed)
-        self.works: Signal[[str, Object | None, Object | None]] = Signal()
         self.scopes = Scopes()
         self.contact = HubContact(40.0, self.scopes, self.clock)
         self.judgements = Judgements(self.scopes)
@@ -85,7 +84,7 @@ class Served:
             self.definitions,
             clusters=world.clusters,
             membership=world.membership,
-            works=WorkTally(self.works, self.scopes),
+            works=world.works,
             judgements=self.judgements,
             reachable=ReachableNodes(
                 world.membership, Thresholds(), lambda *_: None, self.clock, self.scopes
@@ -109,7 +108,7 @@ class Served:
             state,
         )
         self.state = state
-        self.drain = Drain(world.host_client, self.definitions, removal)
+        self.step = partial(drain_step, world.host_client, self.definitions, removal)
 
     async def _check(self, vc: VirtualCluster) -> None:
         self.checked.append(vc.name)
@@ -124,8 +123,15 @@ class Served:
         else:
             self.world.host.change(path, spec=body["spec"])
         live = self.world.host.live(path)
-        await self.definitions.seen("MODIFIED", live)
+        await self.see("MODIFIED", live)
         return live
+
+    async def see(self, kind: str | None, body: Object) -> None:
+        """Have an event seen, and what is new taken as the status does."""
+        self.definitions.seen(kind, body)
+        name = body["metadata"]["name"]
+        if self.definitions.of(name) is not None and self.definitions.is_to_be_taken(name):
+            await self.definitions.take(name)
 
     async def status(self, name: str = "branch-a") -> Object:
         """Have the status written; return it."""
