@@ -8,12 +8,10 @@ nothing: it has a budget, and a bound for what waits.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
-
-from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import Claim
 from karmada_vc_agent.features.host_events.events import (
@@ -23,25 +21,21 @@ from karmada_vc_agent.features.host_events.events import (
     HostEvent,
     PassingStore,
     Tallies,
-    series_name,
 )
 from karmada_vc_agent.features.host_events.texts import (
     Surroundings,
     failure_of,
     hub_text,
     is_foreign,
-    is_over_quota,
     is_reason,
 )
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
 from karmada_vc_agent.kube.errors import FORBIDDEN_S
-from karmada_vc_agent.kube.events import Series
 from karmada_vc_agent.kube.flows import TokenBucket
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.model.karmada import TEMPLATE_UID_ANNOTATION
 from karmada_vc_agent.model.objects import (
     Object,
-    ObjectKey,
     annotations_of,
     key_of,
     parse_api_version,
@@ -49,7 +43,6 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.setting import HOST_EVENTS
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
-from karmada_vc_agent.runner.conditions import evaluate_condition
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.translation.restore import names_of
 from karmada_vc_agent.work.owners import ObjectOrigin, Owners, Place, manifest_of
@@ -66,16 +59,9 @@ WAITS_S = 5.0
 UNSYNCED_S = 0.2
 REFUSED_S = 60.0
 """An object that had its burst may have one more event in five minutes."""
-QUOTAS_OF_ONE = 100
-QUOTA_STALLED = "QuotaStalled"
 
-
-class EventKey(NamedTuple):
-    """An Event of the host; without a name: the quota of the virtual cluster."""
-
-    cluster: str
-    namespace: str = ""
-    name: str = ""
+EventKey = tuple[str, str, str]
+"""Virtual cluster, host namespace and name of an Event of the host."""
 
 
 class _Target(NamedTuple):
@@ -94,19 +80,12 @@ class _Target(NamedTuple):
 
 @dataclass(slots=True)
 class _Share:
-    """The budgets of one virtual cluster, its counts, and the workloads that wait for its quota.
-
-    stalled: names of the Events that reported that it stalls.
-    """
+    """The budgets of one virtual cluster, and its counts."""
 
     taken: TokenBucket
     lookups: TokenBucket
     records: TokenBucket
     tallies: Tallies = field(default_factory=Tallies)
-    over_quota: LRUCache[ObjectKey, ObjectOrigin] = field(
-        default_factory=lambda: LRUCache(QUOTAS_OF_ONE)
-    )
-    stalled: set[str] = field(default_factory=set)
 
 
 class HostEvents:
@@ -120,7 +99,6 @@ class HostEvents:
         self._owners = Owners(common.clients.host_events, common.discoveries.host, self._works)
         self._find_on_host = common.discoveries.host.find
         self._context_for = works.contexts.context_for
-        self._quota = partial(evaluate_condition, parts, "QuotaDivided")
         self._events = works.events
         self._clock = common.clock
         self._shares: defaultdict[str, _Share] = common.scopes.keep_each(self._new_share)
@@ -145,12 +123,7 @@ class HostEvents:
         """Yield the key of an event that occurred, and have it wait."""
         claim = self._claim_on(new.metadata.namespace) if new is not None else None
         if new is not None and claim is not None and self._shares[claim.cluster].tallies.add(new):
-            yield EventKey(claim.cluster, new.metadata.namespace, new.metadata.name)
-
-    def keys_of_quota(self, cluster: str) -> Iterable[EventKey]:
-        """Yield the key of a quota that may stall, where workloads wait for it."""
-        share = self._shares.get(cluster)
-        return (EventKey(cluster),) if share is not None and share.over_quota else ()
+            yield claim.cluster, new.metadata.namespace, new.metadata.name
 
     def _claim_on(self, namespace: str) -> Claim | None:
         claim = self._stores.claims.holder_of(namespace)
@@ -160,18 +133,16 @@ class HostEvents:
 
     async def reconcile(self, key: EventKey) -> Requeue | None:
         """Record an event that waits on the hub. Raises KubeError."""
-        vc = self._virtual_clusters.get(key.cluster)
+        cluster, namespace, name = key
+        vc = self._virtual_clusters.get(cluster)
         if vc is None:
-            self._shares.pop(key.cluster, None)
+            self._shares.pop(cluster, None)
             return None
-        if not key.name:
-            self._record_stall(vc)
-            return None
-        tallies = self._shares[vc.name].tallies
-        event = tallies.waiting((key.namespace, key.name))
+        tallies = self._shares[cluster].tallies
+        event = tallies.waiting((namespace, name))
         if event is None:
             return None
-        wait_s = self._wait_s(vc.name, event)
+        wait_s = self._wait_s(cluster, event)
         if wait_s:
             return Requeue(wait_s)
         again = await self._mirror(vc, event)
@@ -196,9 +167,6 @@ class HostEvents:
         if origin is None or target is None:
             return None
         share = self._shares[vc.name]
-        if is_over_quota(event.message):
-            share.over_quota[key_of(origin.root)] = origin
-            self._record_stall(vc)
         involved = event.involved_object
         failure = failure_of(event.message, involved.name, key_of(origin.root).name)
         now_s = self._clock.monotonic()
@@ -212,36 +180,11 @@ class HostEvents:
         text = hub_text(event.message, self._around(vc, target.work, origin.root))
         if involved.kind != origin.root["kind"]:
             text = f"{involved.kind} {involved.name}: {text}"
-        if not self._record(vc.name, target, event.reason, text, series):
+        text, work, manifest = f"cluster {vc.name}: {text}", target.work, target.manifest
+        if not self._events.warn(COMPONENT, work, manifest, vc.name, event.reason, text, series):
             return Requeue(REFUSED_S)
         tally.recorded, tally.recorded_at_s = series.count, now_s
         return None
-
-    def _record_stall(self, vc: VirtualCluster) -> None:
-        """Record once, on those that wait for a quota, that it stalls."""
-        share, divided = self._shares[vc.name], self._quota(vc)
-        if divided is None or divided["status"] == "True":
-            share.stalled.clear()
-            return
-        now = self._clock.now()
-        for origin in list(share.over_quota.values()):
-            target = self._target(vc.name, origin)
-            if target is None:
-                continue
-            name = series_name(*target.identity, QUOTA_STALLED)
-            if name in share.stalled:
-                continue
-            text = hub_text(divided["message"], self._around(vc, target.work, origin.root))
-            if self._record(vc.name, target, QUOTA_STALLED, text, Series(name, 1, now, now)):
-                share.stalled.add(name)
-
-    def _record(
-        self, cluster: str, target: _Target, reason: str, text: str, series: Series
-    ) -> bool:
-        text = f"cluster {cluster}: {text}"
-        return self._events.warn(
-            COMPONENT, target.work, target.manifest, cluster, reason, text, series
-        )
 
     async def _origin(self, cluster: str, event: HostEvent) -> ObjectOrigin | None:
         """Return the origin of what an event is about, which is in the same namespace."""
@@ -296,9 +239,6 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
         mirror.reconcile,
         FEW_WORKERS,
         switch=HOST_EVENTS,
-        sources=(
-            Enqueues(store.add_handler, mirror.keys_of_event, SETTLES_S),
-            Enqueues(common.signals.status_due.subscribe, mirror.keys_of_quota, SETTLES_S),
-        ),
+        sources=(Enqueues(store.add_handler, mirror.keys_of_event, SETTLES_S),),
         runs={"host events": watch},
     )

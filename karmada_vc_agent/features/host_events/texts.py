@@ -14,7 +14,6 @@ from karmada_vc_agent.model.texts import cut_words, one_line
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import Stores
 from karmada_vc_agent.translation.names import Names, cluster_of_host_name
-from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
 from karmada_vc_agent.translation.restore import restore_text
 
 HIDDEN = "..."
@@ -31,7 +30,6 @@ _HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{12,}\b")
 _COMBINED = "(combined from similar events): "
 """The prefix of reporters for what they report often."""
 _NUMBER = re.compile(r"\d+")
-_OVER_QUOTA = re.compile(rf"exceeded quota: {QUOTA_NAME},")
 
 Taint = tuple[str, str]
 """(key, value)"""
@@ -54,11 +52,6 @@ class Surroundings:
 def is_reason(reason: str) -> bool:
     """Return whether a reason is one, and not a text."""
     return _REASON.fullmatch(reason) is not None
-
-
-def is_over_quota(message: str) -> bool:
-    """Return whether an event reports that the quota of the virtual cluster is used up."""
-    return _OVER_QUOTA.search(message) is not None
 
 
 def hub_text(message: str, around: Surroundings) -> str:

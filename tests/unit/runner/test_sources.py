@@ -378,7 +378,6 @@ CASES = [
 RUN: set[tuple[Setup, int]] = {
     (policy_status.setup, 0),
     (host_events.setup, 0),
-    (host_events.setup, 1),
 }
 """Have tests of their own: what they follow is known to their controllers only."""
 

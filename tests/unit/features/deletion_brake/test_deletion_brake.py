@@ -16,10 +16,9 @@ from karmada_vc_agent.features.deletion_brake.brake import (
     setup,
     state_path,
 )
-from karmada_vc_agent.features.deletion_brake.feature import DELETIONS_HELD
+from karmada_vc_agent.features.deletion_brake.feature import deletions_held
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError
 from karmada_vc_agent.model.domain import PRESERVE_ANNOTATION
-from karmada_vc_agent.runner.conditions import evaluate_condition
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world
 
@@ -98,9 +97,7 @@ def recorded(world: World) -> Record | None:
 
 
 def status(world: World) -> str:
-    condition = evaluate_condition(world.parts, DELETIONS_HELD.name, world.vc())
-    assert condition is not None
-    return condition["reason"]
+    return deletions_held(A, world.parts.common.part(DeletionBrake).recorded_of(A))["reason"]
 
 
 def confirm(world: World, digest: str) -> None:

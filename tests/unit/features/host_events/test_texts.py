@@ -8,7 +8,6 @@ from karmada_vc_agent.features.host_events.texts import (
     Surroundings,
     failure_of,
     hub_text,
-    is_over_quota,
     is_reason,
 )
 from tests.unit.translation import given
@@ -99,11 +98,6 @@ def test_pods_of_one_object_have_one_cause(one: str, other: str) -> None:
 @pytest.mark.parametrize("other", ["image b", "webimage a", "image  a"])
 def test_other_texts_are_other_causes(other: str) -> None:
     assert failure_of("image a", "web") != failure_of(other, "web")
-
-
-def test_only_the_quota_of_the_virtual_cluster_counts() -> None:
-    assert is_over_quota(QUOTA)
-    assert not is_over_quota(QUOTA.replace("vc-quota", "shared"))
 
 
 @pytest.mark.parametrize(
