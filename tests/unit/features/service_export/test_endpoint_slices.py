@@ -107,8 +107,8 @@ class Setting:
     async def look(self) -> None:
         self.world.look()
         for informers, gvk, path in (
-            (self.controller._slices, ENDPOINT_SLICE, SLICES),
-            (self.controller._exports, SERVICE_EXPORT, EXPORTS),
+            (self.controller.slices, ENDPOINT_SLICE, SLICES),
+            (self.controller.exports, SERVICE_EXPORT, EXPORTS),
         ):
             store = await self.controller._store(informers, gvk)
             assert store is not None
