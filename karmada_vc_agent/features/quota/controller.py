@@ -53,23 +53,27 @@ class Divisions(NamespaceShares):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._waiting: dict[str, tuple[Pending, float] | None] = {}
+        self._shown: dict[str, Pending | None] = {}
         self._new: dict[str, dict[str, asyncio.Event]] = {}
 
-    def note(self, cluster: str, pending: Pending | None) -> None:
-        """Record what a division waits for; None = it is complete.
+    def note(self, cluster: str, pending: Pending | None) -> bool:
+        """Record what a division waits for, None = it is complete; return if a stall changes.
 
         While it waits for the same reason in one of the namespaces of before, it is the same wait,
         however many others are added: a busy hub adds some all the time.
         """
-        before, waiting = self._waiting.get(cluster), None
-        if pending is not None:
-            goes_on = before is not None and before[0].overlaps(pending)
-            waiting = (pending, before[1] if before is not None and goes_on else self._clock())
-        self._waiting[cluster] = waiting
+        before, since = self._waiting.get(cluster), self._clock()
+        if pending is not None and before is not None and before[0].overlaps(pending):
+            since = before[1]
+        self._waiting[cluster] = (pending, since) if pending is not None else None
+        stalled, shown = self.stalled(cluster), self._shown.get(cluster)
+        self._shown[cluster] = stalled
+        return stalled != shown
 
     def forget(self, cluster: str) -> None:
         """Forget a virtual cluster that has no quota any more, or is not served."""
         self._waiting.pop(cluster, None)
+        self._shown.pop(cluster, None)
         self.settle(cluster, tuple(self._new.get(cluster, ())))
 
     def expect(self, cluster: str, namespace: str) -> None:
@@ -163,14 +167,12 @@ class QuotaController:
         self._virtual_clusters = virtual_clusters
         self._divisions = divisions
         self._on_change = on_change
-        self._stalled: dict[str, Pending] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Take the next step towards the division. Raises KubeError, RetryError."""
         vc = self._virtual_clusters.get(name)
         if vc is None or not vc.quota:
             self._divisions.forget(name)
-            self._stalled.pop(name, None)
             return None
         try:
             waits_for = await self._step(name, vc)
@@ -185,12 +187,7 @@ class QuotaController:
 
     def _note(self, name: str, waits_for: Pending | None) -> None:
         """Record what the division waits for; report that it stalls, and that it continues."""
-        self._divisions.note(name, waits_for)
-        stalled = self._divisions.stalled(name)
-        before = self._stalled.pop(name, None)
-        if stalled is not None:
-            self._stalled[name] = stalled
-        if stalled != before:
+        if self._divisions.note(name, waits_for):
             self._on_change(name)
 
     async def _step(self, name: str, vc: VirtualCluster) -> Pending | None:
