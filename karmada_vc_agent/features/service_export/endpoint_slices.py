@@ -13,12 +13,10 @@ Two controllers of Karmada may report a slice with the same Work. The label mana
 joined by dots; each adds two labels and a finalizer of its own.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from karmada_vc_agent.cluster.claims import Claims, claim_of, claims_in
-from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.cluster.claims import claim_of, claims_in
 from karmada_vc_agent.kube.controller import (
     ControllerSpec,
     Enqueues,
@@ -26,9 +24,8 @@ from karmada_vc_agent.kube.controller import (
     Requeue,
     Retries,
 )
-from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.kube.informers import InformerSet, WatchScope
+from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.karmada import (
@@ -54,10 +51,9 @@ from karmada_vc_agent.model.setting import SERVICE_EXPORT as SERVICE_EXPORT_SWIT
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import restore
 from karmada_vc_agent.work.rules.server_changes import prune
-from karmada_vc_agent.work.works import Works, is_applied, is_trimmed, work_path
+from karmada_vc_agent.work.works import is_applied, is_trimmed, work_path
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
@@ -222,32 +218,22 @@ class EndpointSliceController:
 
     def __init__(
         self,
-        virtual_clusters: Mapping[str, VirtualCluster],
+        parts: Parts,
         reporters: Collection[Reporter],
-        *,
-        hub: ApiClient,
-        host: ApiClient,
-        clusters: HubClusters,
-        works: Works,
-        claims: Claims,
-        find_on_host: Callable[[GroupVersionKind], Awaitable[Resource | None]],
-        context_for: Callable[[VirtualCluster, str], TranslationContext],
         enqueue: Callable[[ServiceKey], None],
-        scope: WatchScope | None = None,
     ) -> None:
-        self._virtual_clusters = virtual_clusters
+        common, works = parts.common, parts.works
         self._reporters = reporters
-        self._hub = hub
-        self._host = host
-        self._clusters = clusters
-        self._works = works
-        self._claims = claims
-        self._find_on_host = find_on_host
-        self._context_for = context_for
         self._enqueue = enqueue
+        self._virtual_clusters = common.virtual_clusters
+        self._hub, self._host = common.clients.hub, common.clients.host
+        self._clusters, self._claims = common.stores.clusters, common.stores.claims
+        self._works = works.watches.works
+        self._find_on_host = common.discoveries.host.find
+        self._context_for = works.contexts.context_for
         selector, index = {"labelSelector": SELECTOR}, {BY_SERVICE: _service_of}
-        self.slices = InformerSet(host, selector, self._changed, index, scope=scope)
-        self.exports = InformerSet(host, {}, self._changed, scope=scope)
+        self.slices = InformerSet(self._host, selector, self._changed, index, scope=works.scope)
+        self.exports = InformerSet(self._host, {}, self._changed, scope=works.scope)
 
     # --- changes ------------------------------------------------------------------------
 
@@ -407,7 +393,7 @@ def _service_of(endpoint_slice: Object) -> Iterable[str]:
 
 def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
     """Declare the controller, by Karmada's name; None where both its switches are off."""
-    common, works = parts.common, parts.works
+    common = parts.common
     is_multi = common.gates[MULTI_CLUSTER_SERVICE]
     switches = [
         (SERVICE_EXPORT_SWITCH, SERVICE_EXPORT_REPORTER, True),
@@ -417,19 +403,7 @@ def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
     if not reporters:
         return None
     queue = common.queues.by_cluster(cluster_of_key)
-    controller = EndpointSliceController(
-        common.virtual_clusters,
-        reporters,
-        hub=common.clients.hub,
-        host=common.clients.host,
-        clusters=common.stores.clusters,
-        works=works.watches.works,
-        claims=common.stores.claims,
-        find_on_host=common.discoveries.host.find,
-        context_for=works.contexts.context_for,
-        enqueue=queue.add,
-        scope=works.scope,
-    )
+    controller = EndpointSliceController(parts, reporters, queue.add)
     return ControllerSpec(
         "service-export",
         queue,

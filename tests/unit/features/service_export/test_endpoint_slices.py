@@ -92,16 +92,7 @@ class Setting:
         self.world = world
         self.enqueued: list[ServiceKey] = []
         self.controller = EndpointSliceController(
-            world.virtual_clusters,
-            reporters or endpoint_slices.REPORTERS,
-            hub=world.hub_client,
-            host=world.host_client,
-            clusters=world.clusters,
-            works=world.works,
-            claims=world.claims,
-            find_on_host=world.host_discovery.find,
-            context_for=world.context_for,
-            enqueue=self.enqueued.append,
+            world.parts, reporters or endpoint_slices.REPORTERS, self.enqueued.append
         )
 
     async def look(self) -> None:
