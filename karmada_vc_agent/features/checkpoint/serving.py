@@ -81,12 +81,9 @@ class OfflineServing:
         self._heads = {name: head for name in saved.clusters if (head := saved.head(name))}
         self._times: dict[str, datetime] = {}
         self.has_begun = asyncio.Event()
+        self.is_fencing = False
+        """Whether nothing may be written to the hub: it has not listed its Clusters yet."""
         self.on_hub_answer: Callable[[], None] = lambda: None
-
-    @property
-    def is_fencing(self) -> bool:
-        """Return whether nothing may be written to the hub: it has not listed its Clusters yet."""
-        return self.has_begun.is_set() and not self._clusters.is_synced
 
     @property
     def refusals(self) -> dict[str, UnusableError]:
@@ -102,7 +99,6 @@ class OfflineServing:
     async def run(self) -> None:
         """Fill stores whose first list is overdue, until all lists are complete."""
         while not self._clusters.is_synced or self._saved.clusters:
-            was_fencing = self.is_fencing
             if not self._clusters.is_synced and not self.has_begun.is_set():
                 self._fill_clusters()
             if self._clusters.is_synced:
@@ -111,7 +107,8 @@ class OfflineServing:
                 self._fill_works(name)
             self._log_refusals()
             await asyncio.sleep(CHECK_S)
-            if was_fencing and not self.is_fencing:
+            if self.is_fencing and self._clusters.is_synced:
+                self.is_fencing = False
                 _log.info("The hub listed its Clusters; serving its state")
                 self.on_hub_answer()
 
@@ -158,6 +155,7 @@ class OfflineServing:
             if not store.is_synced:
                 store.seed([rule for rule in rules if rule.get("kind") == kind])
         self.has_begun.set()
+        self.is_fencing = True
         self._times |= {name: at for name in names if (at := self._saved.saved_at(name))}
         oldest = min((self._times[name] for name in names if name in self._times), default=None)
         extra = {
@@ -228,7 +226,7 @@ class CheckpointParts:
             rules=rules,
             served=common.virtual_clusters,
             template=common.config.namespace_template,
-            hub=lambda: common.hub.uid,
+            hub=common.hub,
             is_in_contact=lambda name: (
                 common.clients.hub.is_reachable and not failing_s("") and not failing_s(name)
             ),
