@@ -291,19 +291,7 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         await operator.run()
 
     conditions = conditions_of_objects(parts)
-    writer = StatusWriter(
-        host,
-        definitions,
-        clusters=stores.clusters,
-        membership=stores.membership,
-        works=parts.works.watches.works,
-        judgements=common.judgements,
-        reachable=parts.reachable,
-        contact=common.contact,
-        trouble=common.registrations.trouble,
-        stays_away=common.registrations.stays_away,
-        conditions=conditions.of,
-    )
+    writer = StatusWriter(parts, definitions, conditions.of)
     return ControllerSpec(
         "virtual-cluster-objects",
         queue,
