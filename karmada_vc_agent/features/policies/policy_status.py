@@ -12,10 +12,8 @@ Nothing is stored: each probe is a write that the server only judges.
 """
 
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 
 from karmada_vc_agent.access import admission
@@ -35,8 +33,7 @@ from karmada_vc_agent.access.policy_owner import (
     is_as_wanted,
     owner_of,
 )
-from karmada_vc_agent.cluster.claims import Claims, claim_of
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.cluster.claims import claim_of
 from karmada_vc_agent.features.policies.conditions import (
     IN_EFFECT_WITHIN_S,
     POD_NODE_SELECTOR,
@@ -48,7 +45,7 @@ from karmada_vc_agent.features.policies.conditions import (
 from karmada_vc_agent.kube.access_reviews import own_user_name
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, RetryError, Signal
-from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, NotFoundError
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.model.domain import AGENT_LABEL
@@ -194,36 +191,23 @@ _FORBIDDEN = PolicyProblem(
 class PolicyStatusController:
     """Checks the agent's admission policies, which are the administrator's.
 
-    is_needed: whether there is anything to protect, or will be. watch: called to watch the policies
-    of one kind; changes enqueue `EVERYTHING`. state: gets the result. on_problem: called once for
-    each problem.
+    watch: called to watch the policies of one kind; changes enqueue `EVERYTHING`.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        discovery: Discovery,
-        claims: Claims,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        config: AgentConfig,
-        state: PlacementState,
-        *,
-        is_needed: Callable[[], bool],
-        watch: Callable[[Resource], object],
-        on_problem: Callable[[PolicyProblem], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._host = host
-        self._discovery = discovery
-        self._claims = claims
-        self._virtual_clusters = virtual_clusters
-        self._config = config
-        self._owner = PolicyOwner(config.agent_name, config.agent_namespace, "")
-        self._state = state
-        self._is_needed = is_needed
+    def __init__(self, parts: Parts, watch: Callable[[Resource], object]) -> None:
+        common = parts.common
         self._watch = watch
-        self._on_problem = on_problem
-        self._clock = clock
+        self._host = common.clients.host
+        self._discovery = common.discoveries.host
+        self._claims = common.stores.claims
+        self._clusters = common.stores.clusters
+        self._virtual_clusters = common.virtual_clusters
+        self._stays_away = common.registrations.stays_away
+        self._config = common.config
+        self._owner = PolicyOwner(self._config.agent_name, self._config.agent_namespace, "")
+        self._state = common.part(PlacementState)
+        self._recorder = parts.works.recorder
+        self._clock = common.clock
         self._seen: frozenset[str] | None = None
         self._changed_at = float("-inf")
         self._reported: frozenset[PolicyProblem] = frozenset()
@@ -248,8 +232,8 @@ class PolicyStatusController:
         """Read the policies and check which are in effect. Raises KubeError, RetryError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
         versions = served_versions(served)
-        if not self._is_needed():
-            self._state.settle()
+        if self._claims.is_empty() and all(map(self._stays_away, self._virtual_clusters)):
+            self._state.settle()  # there is nothing to protect, and will be nothing
             return Requeue(INTERVAL_S)
         everywhere: PolicyProblem | None = None
         by_policy: _ByPolicy = []
@@ -261,7 +245,7 @@ class PolicyStatusController:
         else:
             everywhere, by_policy, is_complete = await self._compare(served, versions)
             in_effect, lacking = await probe_policies(self._host, self._owner, versions)
-            is_recent = self._clock() - self._changed_at < IN_EFFECT_WITHIN_S
+            is_recent = self._clock.monotonic() - self._changed_at < IN_EFFECT_WITHIN_S
             keeping = in_effect & {self._owner.placement_policy, self._owner.selector_policy}
             if is_recent and (lacking if is_complete else keeping):
                 return Requeue(PROBE_AGAIN_S)
@@ -303,7 +287,7 @@ class PolicyStatusController:
         problems = (*placement, *rights)
         new = [each for each in problems if each not in self._reported]
         for problem in new:
-            self._on_problem(problem)
+            self.tell(problem)
         for reason in sorted({each.reason for each in new}):
             first, *others = (each.text for each in new if each.reason == reason)
             extra = {"reason": reason, "detail": first}
@@ -312,6 +296,11 @@ class PolicyStatusController:
             _log.warning("Admission policies need attention", extra=extra)
         self._reported = frozenset(problems)
         self._state.settle()
+
+    def tell(self, problem: PolicyProblem) -> None:
+        """Report a problem on all Clusters."""
+        for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
+            self._recorder.record(COMPONENT, cluster, WARNING, problem.reason, problem.text)
 
     # --- policies ---------------------------------------------------------------------------
 
@@ -330,7 +319,7 @@ class PolicyStatusController:
             f"{path} {obj['metadata']['resourceVersion']}" for path, obj in live.items()
         )
         if seen != self._seen:
-            self._seen, self._changed_at = seen, self._clock()
+            self._seen, self._changed_at = seen, self._clock.monotonic()
         if not live and not self._config.install_policies:
             return _DISABLED, [], False
         confines = resource_of(served, desired_policies(self._owner, versions)[0]).path(
@@ -390,27 +379,15 @@ def _difference(desired: Object, live: Object | None) -> PolicyProblem | None:
 
 def setup(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; it has one key."""
-    common, config = parts.common, parts.common.config
-    claims, vcs = common.stores.claims, common.virtual_clusters
-    host, stays_away = common.clients.host, common.registrations.stays_away
+    common = parts.common
     changed: Signal[[Object | None, Object | None]] = Signal()
     informers = InformerSet(
-        host,
-        {"labelSelector": f"{AGENT_LABEL}={config.agent_name}"},
+        common.clients.host,
+        {"labelSelector": f"{AGENT_LABEL}={common.config.agent_name}"},
         changed.emit,
         supervisor=common.supervisor,
     )
-    guard = PolicyStatusController(
-        host,
-        common.discoveries.host,
-        claims,
-        vcs,
-        config,
-        common.part(PlacementState),
-        is_needed=lambda: not claims.is_empty() or not all(map(stays_away, vcs)),
-        watch=informers.store,
-        on_problem=partial(_report_problem, parts),
-    )
+    guard = PolicyStatusController(parts, informers.store)
     return ControllerSpec(
         COMPONENT,
         common.queues.by_name(),
@@ -425,8 +402,3 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         resync_keys=lambda _: (EVERYTHING,),
         runs={"policies": informers.run},
     )
-
-
-def _report_problem(parts: Parts, problem: PolicyProblem) -> None:
-    for cluster in filter(None, map(parts.common.stores.clusters.ours, parts.names())):
-        parts.works.recorder.record(COMPONENT, cluster, WARNING, problem.reason, problem.text)
