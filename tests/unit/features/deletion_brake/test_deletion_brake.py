@@ -235,7 +235,7 @@ async def test_what_was_added_while_a_list_is_confirmed_is_not_permitted(world: 
         assert await sync(world, [8, 9]) == [8, 9]
 
     confirm(world, record.digest)
-    world.parts.common.part(DeletionBrake)._withdraw = meanwhile  # type: ignore[method-assign]
+    world.parts.common.part(DeletionBrake)._withdraw = meanwhile  # type: ignore[method-assign, assignment]
     await look(world)
     assert await sync(world, [*SOME, 8, 9]) == [8, 9]
     assert left(world) == 5
