@@ -35,6 +35,7 @@ from karmada_vc_agent.model.objects import Object, copy_object
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
+PACKAGE = ROOT / "karmada_vc_agent"
 SETTINGS = MANIFESTS / "base" / "agent.yaml"
 CHART = MANIFESTS / "chart"
 AGENT = "karmada-vc-agent"
@@ -80,7 +81,8 @@ def files(settings: Path = SETTINGS) -> dict[Path, str]:
         MANIFESTS / "base" / name: manifest_text(objects, why, f"{_HEADS[name]}\n{_WRITTEN_BY}")
         for name, objects in parts.items()
     }
-    made[MANIFESTS / "base" / "crd.yaml"] = crd_file.text()
+    for folder in (MANIFESTS / "base", PACKAGE / "features" / "objects"):
+        made[folder / "crd.yaml"] = crd_file.text()
     made[MANIFESTS / "hub.yaml"] = _hub_text(settings)
     monitor = manifest_text(_monitoring(AGENT), {}, f"{_MONITORING}\n{_WRITTEN_BY}")
     made[MANIFESTS / "components" / "monitoring" / "monitoring.yaml"] = monitor

@@ -261,12 +261,6 @@ class ClusterConditions(Conditions):
                 yield Sample("virtual_cluster_condition_abnormal", (cluster, name), 1)
 
 
-def evaluate_condition(parts: Parts, name: str, vc: VirtualCluster) -> Condition | None:
-    """Return the condition of this name as it is now, None where nothing declares it."""
-    evaluators = {spec.type.name: spec.evaluate for spec in declared_conditions(parts.features)}
-    return evaluators[name](parts, vc) if name in evaluators else None
-
-
 def conditions_of_objects(parts: Parts) -> Conditions:
     """Return what evaluates the conditions of VirtualCluster objects."""
     return Conditions(parts, lambda kind: kind.on_object)

@@ -53,12 +53,8 @@ from karmada_vc_agent.work.works import WorkKey, is_listed
 
 EXECUTION = "execution-controller"
 WORK_STATUS = "work-status-controller"
-ESCAPES = "escape-detector"
-POLICIES = "policy-status"
-EVICTIONS = "evictions"
 STATUS = "cluster-status"
-HOST_EVENTS = "host-events"
-"""Components of the events that Karmada's agent does not have."""
+"""Component of the events that Karmada's agent does not have."""
 
 NORMAL = "Normal"
 WARNING = "Warning"
@@ -97,32 +93,25 @@ class WorkEvents:
         """Report what a user should know of an applied manifest."""
         self._recorder.record(EXECUTION, work, WARNING, notice.code, notice.detail)
 
-    def escaped(self, involved: Object, manifest: Object | None, cluster: str, text: str) -> None:
-        """Report that a pod runs where it must not.
-
-        involved: its Work, otherwise its Cluster. manifest: that of its template, if any.
-        """
-        self._recorder.record(ESCAPES, involved, WARNING, "PodEscaped", text)
-        if manifest is not None:
-            self._on_template(manifest, cluster, WARNING, "PodEscaped", text, source=ESCAPES)
-
-    def seen_on_host(
-        self, work: Object, manifest: Object, cluster: str, reason: str, text: str, series: Series
+    def warn(
+        self,
+        source: str,
+        work: Object,
+        manifest: Object | None,
+        cluster: str,
+        reason: str,
+        text: str,
+        series: Series | None = None,
     ) -> bool:
-        """Report on Work and template what the host says; return whether it will be written."""
-        on_work = self._recorder.record(HOST_EVENTS, work, WARNING, reason, text, series=series)
-        on_template = self._on_template(
-            manifest, cluster, WARNING, reason, text, source=HOST_EVENTS, series=series
+        """Report what a feature warns of, on a Work and its template; return if it is written.
+
+        work: or its Cluster. manifest: that of the template, None = on no template.
+        """
+        on_work = self._recorder.record(source, work, WARNING, reason, text, series=series)
+        return on_work and (
+            manifest is None
+            or self._on_template(manifest, cluster, WARNING, reason, text, source, series)
         )
-        return on_work and on_template
-
-    def evicted(self, cluster: Object, text: str) -> None:
-        """Report on a Cluster that a pod is evicted from a node that left."""
-        self._recorder.record(EVICTIONS, cluster, NORMAL, "PodEvicted", text)
-
-    def eviction_held(self, cluster: Object, text: str) -> None:
-        """Report on a Cluster that a pod is not evicted yet, from a node that left."""
-        self._recorder.record(EVICTIONS, cluster, WARNING, "PodEvictionHeld", text)
 
     def condition_changed(
         self, cluster: Object, type_: ConditionType, condition: Condition
@@ -139,10 +128,6 @@ class WorkEvents:
         else:
             text = f"the agent writes nothing in namespace {namespace}: {reason}"
             self._recorder.record(STATUS, cluster, WARNING, "NamespaceHeld", text)
-
-    def policy_wrong(self, cluster: Object, reason: str, text: str) -> None:
-        """Report on a Cluster which admission policy is missing, changed or not in effect."""
-        self._recorder.record(POLICIES, cluster, WARNING, reason, text)
 
     def applied(self, manifest: Object, cluster: str, source: str = EXECUTION) -> None:
         """Report on the template that its object is on the host."""

@@ -53,10 +53,7 @@ class FileStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-
-    def __str__(self) -> str:
-        """Return the path."""
-        return str(self._path)
+        self.name = str(path)
 
     async def read(self) -> bytes | None:
         """Return the content of the file. Raises OSError."""
@@ -91,13 +88,9 @@ class SecretStore:
 
     def __init__(self, host: ApiClient, namespace: str) -> None:
         self._host = host
-        self._name = f"Secret {namespace}/{SECRET_NAME}"
+        self.name = f"Secret {namespace}/{SECRET_NAME}"
         self._path = f"/api/v1/namespaces/{namespace}/secrets/{SECRET_NAME}"
         self._version = ""
-
-    def __str__(self) -> str:
-        """Return kind, namespace and name."""
-        return self._name
 
     async def read(self) -> bytes | None:
         """Return the kubeconfig in the Secret, None if there is none. Raises KubeError."""
@@ -113,16 +106,11 @@ class SecretStore:
         """Replace the kubeconfig that was read last, and no other key. Raises KubeError."""
         metadata = {"resourceVersion": self._version}
         data = {SECRET_NAME: base64.b64encode(content).decode()}
-        answer = await self._host.merge_patch(self._path, {"metadata": metadata, "data": data})
-        self._version = answer["metadata"]["resourceVersion"]
+        await self._host.merge_patch(self._path, {"metadata": metadata, "data": data})
 
     def is_writable(self) -> bool:
         """Return True: the host decides."""
         return True
-
-
-KubeconfigStore = FileStore | SecretStore
-"""One place; `str()` names it in messages."""
 
 
 _log = logging.getLogger(__name__)
@@ -133,7 +121,6 @@ KEY = "hub"
 POLL = Requeue(1.0)
 POLLS = 300
 """A pending request is polled every second for five minutes, as in Karmada; then at each check."""
-LONGEST_PAUSE_S = 3600.0
 _PENDING = (
     "CertificateSigningRequest {} waits for approval on the hub; check that controller "
     "agentcsrapproving runs in karmada-controller-manager"
@@ -147,7 +134,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
 class _Stored:
     """A kubeconfig with a client certificate, and where it is stored."""
 
-    store: KubeconfigStore
+    store: FileStore | SecretStore
     content: bytes
     user: str
     certificate: Certificate
@@ -155,11 +142,15 @@ class _Stored:
 
 @dataclass(slots=True)
 class _SigningRequest:
-    """A request on the hub: its name, the key it is for, how often it was polled."""
+    """A request on the hub: its name, the key it is for, how often it was polled.
+
+    chain: the certificate, once it is issued.
+    """
 
     name: str
     key: bytes
     polls: int = 0
+    chain: bytes = b""
 
 
 class CertificateController:
@@ -174,7 +165,7 @@ class CertificateController:
         self,
         hub: ApiClient,
         credentials: Credentials,
-        stores: Sequence[KubeconfigStore],
+        stores: Sequence[FileStore | SecretStore],
         interval_s: float,
         threshold: float,
         use: Callable[[Credentials], None],
@@ -190,9 +181,7 @@ class CertificateController:
         self._now = now
         self._renewed = renewed or AgentCondition()
         self._request: _SigningRequest | None = None
-        self._issued: tuple[bytes, bytes] | None = None
         self._in_use: datetime | None = None
-        self._refusals = 0
         self._once = LogOnce(_log)
 
     async def reconcile(self, _: str) -> Requeue:
@@ -200,8 +189,6 @@ class CertificateController:
         stored = await self._check()
         if not stored:
             return self._rest("Not renewing the hub credential: it is not a client certificate")
-        if self._issued is not None:
-            return await self._keep(stored, self._issued)
         if self._request is not None:
             return await self._await(stored, self._request)
         newest = max(stored, key=lambda one: one.certificate.not_after)
@@ -225,25 +212,20 @@ class CertificateController:
         stored: list[_Stored] = []
         for store in self._stores:
             try:
-                one = self._read(store, await store.read())
+                content = await store.read()
+                identity = self._identity_in(content) if content is not None else None
+                certificate = read_certificate(identity[1]) if identity is not None else None
             except (OSError, KubeconfigError, ValueError) as error:
-                raise RetryError(f"{store}: {error}") from error
-            if one is None and not stored:
-                return []
-            if one is not None and (
-                not stored or one.certificate.subject == stored[0].certificate.subject
-            ):
-                stored.append(one)
+                raise RetryError(f"{store.name}: {error}") from error
+            if content is None or identity is None or certificate is None:
+                if not stored:
+                    return []
+            elif not stored or certificate.subject == stored[0].certificate.subject:
+                stored.append(_Stored(store, content, identity[0], certificate))
         return stored
 
-    def _read(self, store: KubeconfigStore, content: bytes | None) -> _Stored | None:
-        if content is None:
-            return None
-        identity = client_certificate(content, self._path, self._credentials.context)
-        if identity is None:
-            return None
-        user, chain = identity
-        return _Stored(store, content, user, read_certificate(chain))
+    def _identity_in(self, content: bytes) -> tuple[str, bytes] | None:
+        return client_certificate(content, self._path, self._credentials.context)
 
     def _catch_up(self, stored: Sequence[_Stored], newest: _Stored) -> None:
         """Use what another writer put into the Secret before the file has it."""
@@ -253,12 +235,11 @@ class CertificateController:
             self._take(newest.content)
 
     def _take(self, content: bytes) -> None:
-        path, context = self._path, self._credentials.context
-        identity = client_certificate(content, path, context)
+        identity = self._identity_in(content)
         assert identity is not None  # noqa: S101 - it has one, or it was not chosen
         self._in_use = read_certificate(identity[1]).not_after
         _log.info("Using a new hub credential", extra={"ends": self._in_use.isoformat()})
-        self._use(parse_kubeconfig(content, path, context))
+        self._use(parse_kubeconfig(content, self._path, self._credentials.context))
 
     # --- request ------------------------------------------------------------------------
 
@@ -284,15 +265,15 @@ class CertificateController:
 
     async def _await(self, stored: Sequence[_Stored], request: _SigningRequest) -> Requeue:
         """Poll the request; while it is pending there is no other."""
+        if request.chain:
+            return await self._keep(stored, request)
         try:
             answer = await self._hub.get(f"{SIGNING_REQUESTS_PATH}/{request.name}")
         except NotFoundError:
             return self._begin_again(request, "it was deleted")
-        certificate = dig(answer, "status", "certificate")
-        if certificate:
-            self._request, self._refusals = None, 0
-            self._issued = (base64.b64decode(certificate, validate=True), request.key)
-            return await self._keep(stored, self._issued)
+        if certificate := dig(answer, "status", "certificate"):
+            request.chain = base64.b64decode(certificate, validate=True)
+            return await self._keep(stored, request)
         if reason := request_refusal(answer):
             self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
             return self._begin_again(request, reason)
@@ -303,42 +284,36 @@ class CertificateController:
         return self._rest("Waiting for the hub to sign", request=request.name)
 
     def _begin_again(self, request: _SigningRequest, reason: str) -> Requeue:
-        """Drop a request that will not be signed; the next one is sent after a growing delay."""
+        """Drop a request that will not be signed; the next check sends another one."""
         self._request = None
-        pause_s = min(self._interval_s * 2**self._refusals, LONGEST_PAUSE_S)
-        self._refusals = min(self._refusals + 1, 16)
-        _log.error(
-            "The hub did not sign a new credential",
-            extra={"request": request.name, "reason": reason, "again_s": pause_s},
-        )
-        return Requeue(max(pause_s, self._interval_s))
+        extra = {"request": request.name, "reason": reason}
+        _log.error("The hub did not sign a new credential", extra=extra)
+        return Requeue(self._interval_s)
 
     # --- store --------------------------------------------------------------------------
 
-    async def _keep(self, stored: Sequence[_Stored], issued: tuple[bytes, bytes]) -> Requeue:
+    async def _keep(self, stored: Sequence[_Stored], request: _SigningRequest) -> Requeue:
         """Write the issued certificate to every store, then use it; one success is enough."""
         written: list[str] = []
         problems: list[str] = []
         content = b""
+        context, issued = self._credentials.context, (request.chain, request.key)
         for one in stored:
             if not one.store.is_writable():
                 continue
-            text = with_client_certificate(
-                one.content, self._path, self._credentials.context, issued
-            )
+            text = with_client_certificate(one.content, self._path, context, issued)
             try:
                 await one.store.write(text)
             except (KubeError, OSError) as error:
-                problems.append(f"{one.store}: {error}")
+                problems.append(f"{one.store.name}: {error}")
                 continue
-            written.append(str(one.store))
+            written.append(one.store.name)
             content = content or text
         if not written:
             raise RetryError(f"a new hub credential cannot be stored: {'; '.join(problems)}")
-        self._issued = None
+        self._request = None
         self._renewed.succeed()
-        extra = {"kept_in": ", ".join(written)}
-        _log.info("Renewed the hub credential", extra=extra)
+        _log.info("Renewed the hub credential", extra={"kept_in": ", ".join(written)})
         for problem in problems:
             _log.error("An old hub credential remains", extra={"reason": problem})
         self._take(content)

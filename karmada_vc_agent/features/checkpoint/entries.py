@@ -18,15 +18,15 @@ touched. Versions are left out, so that the hub is newer, whatever version it ha
         rules                         interpreter customizations and webhook configurations (-0)
         contact                       the last contact with the hub (-0)
 
-The number of parts grows with the Works of a virtual cluster, and with their size. Its parts are in
-consecutive Secrets, beginning with that of its name, so that those of few Works are in one Secret.
+The number of parts grows with the Works of a virtual cluster. Its parts are in consecutive Secrets,
+beginning with that of its name, so that those of few Works are in one Secret.
 What does not fit below `LARGEST_SECRET` is left out, largest first: the Works of one virtual
 cluster must not displace those of another one.
 """
 
 import hashlib
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -93,13 +93,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sum: str = ""
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """A header and the objects below it."""
-
-    header: Header
-    objects: list[Object]
-
-
 def encode(header: Header, objects: Sequence[bytes]) -> bytes:
     """Return an entry. objects: the JSON of each."""
     body = zlib.compress(b"[" + b",".join(objects) + b"]", LEVEL)
@@ -107,9 +100,9 @@ def encode(header: Header, objects: Sequence[bytes]) -> bytes:
     return msgspec.json.encode(summed) + b"\n" + body
 
 
-def header_of(content: bytes) -> Header:
-    """Return the header of an entry; nothing of it is checked. Raises UnusableError."""
-    line, separator, _ = content.partition(b"\n")
+def verified(content: bytes) -> Header:
+    """Return the header of an entry whose checksum is right. Raises UnusableError."""
+    line, _, body = content.partition(b"\n")
     try:
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -117,29 +110,21 @@ def header_of(content: bytes) -> Header:
     if header.format != FORMAT:
         detail = f"it has format {header.format}, this agent reads format {FORMAT}"
         raise UnusableError(Reason.FORMAT, detail)
-    if not separator:
-        raise UnusableError(Reason.UNREADABLE, "nothing follows its header")
-    return header
-
-
-def verified(content: bytes) -> Header:
-    """Return the header of an entry whose checksum is right. Raises UnusableError."""
-    header = header_of(content)
-    if header.sum != _sum(header, _body(content)):
+    if header.sum != _sum(header, body):
         raise UnusableError(Reason.CHECKSUM, "its checksum differs from its content")
     return header
 
 
-def decode(content: bytes) -> Entry:
+def decode(content: bytes) -> tuple[Header, list[Object]]:
     """Return an entry whose checksum is right. Raises UnusableError."""
-    header, body = verified(content), _body(content)
+    header, unpacking = verified(content), zlib.decompressobj()
     try:
-        objects = orjson.loads(_decompressed(body))
+        objects = orjson.loads(unpacking.decompress(_body(content), LARGEST_BYTES))
     except (zlib.error, ValueError, RecursionError) as error:
         raise UnusableError(Reason.UNREADABLE, f"its content cannot be read: {error}") from error
     if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
         raise UnusableError(Reason.UNREADABLE, "its content is no list of objects")
-    return Entry(header, objects)
+    return header, objects
 
 
 def identity(content: bytes) -> str:
@@ -158,14 +143,6 @@ def identity(content: bytes) -> str:
 
 def _body(content: bytes) -> bytes:
     return content.partition(b"\n")[2]
-
-
-def _decompressed(body: bytes) -> bytes:
-    unpacking = zlib.decompressobj()
-    content = unpacking.decompress(body, LARGEST_BYTES)
-    if unpacking.unconsumed_tail or not unpacking.eof:
-        raise UnusableError(Reason.UNREADABLE, "its content is cut off or too large")
-    return content
 
 
 def _sum(header: Header, body: bytes) -> str:
@@ -187,18 +164,6 @@ _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks"
 """Fields of Works, Clusters, customizations and webhook configurations that a client wrote."""
 
 
-def kept(obj: Object) -> Object | None:
-    """Return what is saved of an object, None = nothing."""
-    metadata = obj["metadata"]
-    if metadata.get("deletionTimestamp"):
-        return None
-    left = {key: obj[key] for key in _CONTENT if key in obj}
-    left["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
-    if dispatched := _dispatched(obj):
-        left["status"] = {"conditions": [dispatched]}
-    return left
-
-
 def _dispatched(obj: Object) -> Object | None:
     """Return Dispatching of a Work of whose generation nothing waits; None where it may wait."""
     generation = obj["metadata"].get("generation")
@@ -209,9 +174,13 @@ def _dispatched(obj: Object) -> Object | None:
 
 def encoded(obj: Object) -> bytes | None:
     """Return the JSON that is saved of an object; None where it is not, or cannot be."""
-    left = kept(obj)
-    if left is None:
+    metadata = obj["metadata"]
+    if metadata.get("deletionTimestamp"):
         return None
+    left = {key: obj[key] for key in _CONTENT if key in obj}
+    left["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
+    if dispatched := _dispatched(obj):
+        left["status"] = {"conditions": [dispatched]}
     try:
         content = orjson.dumps(left, option=orjson.OPT_SORT_KEYS)
     except (TypeError, ValueError, RecursionError):
@@ -237,8 +206,8 @@ def mark(obj: Object) -> int:
 LARGEST_SECRET = 500_000
 """Bytes in one Secret; an API server takes 1 MiB, and a request for it with base64 is larger."""
 LARGEST_RULES = LARGEST_SECRET // 2
-LARGEST_PART = LARGEST_SECRET // 4
-WORKS_A_PART = 256
+WORKS_A_PART = 32
+"""They fit into a Secret if they have 15 kB each, compressed."""
 MOST_PARTS = 512
 RULES_KEY, CONTACT_KEY = "rules", "contact"
 
@@ -284,17 +253,6 @@ def parts_for(works: int, at_present: int = 1) -> int:
     while parts * WORKS_A_PART < works and parts < MOST_PARTS:
         parts *= 2
     return parts if parts > at_present or parts * 4 <= at_present else at_present
-
-
-def parts_for_sizes(sizes: Collection[int], at_present: int) -> int:
-    """Return into how many parts Works are split so that hardly one is larger than it should be.
-
-    sizes: of the parts with several Works. at_present: into how many they are; never less.
-    """
-    parts = at_present
-    while max(sizes, default=0) * at_present > LARGEST_PART * parts and parts < MOST_PARTS:
-        parts *= 2
-    return parts
 
 
 def left_out(sizes: Mapping[str, int]) -> frozenset[str]:

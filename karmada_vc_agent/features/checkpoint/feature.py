@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
+from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.checkpoint.entries import cluster_of_key
 from karmada_vc_agent.features.checkpoint.reader import (
@@ -18,7 +18,11 @@ from karmada_vc_agent.features.checkpoint.reader import (
     why_unusable,
 )
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
-from karmada_vc_agent.features.checkpoint.serving import CheckpointParts, is_of_checkpoint
+from karmada_vc_agent.features.checkpoint.serving import (
+    CHECKPOINT_KEPT,
+    CheckpointParts,
+    is_of_checkpoint,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError
 from karmada_vc_agent.kube.leader_election import LeaderElection
@@ -28,24 +32,11 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.hub_presence import HubStart
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts, Say
 
-CHECKPOINT_KEPT = ConditionType(
-    "CheckpointKept",
-    "A start without the hub would find all of it ([autonomy](autonomy.md#checkpointkept)).",
-    idle="Kept",
-)
-
 
 def checkpoint_kept(parts: Parts, vc: VirtualCluster) -> Condition | None:
     """Return the condition; None where no checkpoint is kept, or it is not in use yet."""
-    if parts.checkpoint is None:
-        return None
-    checkpoint = parts.common.part(CheckpointParts)
-    problem = checkpoint.problem_of(vc.name)
-    if problem is None and checkpoint.is_outdated(vc.name):
-        return None
-    if problem is None:
-        return CHECKPOINT_KEPT.true("Kept", "the state of the hub is kept on the host")
-    return CHECKPOINT_KEPT.false(*problem)
+    made = parts.common.find(CheckpointParts)
+    return made.kept(vc.name) if made is not None else None
 
 
 CONDITIONS = (ConditionSpec(CHECKPOINT_KEPT, checkpoint_kept),)
@@ -59,19 +50,12 @@ async def remove_checkpoint(host: ApiClient, namespace: str, agent: str) -> list
 
     Raises KubeError.
     """
-    collection = f"/api/v1/namespaces/{namespace}/secrets"
-
-    async def delete(name: str) -> str:
-        try:
-            await host.delete(f"{collection}/{name}")
-        except NotFoundError:
-            return ""
-        return name
-
-    # One alone first: a missing right is the same for all.
-    first, *others = secret_names(agent)
-    deleted = [await delete(first), *await asyncio.gather(*map(delete, others))]
-    return [name for name in deleted if name]
+    deleted = []
+    for name in secret_names(agent):
+        with suppress(NotFoundError):
+            await host.delete(f"/api/v1/namespaces/{namespace}/secrets/{name}")
+            deleted.append(name)
+    return deleted
 
 
 async def remove_disabled(host: ApiClient, namespace: str, agent: str) -> None:
@@ -79,23 +63,20 @@ async def remove_disabled(host: ApiClient, namespace: str, agent: str) -> None:
 
     Anything else is retried, as a page in place of an answer.
     """
-
-    async def remove() -> list[str] | None:
-        try:
-            return await remove_checkpoint(host, namespace, agent)
-        except ForbiddenError:
-            return None
-
-    removed = await retry_until_done("remove the checkpoint on the host", remove)
     extra = {"namespace": namespace}
-    if removed is None:
-        _log.info(
-            "Not removing what an earlier checkpoint may have left: run karmada-vc-agent join, or "
-            f"delete Secrets {agent}-checkpoint-*",
-            extra=extra,
-        )
-    elif removed:
-        _log.info("Removed the checkpoint: it is turned off", extra=extra)
+
+    async def remove() -> None:
+        try:
+            if await remove_checkpoint(host, namespace, agent):
+                _log.info("Removed the checkpoint: it is turned off", extra=extra)
+        except ForbiddenError:
+            _log.info(
+                "Not removing what an earlier checkpoint may have left: run karmada-vc-agent join, "
+                f"or delete Secrets {agent}-checkpoint-*",
+                extra=extra,
+            )
+
+    await retry_until_done("remove the checkpoint on the host", remove)
 
 
 async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str, say: Say) -> None:
@@ -143,7 +124,7 @@ class CheckpointStart(HubStart):
             return True
         namespace, name = self.config.agent_namespace, self.config.agent_name
         with suppress(ForbiddenError):  # without the right to it none could be kept
-            return any(await CheckpointSecrets(self.host, namespace, name).peek())
+            return any(await CheckpointSecrets(self.host, namespace, name).load(attempts=1))
         return False
 
     async def wait(self, checking: asyncio.Task[None]) -> None:

@@ -22,14 +22,12 @@ from karmada_vc_agent.features.checkpoint.entries import (
     RULES,
     RULES_KEY,
     WORKS,
-    Entry,
     Header,
     Reason,
     UnusableError,
     cluster_of_key,
     decode,
     head_key,
-    header_of,
     verified,
     works_key,
 )
@@ -91,97 +89,90 @@ class Expected:
 
 @dataclass(slots=True)
 class Saved:
-    """The entries by key, and which of them were refused: Cluster, or another key -> why.
+    """The entries by key, and what was refused: Cluster, or another key -> why.
 
-    What was refused is as if it had not been saved: a Cluster that is in `unusable`, and single
-    entries, as some of the Works of one. secrets: key -> name of its Secret. contact: when the hub
-    was last in this state, except for the Clusters in not_heard.
+    What was refused is as if it had not been saved: Clusters, and single entries, as some of the
+    Works of one. secrets: key -> name of its Secret. contact: when the hub was last in this state,
+    except for the Clusters in not_heard.
     """
 
     entries: dict[str, bytes] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, UnusableError] = field(default_factory=dict)
-    unusable: set[str] = field(default_factory=set)
     contact: Header | None = None
     not_heard: frozenset[str] = frozenset()
 
     @property
     def clusters(self) -> list[str]:
         """Return the Clusters that may be served."""
-        names = (cluster_of_key(key) for key in self.entries if key.startswith("cluster."))
-        return sorted(name for name in names if name not in self.unusable)
+        return sorted(cluster_of_key(key) for key in self.entries if key.startswith("cluster."))
 
     def head(self, name: str) -> Header | None:
         """Return the header of a Cluster."""
-        entry = self._head(name)
-        return entry.header if entry is not None else None
+        content = self.entries.get(head_key(name))
+        return verified(content) if content is not None else None
 
     def cluster(self, name: str) -> Object | None:
         """Return a Cluster."""
-        entry = self._head(name)
-        return entry.objects[0] if entry is not None and entry.objects else None
+        return next(iter(self._read(name, head_key(name))), None)
 
     def works(self, name: str) -> list[Object]:
         """Return the Works of a Cluster; parts that cannot be used are missing."""
         head = self.head(name)
         if head is None:
             return []
-        works: list[Object] = []
-        for part in range(head.parts):
-            entry = self._read(name, works_key(name, head.parts, part), head)
-            works += entry.objects if entry is not None else ()
-        return works
+        keys = [works_key(name, head.parts, part) for part in range(head.parts)]
+        return [work for key in keys for work in self._read(name, key, head)]
 
     def rules(self) -> list[Object]:
         """Return customizations and webhook configurations."""
-        entry = self._read(RULES, RULES_KEY)
-        return entry.objects if entry is not None else []
+        return self._read(RULES, RULES_KEY)
 
     def saved_at(self, name: str) -> datetime | None:
         """Return the time of the state of a Cluster."""
-        try:
-            head = header_of(self.entries[head_key(name)])
-        except (KeyError, UnusableError):
-            return None
-        return self._time_of(head)
+        head = self.head(name)
+        return self.time_of(head) if head is not None else None
+
+    def time_of(self, head: Header) -> datetime | None:
+        """Return the time of the state of a Cluster by its header; None if it has none."""
+        times, contact = [head.saved], self.contact
+        if contact is not None and contact.hub == head.hub and head.cluster not in self.not_heard:
+            times.append(contact.saved)
+        return max((at for text in times if (at := _time(text)) is not None), default=None)
 
     def forget(self, name: str) -> None:
-        """Drop the entries of a Cluster."""
-        self.entries = {k: v for k, v in self.entries.items() if cluster_of_key(k) != name}
+        """Drop the entries of a Cluster, or another entry by its key."""
+        self.entries = {
+            key: entry for key, entry in self.entries.items() if name not in (key, _owner(key))
+        }
 
     def refuse(self, name: str, reason: UnusableError) -> None:
-        """Do not serve a Cluster from here."""
+        """Do not serve a Cluster, or use another entry, from here."""
         self.refusals[name] = reason
-        self.unusable.add(name)
-
-    def _time_of(self, head: Header) -> datetime | None:
-        times = [head.saved]
-        is_heard = self.contact is not None and head.cluster not in self.not_heard
-        if self.contact is not None and is_heard and self.contact.hub == head.hub:
-            times.append(self.contact.saved)
-        return max((at for text in times if (at := time_of(text)) is not None), default=None)
+        self.forget(name)
 
     def refuse_entry(self, key: str, error: UnusableError) -> None:
         """Drop a damaged entry, and note why; the other Works stay."""
         self.entries.pop(key, None)
         where = f"{key} of Secret {self.secrets[key]}" if key in self.secrets else key
-        refusal = UnusableError(error.reason, f"{where}: {error}")
-        self.refusals.setdefault(cluster_of_key(key) or key, refusal)
+        self.refusals.setdefault(_owner(key), UnusableError(error.reason, f"{where}: {error}"))
 
-    def _head(self, name: str) -> Entry | None:
-        return self._read(name, head_key(name)) if name not in self.unusable else None
-
-    def _read(self, name: str, key: str, head: Header | None = None) -> Entry | None:
-        """Return an entry, None where it is missing or refused."""
+    def _read(self, name: str, key: str, head: Header | None = None) -> list[Object]:
+        """Return the objects of an entry, none where it is missing or refused."""
+        if key not in self.entries:
+            return []
         try:
-            entry = decode(self.entries[key])
-            _check_objects(entry, name, head)
-        except KeyError:
-            return None
+            header, objects = decode(self.entries[key])
+            _check_objects(header, objects, name, head)
         except UnusableError as error:
             self.refuse_entry(key, error)
-            return None
-        return entry
+            return []
+        return objects
+
+
+def _owner(key: str) -> str:
+    """Return the Cluster that a key is of, or itself."""
+    return cluster_of_key(key) or key
 
 
 def read(
@@ -196,38 +187,28 @@ def read(
         for key, text in (data or {}).items():
             if name:
                 saved.secrets[key] = name
-            _take(saved, key, text)
+            try:
+                saved.entries[key] = base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError):
+                saved.refuse_entry(key, UnusableError(Reason.UNREADABLE, "it is not base64"))
     _judge(saved, CONTACT_KEY, CONTACT, lambda header: _take_contact(saved, header))
     _judge(saved, RULES_KEY, RULES, lambda header: _check_hub(header, expected))
-    for key in [key for key in saved.entries if key.startswith(f"{CLUSTER}.")]:
-        _judge(saved, key, CLUSTER, lambda header: _check_head(saved, header, expected))
     for name in saved.clusters:
-        _judge_works(saved, name)
+        _judge(saved, head_key(name), CLUSTER, lambda head: _check_head(saved, head, expected))
+        head = saved.head(name)
+        keys = [works_key(name, head.parts, part) for part in range(head.parts)] if head else []
+        for key in keys:
+            _judge(saved, key, WORKS, lambda _: None)
+        if name in saved.refusals and saved.entries.keys().isdisjoint(keys):
+            saved.refuse(name, saved.refusals[name])
     return saved
 
 
-def _take(saved: Saved, key: str, text: str) -> None:
-    try:
-        saved.entries[key] = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        saved.refuse_entry(key, UnusableError(Reason.UNREADABLE, "it is not base64"))
-
-
-def _judge_works(saved: Saved, name: str) -> None:
-    """Drop damaged parts of the Works of a Cluster; refuse a Cluster that has no others."""
-    parts = verified(saved.entries[head_key(name)]).parts
-    keys = [works_key(name, parts, part) for part in range(parts)]
-    for key in keys:
-        _judge(saved, key, WORKS, lambda _: None)
-    if name in saved.refusals and not any(key in saved.entries for key in keys):
-        saved.refuse(name, saved.refusals[name])
-
-
 def _take_contact(saved: Saved, header: Header) -> None:
-    entry = decode(saved.entries[CONTACT_KEY])
-    _check_objects(entry, CONTACT, None)
+    _, objects = decode(saved.entries[CONTACT_KEY])
+    _check_objects(header, objects, CONTACT, None)
     saved.contact = header
-    saved.not_heard = frozenset(obj["metadata"]["name"] for obj in entry.objects)
+    saved.not_heard = frozenset(obj["metadata"]["name"] for obj in objects)
 
 
 def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -> None:
@@ -244,7 +225,7 @@ def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -
         if error.reason in DAMAGED:
             saved.refuse_entry(key, error)
         else:
-            saved.refuse(cluster_of_key(key) or key, error)
+            saved.refuse(_owner(key), error)
 
 
 def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
@@ -261,19 +242,13 @@ def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
         detail = "it may have changed on the hub since, which was not saved"
         raise UnusableError(Reason.OUTDATED, detail)
     if expected.times is not None:
-        _check_time(saved._time_of(header), *expected.times)  # noqa: SLF001 - of this module
-
-
-def _check_time(at: datetime | None, oldest: datetime, newest: datetime) -> None:
-    if at is None or at < oldest:
-        raise UnusableError(Reason.TOO_OLD, f"it is of {_text(at)}, older than offlineMaxAge")
-    if at > newest:
-        detail = f"it is of {_text(at)}, in the future, so its age is unknown"
-        raise UnusableError(Reason.TOO_OLD, detail)
-
-
-def _text(at: datetime | None) -> str:
-    return "an invalid time" if at is None else at.isoformat(timespec="seconds")
+        (oldest, newest), at = expected.times, saved.time_of(header)
+        text = "an invalid time" if at is None else at.isoformat(timespec="seconds")
+        if at is None or at < oldest:
+            raise UnusableError(Reason.TOO_OLD, f"it is of {text}, older than offlineMaxAge")
+        if at > newest:
+            detail = f"it is of {text}, in the future, so its age is unknown"
+            raise UnusableError(Reason.TOO_OLD, detail)
 
 
 def _check_hub(header: Header, expected: Expected) -> None:
@@ -281,15 +256,14 @@ def _check_hub(header: Header, expected: Expected) -> None:
         raise another_hub()
 
 
-def _check_objects(entry: Entry, name: str, head: Header | None) -> None:
+def _check_objects(header: Header, objects: list[Object], name: str, head: Header | None) -> None:
     """Refuse objects that do not match the headers; a checksum is no protection from a writer.
 
     head: that of the Cluster, for Works of it.
     """
-    header = entry.header
     if head is not None and (header.hub, header.uid) != (head.hub, head.uid):
         raise UnusableError(Reason.CLUSTER, "it is of another Cluster")
-    for obj in entry.objects:
+    for obj in objects:
         metadata = obj.get("metadata")
         if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
             raise UnusableError(Reason.UNREADABLE, "an object in it has no name")
@@ -311,7 +285,7 @@ def another_hub() -> UnusableError:
     return UnusableError(Reason.HUB, "it is of another hub: the uid of its kube-system differs")
 
 
-def time_of(text: str) -> datetime | None:
+def _time(text: str) -> datetime | None:
     """Return a time as the header has it; None if it is none."""
     try:
         at = datetime.fromisoformat(text)
@@ -372,6 +346,9 @@ async def read_checkpoint(
     except ForbiddenError:  # the writer logs it
         secrets.doubt_all()
         return Checkpoint(secrets, Saved(), outdated)
+    for name, why in secrets.unread.items():
+        extra = {"secret": name, "reason": why}
+        _log.warning("Cannot read a part of the checkpoint; delete the Secret", extra=extra)
     saved = read(data, _expected(config, state, hub), secrets.names)
     for name, refusal in saved.refusals.items():
         log_refusal(name, refusal)
@@ -393,7 +370,7 @@ async def why_unusable(host: ApiClient, config: AgentConfig, hub: str) -> str:
     with suppress(NotFoundError):
         await state.look()
     secrets = CheckpointSecrets(host, config.agent_namespace, config.agent_name)
-    saved = read(await secrets.peek(), _expected(config, state, hub), secrets.names)
+    saved = read(await secrets.load(attempts=1), _expected(config, state, hub), secrets.names)
     if saved.clusters:
         return ""
     reasons = [f"{name}: {refusal}" for name, refusal in sorted(saved.refusals.items())]

@@ -8,12 +8,10 @@ a result. One that cannot be read, as after its encryption key was lost, loses i
 import asyncio
 import base64
 import binascii
-import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from karmada_vc_agent.features.checkpoint.entries import (
-    LARGEST_SECRET,
     cluster_of_key,
     identity,
     left_out,
@@ -32,51 +30,8 @@ from karmada_vc_agent.kube.errors import (
     UnreachableError,
     UnreadableError,
 )
-from karmada_vc_agent.kube.tasks import retry_on
 from karmada_vc_agent.model.domain import AGENT_LABEL, secret_names
 from karmada_vc_agent.model.objects import Object, is_map_of_texts
-
-FIRST_S = 10.0
-"""The first retry is that of the next write, 5 s later: most refusals end by then."""
-LONGEST_S = 300.0
-"""To encode 10,000 Works takes 2 s, and a host that refuses them once mostly continues to."""
-
-
-class Failures:
-    """The last error of each write: of a virtual cluster, or of another key."""
-
-    def __init__(self) -> None:
-        self.errors: dict[str, KubeError] = {}
-        self._times: dict[str, int] = {}
-        self._due_at: dict[str, float] = {}
-
-    def is_due(self, key: str) -> bool:
-        """Return whether to try it now."""
-        return key not in self.errors or _now() >= self._due_at[key]
-
-    def failed(self, key: str, error: KubeError) -> int:
-        """Note an error; return how many there were in a row."""
-        times = self._times[key] = self._times.get(key, 0) + 1
-        pause_s = 0.0 if times == 1 else min(LONGEST_S, FIRST_S * 2.0 ** min(times - 2, 10))
-        self.errors[key], self._due_at[key] = error, _now() + pause_s
-        return times
-
-    def forget_all_but(self, keys: Collection[str]) -> None:
-        """Forget what is not to be written any more."""
-        for key in self.errors.keys() - keys:
-            self.passed(key)
-
-    def passed(self, key: str) -> None:
-        """Note that it was written."""
-        self.errors.pop(key, None)
-        self._times.pop(key, None)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-_log = logging.getLogger(__name__)
 
 ATTEMPTS = 5
 READ_PAUSE_S = 1.0
@@ -92,61 +47,42 @@ class CheckpointSecrets:
 
     def __init__(self, host: ApiClient, namespace: str, agent: str) -> None:
         self._host = host
-        self.namespace = namespace
+        self._namespace = namespace
         self._agent = agent
         self.names = secret_names(agent)
         self._collection = f"/api/v1/namespaces/{namespace}/secrets"
         self._versions: dict[int, str] = {}
         self._entries: dict[int, dict[str, tuple[str, int]]] = {}
         self._doubtful: set[int] = set()
-        self._unread = Failures()
-        self._left_out: dict[str, tuple[int, int]] = {}
+        self._unreadable: set[int] = set()
+        self._left_out: set[str] = set()
         self.unread: dict[str, str] = {}
         """Name of a Secret that could not be read -> why."""
         self.surprises = 0
         """How often a Secret was not as it was left; its cached content may be lost."""
 
-    async def load(self) -> list[dict[str, str]]:
+    async def load(self, attempts: int = ATTEMPTS) -> list[dict[str, str]]:
         """Return the data of all Secrets, {} for one that cannot be read.
 
         Raises KubeError if that is not about one Secret.
         """
-        return await asyncio.gather(*(self._load(number) for number in range(len(self.names))))
+        numbers = range(len(self.names))
+        return await asyncio.gather(*(self._load(number, attempts) for number in numbers))
 
-    async def _load(self, number: int) -> dict[str, str]:
-        async def read() -> dict[str, str] | KubeError:
+    async def _load(self, number: int, attempts: int) -> dict[str, str]:
+        for pause_s in (*[READ_PAUSE_S] * (attempts - 1), 0.0):
             try:
-                return await self._read(number)
-            except _OF_ALL as error:
-                return error  # no retry: it is not about this Secret
-
-        try:
-            data = await retry_on(KubeError, ATTEMPTS, read, READ_PAUSE_S)
-        except KubeError as error:
-            self._doubtful.add(number)
-            self.unread[self.names[number]] = str(error)
-            extra = {"secret": self.names[number], "reason": str(error)}
-            _log.warning("Cannot read a part of the checkpoint; delete the Secret", extra=extra)
-            return {}
-        if isinstance(data, KubeError):
-            raise data
-        return data
-
-    async def peek(self) -> list[dict[str, str]]:
-        """Return the data of all Secrets as they can be read now, without a retry or log.
-
-        Raises KubeError if that is not about one Secret.
-        """
-        return await asyncio.gather(*(self._peek(number) for number in range(len(self.names))))
-
-    async def _peek(self, number: int) -> dict[str, str]:
-        try:
-            return await self._read(number)
-        except _OF_ALL:
-            raise
-        except KubeError as error:
-            self.unread[self.names[number]] = str(error)
-            return {}
+                data = await self._read(number)
+            except _OF_ALL:
+                raise
+            except KubeError as error:
+                self.unread[self.names[number]] = str(error)
+                await asyncio.sleep(pause_s)
+            else:
+                self.unread.pop(self.names[number], None)
+                return data
+        self._doubtful.add(number)
+        return {}
 
     @property
     def exist(self) -> bool:
@@ -154,44 +90,35 @@ class CheckpointSecrets:
         return bool(self._versions)
 
     @property
-    def too_large(self) -> dict[str, frozenset[str]]:
-        """Return virtual cluster -> keys that did not fit."""
-        keys: defaultdict[str, set[str]] = defaultdict(set)
-        for key in self._left_out:
-            keys[cluster_of_key(key)].add(key)
-        return {cluster: frozenset(own) for cluster, own in keys.items()}
+    def too_large(self) -> frozenset[str]:
+        """Return the virtual clusters of which not everything fits."""
+        return frozenset(map(cluster_of_key, self._left_out))
 
     def identity(self, number: int, key: str) -> str:
         """Return the identity of an entry, "" where there is none."""
         return self._entries.get(number, {}).get(key, ("", 0))[0]
 
-    def _sizes(self, number: int) -> dict[str, int]:
-        """Return the bytes of each entry of a Secret."""
-        return {key: size for key, (_, size) in self._entries.get(number, {}).items()}
-
     def doubt_all(self) -> None:
         """Have all Secrets read again: the host was restored, or they could not be read."""
         self._doubtful.update(range(len(self.names)))
+        self._unreadable.clear()
 
     async def settle(self) -> None:
         """Read again what may differ from how it was left, as far as it can be read.
 
         Raises KubeError if it is the same for all of them.
         """
-        for number in tuple(self._doubtful):
-            if not self._unread.is_due(self.names[number]):
-                continue
+        for number in self._doubtful - self._unreadable:
             try:
                 await self._settle(number)
             except _OF_ALL:
                 raise
-            except KubeError as error:  # the next write to it raises
-                self._unread.failed(self.names[number], error)
+            except KubeError:  # the next write to it raises
+                self._unreadable.add(number)
 
     async def _settle(self, number: int) -> None:
         before = self._versions.get(number), self._entries.get(number)
         await self._read(number)
-        self._unread.passed(self.names[number])
         self.surprises += before != (self._versions.get(number), self._entries.get(number))
         self._doubtful.discard(number)
 
@@ -203,31 +130,16 @@ class CheckpointSecrets:
 
     async def write_bounded(self, number: int, changes: Changes) -> None:
         """Write some entries of a Secret; what does not fit is left out. Raises KubeError."""
-        sizes = self._sizes(number)
+        sizes = {key: size for key, (_, size) in self._entries.get(number, {}).items()}
         sizes |= {key: len(new) for key, new in changes.items() if new is not None}
         sizes = {k: size for k, size in sizes.items() if changes.get(k, b"") is not None}
         dropped = left_out(sizes)
         await self.write(number, {**changes, **dict.fromkeys(dropped)})
-        for key in changes:
-            self._left_out.pop(key, None)
-        self._left_out |= {key: (number, sizes[key]) for key in dropped}
+        self._left_out = (self._left_out - changes.keys()) | dropped
 
-    def parts_that_fit(self, cluster: str) -> set[int]:
-        """Return the parts of the Works of a virtual cluster that did not fit, and would now."""
-        return {
-            int(key.rpartition(".")[2])
-            for key, (number, size) in self._left_out.items()
-            if cluster_of_key(key) == cluster
-            and sum(self._sizes(number).values()) + size <= LARGEST_SECRET
-        }
-
-    def forget_left_out(self, cluster: str, but: str = "") -> None:
-        """Forget what did not fit of a virtual cluster. but: prefix of keys to keep."""
-        self._left_out = {
-            key: place
-            for key, place in self._left_out.items()
-            if cluster_of_key(key) != cluster or (but and key.startswith(but))
-        }
+    def forget_left_out(self, cluster: str) -> None:
+        """Forget what did not fit of a virtual cluster."""
+        self._left_out = {key for key in self._left_out if cluster_of_key(key) != cluster}
 
     async def write(self, number: int, changes: Changes) -> None:
         """Write some entries of a Secret, as far as they differ. Raises KubeError."""
@@ -307,7 +219,7 @@ class CheckpointSecrets:
             "kind": "Secret",
             "metadata": {
                 "name": self.names[number],
-                "namespace": self.namespace,
+                "namespace": self._namespace,
                 "labels": {AGENT_LABEL: self._agent},
             },
             "data": dict(data),

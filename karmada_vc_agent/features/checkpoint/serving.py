@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.entries import Header, Reason, UnusableError
+from karmada_vc_agent.features.checkpoint.entries import Reason, UnusableError
 from karmada_vc_agent.features.checkpoint.reader import (
     Checkpoint,
     CheckpointFields,
@@ -21,7 +22,7 @@ from karmada_vc_agent.features.checkpoint.reader import (
     is_another_hub,
     log_refusal,
 )
-from karmada_vc_agent.features.checkpoint.writer import CONTACT_S, CheckpointWriter, EntrySource
+from karmada_vc_agent.features.checkpoint.writer import CONTACT_S, CheckpointWriter
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import secret_names
@@ -76,16 +77,12 @@ class OfflineServing:
         self._began_at = clock()
         self._since: dict[str, float] = {}
         self._logged = dict(saved.refusals)
-        heads = {name: saved.head(name) for name in saved.clusters}
-        self._heads: dict[str, Header] = {name: h for name, h in heads.items() if h is not None}
+        self._heads = {name: head for name in saved.clusters if (head := saved.head(name))}
         self._times: dict[str, datetime] = {}
         self.has_begun = asyncio.Event()
+        self.is_fencing = False
+        """Whether nothing may be written to the hub: it has not listed its Clusters yet."""
         self.on_hub_answer: Callable[[], None] = lambda: None
-
-    @property
-    def is_fencing(self) -> bool:
-        """Return whether nothing may be written to the hub: it has not listed its Clusters yet."""
-        return self.has_begun.is_set() and not self._clusters.is_synced
 
     @property
     def refusals(self) -> dict[str, UnusableError]:
@@ -101,7 +98,6 @@ class OfflineServing:
     async def run(self) -> None:
         """Fill stores whose first list is overdue, until all lists are complete."""
         while not self._clusters.is_synced or self._saved.clusters:
-            was_fencing = self.is_fencing
             if not self._clusters.is_synced and not self.has_begun.is_set():
                 self._fill_clusters()
             if self._clusters.is_synced:
@@ -110,7 +106,8 @@ class OfflineServing:
                 self._fill_works(name)
             self._log_refusals()
             await asyncio.sleep(CHECK_S)
-            if was_fencing and not self.is_fencing:
+            if self.is_fencing and self._clusters.is_synced:
+                self.is_fencing = False
                 _log.info("The hub listed its Clusters; serving its state")
                 self.on_hub_answer()
 
@@ -149,12 +146,15 @@ class OfflineServing:
         return answered_at is not None and answered_at > self._began_at
 
     def _fill_clusters(self) -> None:
-        if not self._saved.clusters or not self._is_overdue(""):
-            return
-        clusters = [self._saved.cluster(name) for name in self._saved.clusters]
-        self._fill_rules()
-        self.has_begun.set()
         names = self._saved.clusters
+        if not names or not self._is_overdue(""):
+            return
+        clusters, rules = [self._saved.cluster(name) for name in names], self._saved.rules()
+        for store, kind in zip(self._rules, _KINDS, strict=False):
+            if not store.is_synced:
+                store.seed([rule for rule in rules if rule.get("kind") == kind])
+        self.has_begun.set()
+        self.is_fencing = True
         self._times |= {name: at for name in names if (at := self._saved.saved_at(name))}
         oldest = min((self._times[name] for name in names if name in self._times), default=None)
         extra = {
@@ -163,12 +163,6 @@ class OfflineServing:
         }
         _log.warning("Serving from the checkpoint: the hub does not answer", extra=extra)
         self._clusters.seed([cluster for cluster in clusters if cluster is not None])
-
-    def _fill_rules(self) -> None:
-        rules = self._saved.rules()
-        for store, kind in zip(self._rules, _KINDS, strict=False):
-            if not store.is_synced:
-                store.seed([rule for rule in rules if rule.get("kind") == kind])
 
     def _drop_others(self) -> None:
         """Refuse Clusters that differ from those of the hub."""
@@ -187,14 +181,19 @@ class OfflineServing:
         if store.is_synced:
             self._saved.forget(name)
         elif self._is_overdue(name):
-            at = self._saved.saved_at(name)
-            if at is not None:
-                self._times[name] = at
+            self._times |= {name: at} if (at := self._saved.saved_at(name)) else {}
             store.seed(self._saved.works(name))
             self._saved.forget(name)
 
 
 AGE = "checkpoint_age_seconds"
+
+
+CHECKPOINT_KEPT = ConditionType(
+    "CheckpointKept",
+    "A start without the hub would find all of it ([autonomy](autonomy.md#checkpointkept)).",
+    idle="Kept",
+)
 
 
 class CheckpointParts:
@@ -211,20 +210,18 @@ class CheckpointParts:
         self._outdated, self._secrets = checkpoint.outdated, checkpoint.secrets
         self.writer = CheckpointWriter(
             checkpoint.secrets,
-            EntrySource(
-                clusters=clusters,
-                works=works.watches.works,
-                rules=rules,
-                served=common.virtual_clusters,
-                template=common.config.namespace_template,
-                hub=common.hub_uid,
-                is_in_contact=lambda name: (
-                    common.clients.hub.is_reachable and not failing_s("") and not failing_s(name)
-                ),
-                now=common.clock.now,
-            ),
             checkpoint.outdated,
-            common.clock.monotonic,
+            clusters=clusters,
+            works=works.watches.works,
+            rules=rules,
+            served=common.virtual_clusters,
+            template=common.config.namespace_template,
+            hub=common.hub_uid,
+            is_in_contact=lambda name: (
+                common.clients.hub.is_reachable and not failing_s("") and not failing_s(name)
+            ),
+            now=common.clock.now,
+            clock=common.clock.monotonic,
             contact_s=contact_s(common.config),
         )
         self.offline = OfflineServing(
@@ -259,6 +256,14 @@ class CheckpointParts:
         """Return whether any virtual cluster is served from the checkpoint."""
         return any(self.offline.as_of(name) is not None for name in self._names)
 
+    def kept(self, name: str) -> Condition | None:
+        """Return CheckpointKept; None where the next start would not use the entries yet."""
+        if problem := self.problem_of(name):
+            return CHECKPOINT_KEPT.false(*problem)
+        if self._outdated.has(name):
+            return None
+        return CHECKPOINT_KEPT.true("Kept", "the state of the hub is kept on the host")
+
     def problem_of(self, name: str) -> tuple[str, str] | None:
         """Return why a virtual cluster is not in the checkpoint: reason and text, None = it is."""
         if name in self._secrets.too_large:
@@ -271,10 +276,6 @@ class CheckpointParts:
         if refusal is None or is_written:
             return None
         return str(refusal.reason), f"its entries are not used: {refusal}"
-
-    def is_outdated(self, name: str) -> bool:
-        """Return whether the next start would not use yet the entries of a virtual cluster."""
-        return self._outdated.has(name)
 
     def samples(self) -> Iterator[Sample]:
         """Return the age of the saved state that virtual clusters are served from."""

@@ -15,17 +15,17 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import orjson
 
 from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.features.checkpoint import entries
 from karmada_vc_agent.features.checkpoint.entries import (
     CLUSTER,
     CONTACT,
@@ -37,122 +37,29 @@ from karmada_vc_agent.features.checkpoint.entries import (
     WORKS,
     Header,
     cluster_of_key,
+    encode,
     encoded,
     head_key,
     mark,
     part_of,
     parts_for,
-    parts_for_sizes,
     place_of,
     works_key,
     works_prefix,
 )
-from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets, Failures
+from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, KubeError, UnreachableError
 from karmada_vc_agent.kube.flows import SharedLock
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.work.works import Works, is_trimmed
 
 InThread = Callable[[Callable[[Header, list[bytes]], bytes], Header, list[bytes]], Awaitable[bytes]]
 SLICE_BYTES = 2**20
 """How much is encoded before other tasks run: 3 ms."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One part of the Works of a Cluster: its entry, None = empty, and the marks of the Works."""
-
-    key: str
-    entry: bytes | None
-    marks: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class EntrySource:
-    """The state of the hub as it is cached, and its entries.
-
-    served: the virtual clusters that are. rules: stores of customizations and webhook
-    configurations. hub: uid of its kube-system, "" = unknown. is_in_contact: whether the hub lists
-    Clusters, and Works of this one. now: the time as Kubernetes writes it. in_thread: encodes Works
-    in a thread.
-    """
-
-    clusters: HubClusters
-    works: Works
-    rules: tuple[Store[Object], ...]
-    served: Collection[str]
-    template: str
-    hub: Callable[[], str]
-    is_in_contact: Callable[[str], bool]
-    now: Callable[[], str]
-    in_thread: InThread = asyncio.to_thread
-
-    def is_listed(self, cluster: str) -> bool:
-        """Return whether the hub has listed all of a virtual cluster since this process began."""
-        store = self.works.store(cluster)
-        return self.clusters.store.is_synced and store is not None and store.is_synced
-
-    def head(self, cluster: Object, parts: int) -> bytes | None:
-        """Return the entry of a Cluster, None where it is not to be saved."""
-        content = encoded(cluster)
-        if content is None:
-            return None
-        return entries.encode(self._header(CLUSTER, cluster, parts=parts), [content])
-
-    async def parts(self, cluster: Object, numbers: Collection[int], of: int) -> list[_Part]:
-        """Return some of the parts of the Works of a Cluster. of: into how many they are split."""
-        name = cluster["metadata"]["name"]
-        by_part: defaultdict[int, list[Object]] = defaultdict(list)
-        for work in self.works.of(name):
-            by_part[part_of(work["metadata"]["name"], of)].append(work)
-        return [await self._part(cluster, by_part[part], part, of) for part in sorted(numbers)]
-
-    async def _part(self, cluster: Object, works: list[Object], part: int, of: int) -> _Part:
-        marks: dict[str, int] = {}
-        contents: list[bytes] = []
-        at_once = 0
-        for work in sorted(works, key=lambda each: each["metadata"]["name"]):
-            if at_once > SLICE_BYTES:
-                at_once = 0
-                await asyncio.sleep(0)
-            content = encoded(work) if is_trimmed(work) is None else None
-            if content is not None:
-                contents.append(content)
-                at_once += len(content)
-                marks[work["metadata"]["name"]] = mark(work)
-        header = self._header(WORKS, cluster, part=part, parts=of)
-        entry = await self.in_thread(entries.encode, header, contents) if contents else None
-        return _Part(works_key(cluster["metadata"]["name"], of, part), entry, marks)
-
-    def rules_entry(self) -> bytes:
-        """Return the entry of customizations and webhook configurations."""
-        objects: Iterable[Object] = (obj for store in self.rules for obj in store)
-        contents = [content for obj in objects if (content := encoded(obj)) is not None]
-        return entries.encode(self._header(RULES), sorted(contents))
-
-    def contact(self, but: Iterable[str] = ()) -> bytes:
-        """Return the entry that says that the others are of now. but: Clusters that are not."""
-        names = [orjson.dumps({"metadata": {"name": name}}) for name in sorted(but)]
-        return entries.encode(self._header(CONTACT), names)
-
-    def _header(
-        self, kind: str, cluster: Object | None = None, part: int = 0, parts: int = 0
-    ) -> Header:
-        plain = Header(format=FORMAT, kind=kind, hub=self.hub(), saved=self.now())
-        if cluster is None:
-            return plain
-        return msgspec.structs.replace(
-            plain,
-            cluster=cluster["metadata"]["name"],
-            uid=uid_of(cluster),
-            template=self.template,
-            part=part,
-            parts=parts,
-        )
-
 
 EVERYTHING = "_all"
 """All virtual clusters; no Cluster has such a name."""
@@ -185,64 +92,95 @@ class Outdated:
 _log = logging.getLogger(__name__)
 
 PAUSE_S = 5.0
+FIRST_S = 10.0
+"""The first retry is that of the next write, 5 s later: most refusals end by then."""
+LONGEST_S = 300.0
+"""To encode 10,000 Works takes 2 s, and a host that refuses them once mostly continues to."""
 CONTACT_S = 600.0
 """How often it is noted that the hub is still in this state: each time the host stores a Secret of
 up to 500 kB, mostly on a flash card."""
 
+
 _Places = defaultdict[int, dict[str, bytes | None]]
-_Errors = Mapping[str, KubeError]
-"""Virtual cluster, or key of what is of none, -> why it cannot be written; or EVERYTHING."""
 
 
 @dataclass(slots=True)
 class _Book:
     """The content of the Secrets of one virtual cluster.
 
-    marks: of each Work in them. touched: Works that may differ since. again: parts to write even if
-    nothing differs. head: the mark of the Cluster. least: into how many parts its Works are split
-    at least, by their size.
+    parts: into how many its Works are split. head: the mark of the Cluster. marks: of each Work in
+    them. touched: Works that may differ since.
     """
 
     uid: str
     parts: int = 1
-    least: int = 1
     head: int = 0
     marks: dict[str, int] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
-    again: set[int] = field(default_factory=set)
+
+
+class _Failure(NamedTuple):
+    """The last error of a write, how many there were in a row, and when it is tried again."""
+
+    error: KubeError
+    times: int
+    due_at: float
 
 
 class CheckpointWriter:
-    """Writes the checkpoint."""
+    """Writes the checkpoint, of the state of the hub as it is cached.
+
+    served: the virtual clusters that are. rules: stores of customizations and webhook
+    configurations. template: of host namespaces.
+    is_in_contact: whether the hub lists Clusters, and Works of this one. now: the time as
+    Kubernetes writes it. in_thread: encodes Works in a thread.
+    """
 
     def __init__(
         self,
         secrets: CheckpointSecrets,
-        source: EntrySource,
         outdated: Outdated,
-        clock: Callable[[], float] = time.monotonic,
         *,
+        clusters: HubClusters,
+        works: Works,
+        rules: tuple[Store[Object], ...],
+        served: Collection[str],
+        template: str,
+        hub: HubIdentity,
+        is_in_contact: Callable[[str], bool],
+        now: Callable[[], str],
+        clock: Callable[[], float] = time.monotonic,
+        in_thread: InThread = asyncio.to_thread,
         contact_s: float = CONTACT_S,
     ) -> None:
         self._secrets = secrets
-        self._source = source
         self._outdated = outdated
+        self._clusters = clusters
+        self._works = works
+        self._rules = rules
+        self._served = served
+        self._template = template
+        self._hub = hub
+        self._is_in_contact = is_in_contact
+        self._now = now
         self._clock = clock
+        self._in_thread = in_thread
         self._contact_s = contact_s
         self._books: dict[str, _Book] = {}
         self._lock = SharedLock()
         self._wake = asyncio.Event()
         self._once = LogOnce(_log)
         self._surprises = secrets.surprises
-        self._contact_at: float | None = None
+        self._contact_at = float("-inf")
         self._has_rules = False
         self._is_hub_restored = False
-        self._failures = Failures()
+        self._failures: dict[str, _Failure] = {}
+        """By virtual cluster, or key of what is of none, or EVERYTHING."""
 
     def problem_of(self, cluster: str) -> KubeError | None:
         """Return why a virtual cluster cannot be written, None if it can."""
-        errors = self._failures.errors
-        return errors.get(EVERYTHING) or errors.get(cluster)
+        failure = self._failures.get(EVERYTHING) or self._failures.get(cluster)
+        return failure.error if failure is not None else None
 
     # --- changes ------------------------------------------------------------------------
 
@@ -287,14 +225,15 @@ class CheckpointWriter:
         Raises KubeError, NotReadyError.
         """
         async with self._lock:
-            if self._outdated.has(cluster) and not self._is_due(cluster):
+            is_due = self._is_due(EVERYTHING) and self._is_due(cluster)
+            if self._outdated.has(cluster) and not is_due:
                 return
             try:
                 await self._strike(cluster, name)
             except UnreachableError:
                 raise
             except KubeError as error:
-                self._failures.failed(cluster, error)
+                self._failed(cluster, error)
                 self._log_errors()
                 # The deletion must not wait until the host accepts the Secret again.
                 await self._outdated.note(cluster)
@@ -304,15 +243,12 @@ class CheckpointWriter:
         book = self._books.get(cluster)
         if book is not None and name not in book.marks:
             return
-        if not self._source.is_listed(cluster):
+        if not self._is_listed(cluster):
             raise NotReadyError(f"the Works of cluster({cluster}) are not listed")
         if book is not None:
             book.touched.add(name)
         await self._write_cluster(cluster)
-        self._failures.passed(cluster)
-
-    def _is_due(self, cluster: str) -> bool:
-        return self._failures.is_due(EVERYTHING) and self._failures.is_due(cluster)
+        self._failures.pop(cluster, None)
 
     # --- writing ------------------------------------------------------------------------
 
@@ -332,11 +268,10 @@ class CheckpointWriter:
 
     def _log_errors(self) -> None:
         """Log why something is not written."""
-        errors = self._failures.errors
-        if not errors:
+        if not self._failures:
             self._once.ended()
             return
-        what, error = next(iter(errors.items()))
+        what, (error, _, _) = next(iter(self._failures.items()))
         text = "Cannot write the checkpoint"
         if isinstance(error, ForbiddenError) and error.need is not None:  # no quota or policy
             text = "Keeping no checkpoint yet: run karmada-vc-agent join"
@@ -351,48 +286,61 @@ class CheckpointWriter:
             self._books.clear()
             self._has_rules = False
 
-    async def _write_all(self) -> _Errors:
-        """Write what differs; return what could not be written. Raises UnreachableError."""
-        if not self._source.clusters.store.is_synced or not self._failures.is_due(EVERYTHING):
-            return self._failures.errors
+    async def _write_all(self) -> None:
+        """Write what differs; note what could not be written. Raises UnreachableError."""
+        if not self._clusters.store.is_synced or not self._is_due(EVERYTHING):
+            return
         await self._try(EVERYTHING, self._settle)
-        if EVERYTHING in self._failures.errors:
-            return self._failures.errors
-        for name in tuple(self._source.served):
-            if self._source.is_listed(name):
+        if EVERYTHING in self._failures:
+            return
+        for name in tuple(self._served):
+            if self._is_listed(name):
                 await self._try(name, partial(self._write_cluster, name))
         others = self._others()
         for name in others:
             await self._try(name, partial(self._remove, name))
         keeps_any = any(book.uid for book in self._books.values())
-        common = (RULES_KEY, CONTACT_KEY) if keeps_any else ()
-        self._failures.forget_all_but({*self._source.served, *others, *common})
+        for what in self._failures.keys() - {*self._served, *others}:
+            if not keeps_any or what not in (RULES_KEY, CONTACT_KEY):
+                del self._failures[what]
         if keeps_any:
             await self._try(RULES_KEY, self._write_rules)
             await self._try(CONTACT_KEY, self._note_contact)
         await self._trust_again()
-        return self._failures.errors
+
+    def _is_due(self, what: str) -> bool:
+        failure = self._failures.get(what)
+        return failure is None or asyncio.get_running_loop().time() >= failure.due_at
+
+    def _failed(self, what: str, error: KubeError) -> int:
+        """Note an error; return how many there were in a row."""
+        before = self._failures.get(what)
+        times = before.times + 1 if before is not None else 1
+        pause_s = min(LONGEST_S, FIRST_S * 2.0 ** min(times - 2, 10)) if times > 1 else 0.0
+        due_at = asyncio.get_running_loop().time() + pause_s
+        self._failures[what] = _Failure(error, times, due_at)
+        return times
 
     async def _try(self, what: str, write: Callable[[], Awaitable[None]]) -> None:
         """Write something if it is due; note errors. Raises UnreachableError."""
-        if not self._failures.is_due(what):
+        if not self._is_due(what):
             return
         try:
             async with self._lock:  # of each alone: a deletion waits for no other virtual cluster
                 await write()
-            self._failures.passed(what)
+            self._failures.pop(what, None)
         except UnreachableError:
             raise
         except KubeError as error:
-            if self._failures.failed(what, error) > 1 and what not in (RULES_KEY, CONTACT_KEY):
+            if self._failed(what, error) > 1 and what not in (RULES_KEY, CONTACT_KEY):
                 with suppress(KubeError):  # it is noted before anything is deleted, at the latest
                     await self._outdated.note(what)
 
     async def _trust_again(self) -> None:
         """Allow to serve what was written, and note the others by name."""
-        if RULES_KEY in self._failures.errors or EVERYTHING not in self._outdated.names():
+        if RULES_KEY in self._failures or EVERYTHING not in self._outdated.names():
             return  # all virtual clusters need the rules
-        ours = {n for n in self._source.served if self._source.clusters.ours(n) is not None}
+        ours = {n for n in self._served if self._clusters.ours(n) is not None}
         kept = {n for n in ours if self.has(n)}
         if ours and not kept:
             return
@@ -402,9 +350,11 @@ class CheckpointWriter:
             await self._outdated.clear(EVERYTHING)
 
     async def _write_rules(self) -> None:
-        if self._has_rules or not all(store.is_synced for store in self._source.rules):
+        if self._has_rules or not all(store.is_synced for store in self._rules):
             return
-        entry, self._has_rules = self._source.rules_entry(), True
+        contents = [encoded(obj) for store in self._rules for obj in store]
+        entry = encode(self._header(RULES), sorted(filter(None, contents)))
+        self._has_rules = True
         try:
             fits = len(entry) <= LARGEST_RULES
             await self._secrets.write_bounded(0, {RULES_KEY: entry if fits else None})
@@ -413,87 +363,120 @@ class CheckpointWriter:
             raise
 
     async def _note_contact(self) -> None:
-        """Note now and then that the hub is still in this state, for the Clusters that it lists."""
+        """Note now and then that the hub is still in this state, but for some Clusters."""
         now = self._clock()
-        is_due = self._contact_at is None or now - self._contact_at >= self._contact_s
-        if not is_due:
+        if now - self._contact_at < self._contact_s:
             return
-        ours = [
-            name for name in self._source.served if self._source.clusters.ours(name) is not None
-        ]
-        errors = self._failures.errors
-        current = {n for n in ours if self._source.is_listed(n) and self._source.is_in_contact(n)}
-        but = [name for name in ours if name in errors or name not in current]
+        ours = [name for name in self._served if self._clusters.ours(name) is not None]
+        current = {n for n in ours if self._is_listed(n) and self._is_in_contact(n)}
+        but = sorted(name for name in ours if name in self._failures or name not in current)
         if len(but) == len(ours):
             return
-        await self._secrets.write(0, {CONTACT_KEY: self._source.contact(but)})
+        names = [orjson.dumps({"metadata": {"name": name}}) for name in but]
+        await self._secrets.write(0, {CONTACT_KEY: encode(self._header(CONTACT), names)})
         self._contact_at = now
         self._secrets.doubt_all()  # another writer may have changed or deleted one
+        for name in self._secrets.too_large:  # there may be space for it now
+            self._books.pop(name, None)
+
+    # --- one virtual cluster ------------------------------------------------------------
+
+    def _is_listed(self, cluster: str) -> bool:
+        """Return whether the hub has listed all of a virtual cluster since this process began."""
+        store = self._works.store(cluster)
+        return self._clusters.store.is_synced and store is not None and store.is_synced
 
     async def _write_cluster(self, name: str) -> None:
         """Write what differs of one virtual cluster. Raises KubeError."""
-        cluster = self._source.clusters.ours(name)
-        if cluster is None or name not in self._source.served or not mark(cluster):
+        cluster = self._clusters.ours(name)
+        if cluster is None or name not in self._served or not mark(cluster):
             await self._remove(name)
             return
         book = self._books.get(name)
-        if book is not None and book.uid == uid_of(cluster):
-            book.again = self._secrets.parts_that_fit(name)
-            if not book.touched and not book.again and book.head == mark(cluster):
-                await self._outdated.clear(name)
-                return
-        else:
+        if book is not None and book.uid != uid_of(cluster):
             book = None
-        # Whatever fails, the content of the Secrets is unknown then.
-        self._books.pop(name, None)
-        new = _Book(uid_of(cluster), head=mark(cluster))
-        new.least = book.least if book is not None else 1
-        at_present = book.parts if book is not None else 1
-        new.parts = max(new.least, parts_for(len(self._source.works.of(name)), at_present))
-        self._books[name] = new
-        try:
-            await self._write_parts(cluster, book, new)
-        except BaseException:
+        if book is None or book.touched or book.head != mark(cluster):
+            # Whatever fails, the content of the Secrets is unknown then.
             self._books.pop(name, None)
-            raise
+            count, at_present = len(self._works.of(name)), book.parts if book is not None else 1
+            new = _Book(uid_of(cluster), parts_for(count, at_present), mark(cluster))
+            self._books[name] = new
+            try:
+                await self._write_parts(cluster, book, new)
+            except BaseException:
+                self._books.pop(name, None)
+                raise
         await self._outdated.clear(name)
 
     async def _write_parts(self, cluster: Object, before: _Book | None, new: _Book) -> None:
-        name = cluster["metadata"]["name"]
-        numbers = set(range(new.parts))
+        """Write the parts with touched Works, or all; then the Cluster, which has their number."""
+        name, numbers = cluster["metadata"]["name"], set(range(new.parts))
         if before is not None and before.parts == new.parts:
-            numbers = {part_of(work, new.parts) for work in before.touched} | before.again
-            new.marks = before.marks
-        parts = await self._source.parts(cluster, numbers, new.parts)
-        sizes = [len(part.entry) for part in parts if part.entry and len(part.marks) > 1]
-        more = parts_for_sizes(sizes, new.parts)
-        if more > new.parts:
-            new.parts = new.least = more
-            numbers = set(range(more))
-            parts = await self._source.parts(cluster, numbers, more)
-        await self._put(_places(name, parts))
-        head = self._source.head(cluster, new.parts)
+            numbers = {part_of(work, new.parts) for work in before.touched}
+            new.marks = {
+                work: each
+                for work, each in before.marks.items()
+                if part_of(work, new.parts) not in numbers
+            }
+        else:
+            self._secrets.forget_left_out(name)
+        by_part: dict[int, list[Object]] = {number: [] for number in numbers}
+        for work in self._works.of(name):
+            if (number := part_of(work["metadata"]["name"], new.parts)) in numbers:
+                by_part[number].append(work)
+        changes: _Places = defaultdict(dict)
+        for part, works in sorted(by_part.items()):
+            header = self._header(WORKS, cluster, part=part, parts=new.parts)
+            entry = await self._part(header, works, new.marks)
+            changes[place_of(name, part)][works_key(name, new.parts, part)] = entry
+        await self._put(changes)
+        content = encoded(cluster)
+        header = self._header(CLUSTER, cluster, parts=new.parts)
+        head = encode(header, [content]) if content is not None else None
         await self._secrets.write_bounded(place_of(name, 0), {head_key(name): head})
-        await self._put(self._of_other_parts(name, new.parts))
-        self._secrets.forget_left_out(name, but=works_prefix(name, new.parts))
-        marks = new.marks.items()
-        new.marks = {work: each for work, each in marks if part_of(work, new.parts) not in numbers}
-        for part in parts:
-            new.marks |= part.marks
+        prefix, current = f"works.{name}.", works_prefix(name, new.parts)
+        removed: _Places = defaultdict(dict)
+        for number, key in self._secrets:
+            if key.startswith(prefix) and not key.startswith(current):
+                removed[number][key] = None
+        await self._put(removed)
 
     async def _put(self, places: _Places) -> None:
         """Write entries; those that do not fit are left out. Raises KubeError."""
         for number, changes in places.items():
             await self._secrets.write_bounded(number, changes)
 
-    def _of_other_parts(self, name: str, parts: int) -> _Places:
-        """Return the changes that remove the entries of another number of parts."""
-        prefix = f"works.{name}."
-        removed: _Places = defaultdict(dict)
-        for number, key in self._secrets:
-            if key.startswith(prefix) and not key.startswith(works_prefix(name, parts)):
-                removed[number][key] = None
-        return removed
+    async def _part(
+        self, header: Header, works: list[Object], marks: dict[str, int]
+    ) -> bytes | None:
+        """Return the entry of one part, None = empty; add the marks of its Works."""
+        contents: list[bytes] = []
+        at_once = 0
+        for work in sorted(works, key=lambda each: each["metadata"]["name"]):
+            if at_once > SLICE_BYTES:
+                at_once = 0
+                await asyncio.sleep(0)
+            content = encoded(work) if is_trimmed(work) is None else None
+            if content is not None:
+                contents.append(content)
+                at_once += len(content)
+                marks[work["metadata"]["name"]] = mark(work)
+        return await self._in_thread(encode, header, contents) if contents else None
+
+    def _header(
+        self, kind: str, cluster: Object | None = None, part: int = 0, parts: int = 0
+    ) -> Header:
+        plain = Header(format=FORMAT, kind=kind, hub=self._hub.uid, saved=self._now())
+        if cluster is None:
+            return plain
+        return msgspec.structs.replace(
+            plain,
+            cluster=cluster["metadata"]["name"],
+            uid=uid_of(cluster),
+            template=self._template,
+            part=part,
+            parts=parts,
+        )
 
     async def _remove(self, name: str) -> None:
         """Remove all of one virtual cluster. Raises KubeError."""
@@ -503,16 +486,7 @@ class CheckpointWriter:
 
     def _others(self) -> list[str]:
         """Return the Clusters with entries to remove: those that are not ours, or not served."""
-        for name in [name for name in self._books if name not in self._source.served]:
+        for name in [name for name in self._books if name not in self._served]:
             del self._books[name]
         saved = {cluster_of_key(key) for _, key in self._secrets} - {""}
-        served = self._source.served
-        return [n for n in saved if n not in served or self._source.clusters.ours(n) is None]
-
-
-def _places(name: str, parts: Iterable[_Part]) -> _Places:
-    places: _Places = defaultdict(dict)
-    for part in parts:
-        number = place_of(name, int(part.key.rpartition(".")[2]))
-        places[number][part.key] = part.entry
-    return places
+        return [n for n in saved if n not in self._served or self._clusters.ours(n) is None]

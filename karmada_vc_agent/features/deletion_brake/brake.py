@@ -5,26 +5,37 @@ of the window. After a start, or a list of the hub, these are all that it has.
 """
 
 import hashlib
+import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.config.settings import Fields
-from karmada_vc_agent.kube.controller import NotReadyError, RetryError, Signal
+from karmada_vc_agent.kube.controller import (
+    ControllerSpec,
+    Enqueues,
+    NotReadyError,
+    Requeue,
+    RetryError,
+    Signal,
+    itself,
+)
+from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, is_report
 from karmada_vc_agent.model.kinds import NAMESPACE
-from karmada_vc_agent.model.objects import Object, gvk_of, uid_of
+from karmada_vc_agent.model.objects import Object, annotations_of, gvk_of, uid_of
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.model.setting import Range
-from karmada_vc_agent.work.work_finalizer import WorkFinalizer
-from karmada_vc_agent.work.works import Works, is_trimmed, manifests_of
+from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.reporting import WARNING
+from karmada_vc_agent.work.works import is_trimmed, manifests_of
+
+_log = logging.getLogger(__name__)
 
 RECORD_PREFIX = "deletions."
 """In the ConfigMap with the agent's state, then a virtual cluster: the record of what is held."""
@@ -117,43 +128,28 @@ def count(deletions: Iterable[Deletion]) -> int:
     return sum(each.objects for each in deletions)
 
 
-class Recent:
-    """The number of objects deleted within the window; times are monotonic seconds."""
-
-    def __init__(self, window_s: float) -> None:
-        self._window_s = window_s
-        self._deleted: deque[tuple[float, int]] = deque()
-        self._count = 0
-
-    def add(self, objects: int, now: float) -> None:
-        """Add deleted objects."""
-        self._deleted.append((now, objects))
-        self._count += objects
-
-    def count(self, now: float) -> int:
-        """Return how many there were."""
-        while self._deleted and self._deleted[0][0] <= now - self._window_s:
-            self._count -= self._deleted.popleft()[1]
-        return self._count
-
-
 COUNTED_FOR_S = 1.0
 """How long a count of Works is used; what is removed meanwhile is added to it."""
+CHECK_S = 5.0
+"""How often it is checked whether held deletions are confirmed, or taken back."""
+KEEPING_S = 1.0
+SETTLES_S = 1.0
+"""Works are deleted one after the other; the record is not written for each of them."""
+COMPONENT = "deletion-brake"
 
 
 @dataclass(slots=True)
 class _Counted:
     """The deletions of one virtual cluster.
 
-    removed: objects deleted within the window when the hold began; None = nothing is held. report:
-    the record on the host. permitted: Works whose objects may be removed, uid -> name.
-    pending: the other ones that are being deleted, by uid. shown: uids of those with an event.
-    remaining: objects but those of permitted Works.
+    removed: objects deleted within the window when the hold began; None = nothing is held. recent:
+    (monotonic time, objects) of each deletion within the window. permitted: Works whose objects may
+    be removed, uid -> name. pending: the other ones that are being deleted, by uid. shown: uids of
+    those with an event. remaining: objects but those of permitted Works.
     """
 
-    recent: Recent
     removed: int | None = None
-    report: Record | None = None
+    recent: deque[tuple[float, int]] = field(default_factory=deque)
     is_leaving: bool = False
     permitted: dict[str, str] = field(default_factory=dict)
     pending: dict[str, Deletion] = field(default_factory=dict)
@@ -163,28 +159,26 @@ class _Counted:
 
 
 class DeletionBrake:
-    """Decides which Works wait.
+    """Decides which Works wait; as a controller, it records them and reads whether to go on.
 
-    changed: emits a virtual cluster whose deletions to check. reported: emits one whose reported
-    record changed.
+    Its keys are virtual clusters. changed: emits one whose deletions to check. reported: emits one
+    whose record on the host changed.
     """
 
-    def __init__(
-        self,
-        limits: DeletionBrakeSettings,
-        works: Works,
-        finalizer: WorkFinalizer,
-        state: AgentState,
-        scopes: Scopes,
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._limits = limits
-        self._works = works
-        self._finalizer = finalizer
-        self._state = state
-        self._monotonic = monotonic
-        self._clusters = scopes.keep_each(lambda: _Counted(Recent(limits.window)))
-        self._seen: dict[str, None] = scopes.keep()
+    def __init__(self, parts: Parts) -> None:
+        common, works = parts.common, parts.works
+        config = common.config
+        self._limits = config.of(DeletionBrakeFields).deletion_brake
+        self._host = common.clients.host
+        self._path = state_path(config.agent_namespace, config.agent_name)
+        self._state = common.state
+        self._hub_clusters = common.stores.clusters
+        self._works = works.watches.works
+        self._finalizer = works.finalizer
+        self._recorder = works.recorder
+        self._work_due = common.signals.work_due
+        self._monotonic = common.clock.monotonic
+        self._clusters: dict[str, _Counted] = common.scopes.keep()
         self.changed: Signal[[str]] = Signal()
         self.reported: Signal[[str]] = Signal()
 
@@ -198,20 +192,121 @@ class DeletionBrake:
             now = self._monotonic()
             if now - counted.counted_at >= COUNTED_FOR_S:
                 self._count(cluster, counted)
-            removed = counted.recent.count(now)
+            removed = self._recently(counted)
             counted.pending[deletion.uid] = deletion
             if not self._is_too_much(counted, removed):
                 _permit(counted, deletion)
-                counted.recent.add(deletion.objects, now)
+                counted.recent.append((now, deletion.objects))
                 return
             counted.removed = removed
             self.changed.emit(cluster)
         elif deletion.uid not in counted.pending:
             counted.pending[deletion.uid] = deletion
             self.changed.emit(cluster)
-        raise _held(cluster)
+        # It says nothing of the other Works, as NotReadyError would.
+        text = f"deletions are held: karmada-vc-agent confirm-deletions {cluster} lists them"
+        raise RetryError(text, [("deletions", cluster)])
 
-    def held(self, cluster: str) -> Record | None:
+    def recorded_of(self, cluster: str) -> Record | None:
+        """Return what is recorded as held, None = nothing."""
+        return read_record(self._state.value(RECORD_PREFIX + cluster))
+
+    def recorded(self) -> list[str]:
+        """Return the virtual clusters with a record on the host."""
+        return list(self._state.values(RECORD_PREFIX))
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Record what is held; release what is confirmed, or not deleted any more."""
+        if self._hub_clusters.ours(name) is None:
+            if self._hub_clusters.store.is_synced:
+                await self._state.erase(RECORD_PREFIX + name)
+            return None
+        held, recorded = self._held(name), self.recorded_of(name)
+        counted = self._of(name)
+        pending = list(counted.pending.values())
+        confirmed = await self._confirmed(name) if recorded is not None else ""
+        if recorded is not None and confirmed == KEEP + recorded.digest:
+            return await self._keep(name, pending)
+        if held is not None and await self._has_left(name):
+            counted.is_leaving = True
+            held = None
+        if held is None:
+            await self._release(name)
+            return None
+        if confirmed == held.digest:
+            extra = {"virtual_cluster": name, "objects": held.objects, "digest": confirmed}
+            _log.info("Deleting what was confirmed", extra=extra)
+            await self._withdraw(name)
+            await self._release(name, pending)
+            return None
+        await self._state.write(RECORD_PREFIX + name, msgspec.json.encode(held).decode())
+        if held != recorded:
+            self.reported.emit(name)
+        self._show(name, held)
+        return Requeue(CHECK_S)
+
+    async def _keep(self, name: str, pending: list[Deletion]) -> Requeue | None:
+        """Have Works deleted without their objects; it is confirmed until none of them is left."""
+        for deletion in pending:
+            self._finalizer.abandon(name, deletion.work, deletion.uid)
+            self._work_due.emit((name, deletion.work))
+        if pending:
+            return Requeue(KEEPING_S)
+        _log.info("Kept the objects of deleted Works", extra={"virtual_cluster": name})
+        await self._withdraw(name)
+        await self._release(name)
+        return None
+
+    async def _release(self, name: str, confirmed: Iterable[Deletion] = ()) -> None:
+        """Hold nothing any more; permit what is confirmed, and count none of it.
+
+        What was added to the list meanwhile is not among it.
+        """
+        counted = self._of(name)
+        waiting = [each.work for each in counted.pending.values()]
+        counted.removed, counted.counted_at = None, -math.inf
+        for deletion in confirmed:
+            counted.recent.clear()
+            _permit(counted, deletion)
+        if self.recorded_of(name) is not None:
+            await self._state.erase(RECORD_PREFIX + name)
+            self.reported.emit(name)
+        for work in waiting:
+            self._work_due.emit((name, work))
+
+    def _show(self, name: str, record: Record) -> None:
+        """Report on each Work that it is held, once."""
+        counted = self._of(name)
+        text = (
+            f"not deleting from cluster({name}): {record.objects} of {record.total} objects "
+            "are being deleted at once, which an administrator of the host has to confirm"
+        )
+        for uid, deletion in counted.pending.items():
+            work = self._works.get(name, deletion.work)
+            if uid not in counted.shown and work is not None:
+                self._recorder.record(COMPONENT, work, WARNING, "DeletionHeld", text)
+        counted.shown = set(counted.pending)
+
+    async def _has_left(self, name: str) -> bool:
+        record = await self._state.read_again(name)
+        return record is not None and record.has_left
+
+    async def _confirmed(self, name: str) -> str:
+        """Return what an administrator confirmed."""
+        try:
+            state = await self._host.get(self._path)
+        except NotFoundError:
+            return ""
+        return annotations_of(state).get(CONFIRM_PREFIX + name, "")
+
+    async def _withdraw(self, name: str) -> None:
+        """Remove what was confirmed; it was carried out."""
+        annotations = {CONFIRM_PREFIX + name: None}
+        await self._host.merge_patch(self._path, {"metadata": {"annotations": annotations}})
+
+    # --- counting -----------------------------------------------------------------------
+
+    def _held(self, cluster: str) -> Record | None:
         """Count what is held; None = nothing is, or not any more.
 
         Raises NotReadyError while the Works are not listed.
@@ -223,72 +318,28 @@ class DeletionBrake:
         if store is None or not store.is_synced:
             raise NotReadyError(f"the Works of cluster({cluster}) are not listed")
         self._count(cluster, counted)
-        is_over = not count(counted.pending.values()) or not self._is_too_much(
-            counted, counted.removed
-        )
-        if is_over or self._is_exempt(cluster, counted):
+        is_held = count(counted.pending.values()) and self._is_too_much(counted, counted.removed)
+        if not is_held or self._is_exempt(cluster, counted):
             return None
         total = counted.removed + counted.remaining
         return record_of(counted.pending.values(), counted.removed, total)
 
-    def pending(self, cluster: str) -> list[Deletion]:
-        """Return what was held when it was counted last."""
-        return list(self._of(cluster).pending.values())
-
-    def report(self, cluster: str, record: Record) -> list[Deletion]:
-        """Show what is held; return what of it was not shown before."""
-        counted = self._of(cluster)
-        if counted.report != record:
-            counted.report = record
-            self.reported.emit(cluster)
-        new = [each for uid, each in counted.pending.items() if uid not in counted.shown]
-        counted.shown = set(counted.pending)
-        return new
-
-    def release(self, cluster: str) -> list[str]:
-        """Hold nothing any more; return the Works that waited."""
-        counted = self._of(cluster)
-        waiting = [each.work for each in counted.pending.values()]
-        counted.removed, counted.counted_at = None, -math.inf
-        if counted.report is not None:
-            counted.report = None
-            self.reported.emit(cluster)
-        return waiting
-
-    def permit(self, cluster: str, confirmed: list[Deletion]) -> list[str]:
-        """Permit what is confirmed, and count none of it; return the Works that waited.
-
-        What was added to the list meanwhile is not among it.
-        """
-        counted = self._of(cluster)
-        counted.recent = Recent(self._limits.window)
-        waiting = self.release(cluster)
-        for deletion in confirmed:
-            _permit(counted, deletion)
-        return waiting
-
-    def leaves(self, cluster: str) -> None:
-        """Hold nothing of a virtual cluster that an administrator removes with `leave`."""
-        self._of(cluster).is_leaving = True
-
-    def reported_of(self, cluster: str) -> Record | None:
-        """Return what is reported as held, None = nothing."""
-        return self._of(cluster).report if cluster in self._clusters else None
-
-    def recorded(self) -> list[str]:
-        """Return the virtual clusters with a record on the host."""
-        return list(self._state.values(RECORD_PREFIX))
-
     def _of(self, cluster: str) -> _Counted:
-        counted = self._clusters[cluster]
-        if cluster not in self._seen:
-            self._seen[cluster] = None
-            counted.report = read_record(self._state.value(RECORD_PREFIX + cluster))
-            counted.removed = counted.report.removed if counted.report is not None else None
-        return counted
+        """Return what is counted; what an earlier process held is held again."""
+        if cluster not in self._clusters:
+            record = self.recorded_of(cluster)
+            self._clusters[cluster] = _Counted(record.removed if record is not None else None)
+        return self._clusters[cluster]
 
     def _is_exempt(self, cluster: str, counted: _Counted) -> bool:
-        return counted.is_leaving or self._finalizer.is_removing(cluster)
+        is_off = self._limits.share >= 1
+        return is_off or counted.is_leaving or self._finalizer.is_removing(cluster)
+
+    def _recently(self, counted: _Counted) -> int:
+        """Return how many objects were deleted within the window."""
+        while counted.recent and counted.recent[0][0] <= self._monotonic() - self._limits.window:
+            counted.recent.popleft()
+        return sum(objects for _, objects in counted.recent)
 
     def _is_too_much(self, counted: _Counted, removed: int) -> bool:
         deleted = removed + count(counted.pending.values())
@@ -345,7 +396,16 @@ def _deletion_of(work: Object) -> Deletion:
     return Deletion(uid_of(work), work["metadata"]["name"], objects)
 
 
-def _held(cluster: str) -> RetryError:
-    """Return why a Work waits; it says nothing of the other Works, as NotReadyError would."""
-    text = f"deletions are held: karmada-vc-agent confirm-deletions {cluster} lists them"
-    return RetryError(text, [("deletions", cluster)])
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller."""
+    brake = parts.common.part(DeletionBrake)
+    return ControllerSpec(
+        "deletion-brake",
+        parts.common.queues.by_name(),
+        brake.reconcile,
+        initial_keys=brake.recorded,
+        sources=(
+            Enqueues(brake.changed.subscribe, itself, SETTLES_S),
+            Enqueues(parts.common.scopes.ended.subscribe, itself, SETTLES_S),
+        ),
+    )

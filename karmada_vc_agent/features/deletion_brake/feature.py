@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
-from karmada_vc_agent.features.deletion_brake import controller
 from karmada_vc_agent.features.deletion_brake.brake import (
     DeletionBrake,
     DeletionBrakeFields,
     Record,
+    setup,
 )
 from karmada_vc_agent.kube.controller import itself
 from karmada_vc_agent.model.texts import listed
@@ -44,7 +44,7 @@ CONDITIONS = (
     ConditionSpec(
         DELETIONS_HELD,
         lambda parts, vc: deletions_held(
-            vc.name, parts.common.part(DeletionBrake).reported_of(vc.name)
+            vc.name, parts.common.part(DeletionBrake).recorded_of(vc.name)
         ),
         lambda parts: ((parts.common.part(DeletionBrake).reported.subscribe, itself),),
     ),
@@ -55,32 +55,24 @@ HELD = "virtual_cluster_deletions_held"
 
 
 def _connect(parts: Parts) -> None:
-    common, works = parts.common, parts.works
-    brake = DeletionBrake(
-        common.config.of(DeletionBrakeFields).deletion_brake,
-        works.watches.works,
-        works.finalizer,
-        common.state,
-        common.scopes,
-        common.clock.monotonic,
-    )
+    common = parts.common
+    brake = DeletionBrake(parts)
 
     def samples() -> Iterator[Sample]:
         for name in filter(common.stores.clusters.ours, common.virtual_clusters):
-            record = brake.reported_of(name)
-            held = record.objects if record is not None else 0
-            yield Sample(HELD, (name,), held)
+            record = brake.recorded_of(name)
+            yield Sample(HELD, (name,), record.objects if record is not None else 0)
 
     common.provide(brake)
     common.metrics.add_source(samples)
-    works.finalizer.before_removal.append(brake.check)
+    parts.works.finalizer.before_removal.append(brake.check)
 
 
 FEATURE = Feature(
     "deletion_brake",
     settings=DeletionBrakeFields,
     connect=_connect,
-    controllers=(controller.setup,),
+    controllers=(setup,),
     conditions=CONDITIONS,
     metrics="features/deletion_brake/metrics.yaml",
     commands={"confirm-deletions": "karmada_vc_agent.features.deletion_brake.command"},

@@ -85,7 +85,7 @@ class DiscoveryController:
         self._discovery = discovery
         self._source = source
         self._records = records
-        self._making_now = making
+        self._making = making
         self._removal = removal
         self._origins = origins
         self._check = check
@@ -95,13 +95,9 @@ class DiscoveryController:
         self._now = wall_clock
         self._warned: dict[str, float] = {}
 
-    @property
-    def _making(self) -> Making:
-        return self._making_now()
-
     async def reconcile(self, name: str) -> Requeue | None:
         """Serve one virtual cluster, or take the next step of its removal."""
-        if not self._making.is_on:
+        if not self._making().is_on:
             return await self._switched_off(name)
         if not self._discovery.is_synced:
             return Requeue(SYNC_S)  # all would count as deleted
@@ -143,7 +139,7 @@ class DiscoveryController:
     ) -> Requeue | None:
         name = discovered.name
         try:
-            vc = self._making.of(discovered)
+            vc = self._making().of(discovered)
         except ValueError as error:
             return self._refused(discovered, str(error))
         if self._source.rival(name) is not None:
@@ -158,14 +154,14 @@ class DiscoveryController:
             self._log("Serving a discovered virtual cluster", name, discovered.subject)
         self._source.put(vc)
         self._origins.refuse(self._discovery.source, name, "")
-        self._note(name, discovered.subject, "")
+        self._note(name, discovered.subject)
         return None
 
     async def _forbids(self, vc: VirtualCluster, record: DiscoveredRecord | None) -> str:
         """Return why a virtual cluster is not to be served, "" where nothing speaks against it."""
         if self._source.defines_nodes_of(vc):
             return ""
-        limit = self._making.limit
+        limit = self._making().limit
         if record is None and limit and len(self._records) >= limit:
             return f"{self._discovery.source}.limit of {limit} virtual clusters is reached"
         try:
@@ -196,21 +192,24 @@ class DiscoveryController:
             return None
         if self._is_in_doubt() or not await self._discovery.is_deleted(name, record.subject):
             return Requeue(RECHECK_S)
-        common, source = self._making.common, self._discovery.text_of(record.subject)
         if name not in self._source:  # it was deleted while the setting was off
-            self._serve_deleted(name, record)
+            try:
+                self._source.put(self._making().of_record(name, record))
+            except ValueError as error:
+                text = f"the virtual cluster cannot be served: {error}"
+                raise RetryError(self._stays(name, record.subject, text)) from error
         if record.gone_at is None:
             record = replace(record, gone_at=self._now())
             await self._records.keep(name, record)
             self._log("Source of a virtual cluster was deleted", name, record.subject)
+        common = self._making().common
+        off = f"stays registered, because {self._discovery.source}.drain is off"
         ends_at = (record.gone_at or 0.0) + common.grace_period
         if (left_s := ends_at - self._now()) > 0:
-            off = f"stays registered, because {self._discovery.source}.drain is off"
             then = "is removed" if common.drain else off
             until = timestamp(datetime.fromtimestamp(ends_at, UTC))
             waits = f"nothing changes until {until} ({format_duration(common.grace_period)})"
-            text = f"{source} was deleted; {waits}, then the virtual cluster {then}"
-            self._note(name, record.subject, text)
+            self._note(name, record.subject, f"{waits}, then the virtual cluster {then}")
             return Requeue(min(left_s, RECHECK_S))
         if common.drain:
             record = replace(record, is_draining=True)
@@ -220,31 +219,19 @@ class DiscoveryController:
         if not self._removal.is_anywhere(name):
             await self._forget(name)
             return None
-        stays = (
-            f"the virtual cluster stays registered, because {self._discovery.source}.drain is off"
-        )
         leave = f"to remove it, run karmada-vc-agent leave {name}"
-        self._stays(name, record.subject, f"{source} was deleted; {stays}; {leave}")
+        self._stays(name, record.subject, f"the virtual cluster {off}; {leave}")
         return Requeue(RECHECK_S)
 
-    def _serve_deleted(self, name: str, record: DiscoveredRecord) -> None:
-        """Serve what was deleted by its record, as after a start. Raises RetryError."""
-        try:
-            self._source.put(self._making.of_record(name, record))
-        except ValueError as error:
-            source = self._discovery.text_of(record.subject)
-            text = f"{source} was deleted; the virtual cluster cannot be served: {error}"
-            self._stays(name, record.subject, text)
-            raise RetryError(text) from error
-
-    def _stays(self, name: str, subject: str, text: str) -> None:
+    def _stays(self, name: str, subject: str, text: str) -> str:
         noted = self._origins.of(name)
+        text = self._note(name, subject, text)
         if noted is None or noted.absence != text:
             _log.warning(
                 "Keeping a virtual cluster whose source was deleted",
                 extra={"virtual_cluster": name, "reason": text},
             )
-        self._note(name, subject, text)
+        return text
 
     async def _drain(
         self, name: str, record: DiscoveredRecord, discovered: Discovered | None
@@ -254,34 +241,33 @@ class DiscoveryController:
         if vc is None or self._source.rival(name) is not None:
             await self._forget(name)
             return None
-        is_served = discovered is not None or not self._making.common.drain
+        is_served = discovered is not None or not self._making().common.drain
         if is_served and not self._removal.has_begun(name):
             await self._records.keep(name, replace(record, is_draining=False))
             return Requeue(0.0)
         try:
             text = await self._removal.step(vc, self._source)
         except KubeError as error:
-            self._note_removal(name, record, str(error))
+            self._note(name, record.subject, f"removing the virtual cluster: {error}")
             raise
         if text:
-            self._note_removal(name, record, text)
+            self._note(name, record.subject, f"removing the virtual cluster: {text}")
             return Requeue(STEP_S)
         self._log("Removed a virtual cluster", name, record.subject)
         await self._forget(name)
         return Requeue(0.0) if discovered is not None else None
 
-    def _note_removal(self, name: str, record: DiscoveredRecord, text: str) -> None:
-        source = self._discovery.text_of(record.subject)
-        text = f"{source} was deleted; removing the virtual cluster: {text}"
-        self._note(name, record.subject, text)
-
     async def _forget(self, name: str) -> None:
         await self._records.drop(name)
         self._stop_serving(name)
 
-    def _note(self, name: str, subject: str, absence: str) -> None:
-        origin = Origin(self._discovery.text_of(subject), self._discovery.by_label, absence)
+    def _note(self, name: str, subject: str, absence: str = "") -> str:
+        """Note what a virtual cluster is of, and what happens as that was deleted; return that."""
+        source = self._discovery.text_of(subject)
+        text = f"{source} was deleted; {absence}" if absence else ""
+        origin = Origin(source, self._discovery.by_label, text)
         self._origins.note(self._discovery.source, name, origin)
+        return text
 
     def _log(self, message: str, name: str, subject: str) -> None:
         source = self._discovery.text_of(subject)
@@ -297,9 +283,8 @@ def setup_node_groups(parts: Parts) -> ControllerSpec[str] | None:
     started, live = parts.common.find(DiscoveryStart), parts.common.live
     if started is None:
         return None
-    discovery = NodeGroupDiscovery(
-        parts.common.clients.host, live.config.of(DiscoveredFields).node_groups
-    )
+    settings = live.config.of(DiscoveredFields).node_groups
+    discovery = NodeGroupDiscovery(parts.common.clients.host, settings)
     live.changed.subscribe(lambda: discovery.use(live.config.of(DiscoveredFields).node_groups))
     source, making = started.node_groups, making_of_groups
     return _setup("node-groups", parts, discovery, source, making, FEW_WORKERS, discovery.run)

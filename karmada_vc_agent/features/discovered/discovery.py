@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -252,32 +252,27 @@ def _discovered(settings: DiscoverSettings, value: str) -> Discovered:
 
 
 class NodeLabelDiscovery:
-    """Watches the values that nodes have."""
+    """Watches the values that nodes have; controllers wait for the list of nodes."""
 
     source = "discover"
     by_label = True
     is_synced = True
-    """Controllers wait for the list of nodes."""
 
     def __init__(self, host: ApiClient, nodes: Store[Node], settings: DiscoverSettings) -> None:
         self._host = host
         self._nodes = nodes
         self._settings = settings
         self._by_node: dict[str, str] = {}
-        self._having: dict[str, set[str]] = defaultdict(set)
         self._values: dict[str, str] = {}
         self.changed: Signal[[str]] = Signal()
         nodes.add_handler(self._node_changed)
 
     def use(self, settings: DiscoverSettings) -> None:
         """Use these settings from now on."""
-        before = self.names()
-        is_other_key, self._settings = settings.node_label != self._key, settings
-        if is_other_key:
-            self._by_node, self._having = {}, defaultdict(set)
-            for node in self._nodes:
-                self._note(node.metadata.name, node.metadata.labels.get(self._key))
-        self._values = {self._name_of(value): value for value in self._having}
+        before, self._settings = self.names(), settings
+        labels = {node.metadata.name: node.metadata.labels for node in self._nodes}
+        self._by_node = {name: own[self._key] for name, own in labels.items() if self._key in own}
+        self._values = {self._name_of(value): value for value in self._by_node.values()}
         for name in dict.fromkeys((*before, *self._values)):
             self.changed.emit(name)
 
@@ -303,13 +298,10 @@ class NodeLabelDiscovery:
 
     def object_of(self, subject: str) -> Object | None:
         """Return the reference of the first node with a value, for events."""
-        names = sorted(self._having.get(subject, ()))
-        node = self._nodes.get("", names[0]) if names else None
-        if node is None:
-            return None
+        name = min((name for name, value in self._by_node.items() if value == subject), default="")
         # Events about nodes name them by name in uid, too: so `kubectl describe` finds them.
-        metadata = {"name": node.metadata.name, "uid": node.metadata.name}
-        return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        metadata = {"name": name, "uid": name}
+        return {"apiVersion": "v1", "kind": "Node", "metadata": metadata} if name else None
 
     async def is_deleted(self, name: str, subject: str) -> bool:
         """Return whether no node of the host has the value."""
@@ -323,33 +315,19 @@ class NodeLabelDiscovery:
         if node is None:
             return
         # Not compared with `old`: after a write of ours that is what we were answered.
-        value = new.metadata.labels.get(self._key) if new is not None else None
-        for changed in self._note(node.metadata.name, value):
-            name = self._name_of(changed)
-            if changed in self._having:
-                self._values[name] = changed
+        before = self._by_node.pop(node.metadata.name, None)
+        after = new.metadata.labels.get(self._key) if new is not None else None
+        if after is not None:
+            self._by_node[node.metadata.name] = after
+        for value in filter(None, (before, after)):
+            name, is_there = self._name_of(value), value in self._by_node.values()
+            if is_there == (name in self._values):
+                continue
+            if is_there:
+                self._values[name] = value
             else:
-                self._values.pop(name, None)
+                del self._values[name]
             self.changed.emit(name)
-
-    def _note(self, node: str, after: str | None) -> list[str]:
-        """Note the value that a node has; return those that were added or removed by it."""
-        before = self._by_node.pop(node, None)
-        if after is not None:
-            self._by_node[node] = after
-        changed: list[str] = []
-        if before == after:
-            return changed
-        if before is not None:
-            self._having[before].discard(node)
-            if not self._having[before]:
-                del self._having[before]
-                changed.append(before)
-        if after is not None:
-            if after not in self._having:
-                changed.append(after)
-            self._having[after].add(node)
-        return changed
 
 
 NODE_GROUPS, DISCOVER = "nodeGroups", "discover"

@@ -6,13 +6,11 @@ to another group, and a namespace may be adopted with its pods. Every change of 
 """
 
 import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 from karmada_vc_agent.cluster.claims import Claim, claim_of
 from karmada_vc_agent.cluster.host_nodes import PODS_BY_NODE
-from karmada_vc_agent.features.escapes.evictions import LeftPods, PodKey
+from karmada_vc_agent.features.escapes.evictions import Evictions, PodKey
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.model.core import Node, Pod
@@ -21,26 +19,9 @@ from karmada_vc_agent.runner.common import FEW_WORKERS
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.work.owners import Owners, Place, manifest_of
 
-
-@dataclass(frozen=True, slots=True)
-class Escape:
-    """A pod of a virtual cluster on a foreign node."""
-
-    cluster: str
-    uid: str
-    node: str
-
-
-class EscapedPods(dict[PodKey, Escape]):
-    """The reported escape of each pod that still runs there."""
-
-    def by_cluster(self) -> Mapping[str, int]:
-        """Return how many pods of each virtual cluster are on foreign nodes now."""
-        return Counter(escape.cluster for escape in self.values())
-
-
 _log = logging.getLogger(__name__)
 
+COMPONENT = "escape-detector"
 SETTLES_S = 1.0
 """A kubelet rejects a pod at once if its selector does not match the node.
 
@@ -56,14 +37,15 @@ class EscapeDetector:
     Its keys are suspects, to be checked after SETTLES_S.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, evictions: Evictions) -> None:
         common, works = parts.common, parts.works
         self._owners = Owners(common.clients.host, common.discoveries.host, works.watches.works)
         self._stores = common.stores
         self._virtual_clusters = common.virtual_clusters
         self._events = works.events
-        self._left = common.part(LeftPods)
-        self._escapes = common.part(EscapedPods)
+        self._evictions = evictions
+        self.escapes: dict[PodKey, tuple[str, str, str]] = {}
+        """Virtual cluster, uid and node of each reported pod that still runs there."""
 
     # --- suspects ---------------------------------------------------------------------------
 
@@ -78,7 +60,7 @@ class EscapeDetector:
             return []
         key = (pod.metadata.namespace, pod.metadata.name)
         is_foreign = new is not None and self._foreign(new) is not None
-        return [key] if key in self._escapes or is_foreign else []
+        return [key] if key in self.escapes or is_foreign else []
 
     def keys_of_node(self, old: Node | None, new: Node | None) -> Iterable[PodKey]:
         """Return the suspects on a node that may have moved to another group."""
@@ -107,7 +89,7 @@ class EscapeDetector:
     def _suspects(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
         for pod in pods:
             key = (pod.metadata.namespace, pod.metadata.name)
-            if key in self._escapes or self._foreign(pod) is not None:
+            if key in self.escapes or self._foreign(pod) is not None:
                 yield key
 
     def _foreign(self, pod: Pod) -> Claim | None:
@@ -127,25 +109,25 @@ class EscapeDetector:
         pod = self._stores.pods.get(*key)
         claim = self._foreign(pod) if pod is not None else None
         if pod is None or claim is None or not self._is_running(pod, key):
-            self._escapes.pop(key, None)
+            self.escapes.pop(key, None)
             return
-        escape = Escape(claim.cluster, pod.metadata.uid, pod.spec.node_name)
-        if self._escapes.get(key) == escape:
+        escape = claim.cluster, pod.metadata.uid, pod.spec.node_name
+        if self.escapes.get(key) == escape:
             return
         place = Place(claim.cluster, key[0], claim.namespace)
         origin = await self._owners.origin(place, _PODS, key[1])
         work = self._owners.work(claim.cluster, origin) if origin else None
-        self._escapes[key] = escape
+        self.escapes[key] = escape
         _log.warning(
             "Pod runs on a foreign node",
             extra={
                 "virtual_cluster": claim.cluster,
                 "pod": "/".join(key),
-                "node": escape.node,
+                "node": pod.spec.node_name,
                 "work": work["metadata"]["name"] if work else "",
             },
         )
-        outcome = "the agent evicts it" if self._left.evicting(pod) else _LEFT_ALONE
+        outcome = "the agent evicts it" if self._evictions.evicting(pod) else _LEFT_ALONE
         text = (
             f"pod {claim.namespace}/{key[1]} runs on a node outside of virtual cluster "
             f'"{claim.cluster}"; {outcome}'
@@ -153,24 +135,24 @@ class EscapeDetector:
         cluster = self._stores.clusters.ours(claim.cluster)
         if work is not None and origin is not None:
             manifest = manifest_of(work, origin.root, claim.namespace)
-            self._events.escaped(work, manifest, claim.cluster, text)
+            self._events.warn(COMPONENT, work, manifest, claim.cluster, "PodEscaped", text)
         elif cluster is not None:
-            self._events.escaped(cluster, None, claim.cluster, text)
+            self._events.warn(COMPONENT, cluster, None, claim.cluster, "PodEscaped", text)
 
     def _is_running(self, pod: Pod, key: PodKey) -> bool:
         """Return whether it runs and is not being deleted; a reported one counts until it ends."""
         if self._stores.nodes.get("", pod.spec.node_name) is None:
             return False  # a deleted node runs nothing
-        return key in self._escapes or pod.metadata.deletion_timestamp is None
+        return key in self.escapes or pod.metadata.deletion_timestamp is None
 
 
 def setup(parts: Parts) -> ControllerSpec[PodKey]:
     """Declare the controller; its keys are pods that may be out."""
     common, stores = parts.common, parts.common.stores
-    detector = EscapeDetector(parts)
+    detector = common.part(EscapeDetector)
     disputed = parts.works.registered.disputed.subscribe
     return ControllerSpec(
-        "escape-detector",
+        COMPONENT,
         common.queues.by_cluster(lambda pod: stores.claims.cluster_on(pod[0])),
         detector.reconcile,
         FEW_WORKERS,

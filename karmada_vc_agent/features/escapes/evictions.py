@@ -5,51 +5,68 @@ are out of reach: by their claims, and by policy agent-confines (ADR 33).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.cluster.host_nodes import PODS_BY_NODE
-from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.kube.client import ApiClient, evict
+from karmada_vc_agent.kube.client import evict
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import NotFoundError, TooManyRequestsError
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.virtual_cluster import EVICT, VirtualCluster
 from karmada_vc_agent.runner.common import FEW_WORKERS
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.work.reporting import WorkEvents
+from karmada_vc_agent.work.reporting import NORMAL, WARNING
 
 PodKey = tuple[str, str]
 """Host namespace and name of a pod."""
 
 
-class LeftPods:
-    """Selects those that `onNodeLeave: Evict` is about, by what is so now: no restart forgets one.
+_log = logging.getLogger(__name__)
 
-    A pod that selects the nodes of its virtual cluster got onto one of them: where its node is none
-    of them, that one left. Pods that never selected them, as in an adopted namespace, were not
-    placed like this, and a node that an older virtual cluster selects as well did not leave.
+COMPONENT = "evictions"
+FIRST_RETRY_S = 1.0
+"""The first pause after an eviction that a PodDisruptionBudget forbids; doubled, up to 30 s."""
+UNREGISTERED_S = 30.0
+"""Before the hub lists its Clusters it is undecided whether the Cluster is ours to serve."""
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of the pods that a node runs from its own files: they only show what runs there."""
+
+_NODE = Resource(GroupVersionKind("", "v1", "Node"), "nodes", namespaced=False)
+_POD = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
+
+
+@dataclass(slots=True)
+class _LeftPod:
+    """A pod, and when its node was seen to have left. is_held: that it is kept was reported."""
+
+    uid: str
+    node: str
+    since_s: float
+    is_held: bool = False
+
+
+class Evictions:
+    """Selects and evicts those that `onNodeLeave: Evict` is about; its keys are such pods.
+
+    It decides by what is so now: no restart forgets one. A pod that selects the nodes of its
+    virtual cluster got onto one of them: where its node is none of them, that one left. Pods that
+    never selected them, as in an adopted namespace, were not placed like this, and a node that an
+    older virtual cluster selects as well did not leave.
     """
 
-    def __init__(
-        self,
-        pods: Store[Pod],
-        nodes: Store[Node],
-        claims: Claims,
-        virtual_clusters: Mapping[str, VirtualCluster],
-    ) -> None:
-        self._pods = pods
-        self._nodes = nodes
-        self._claims = claims
-        self._virtual_clusters = virtual_clusters
-
-    def pod(self, key: PodKey) -> Pod | None:
-        """Return a pod, to be evicted or not."""
-        return self._pods.get(*key)
+    def __init__(self, parts: Parts) -> None:
+        common, stores = parts.common, parts.common.stores
+        self._host = common.clients.host
+        self._pods, self._nodes = stores.pods, stores.nodes
+        self._claims, self._clusters = stores.claims, stores.clusters
+        self._virtual_clusters = common.virtual_clusters
+        self._recorder = parts.works.recorder
+        self._damping_s = common.config.cluster_failure_threshold
+        self._clock = common.clock.monotonic
+        self._seen: dict[PodKey, _LeftPod] = {}
 
     def evicting(self, pod: Pod) -> VirtualCluster | None:
         """Return the virtual cluster of a pod that is to be evicted, None for any other."""
@@ -97,56 +114,10 @@ class LeftPods:
             return None
         return None if vc.selects(node.metadata.name, node.metadata.labels) else vc
 
-
-_log = logging.getLogger(__name__)
-
-FIRST_RETRY_S = 1.0
-"""The first pause after an eviction that a PodDisruptionBudget forbids; doubled, up to 30 s."""
-UNREGISTERED_S = 30.0
-"""Before the hub lists its Clusters it is undecided whether the Cluster is ours to serve."""
-MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of the pods that a node runs from its own files: they only show what runs there."""
-
-_NODE = Resource(GroupVersionKind("", "v1", "Node"), "nodes", namespaced=False)
-_POD = Resource(GroupVersionKind("", "v1", "Pod"), "pods", namespaced=True)
-
-
-@dataclass(slots=True)
-class _LeftPod:
-    """A pod, and when its node was seen to have left. is_held: that it is kept was reported."""
-
-    uid: str
-    node: str
-    since_s: float
-    is_held: bool = False
-
-
-class Evictions:
-    """Its keys are pods on nodes that left. damping_s: how long a node must have left before."""
-
-    def __init__(
-        self,
-        host: ApiClient,
-        left: LeftPods,
-        claims: Claims,
-        clusters: HubClusters,
-        events: WorkEvents,
-        damping_s: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._host = host
-        self._left = left
-        self._claims = claims
-        self._clusters = clusters
-        self._events = events
-        self._damping_s = damping_s
-        self._clock = clock
-        self._seen: dict[PodKey, _LeftPod] = {}
-
     async def reconcile(self, key: PodKey) -> Requeue | None:
         """Evict one pod whose node left long enough ago, and forget any other."""
-        pod = self._left.pod(key)
-        vc = self._left.evicting(pod) if pod is not None else None
+        pod = self._pods.get(*key)
+        vc = self.evicting(pod) if pod is not None else None
         if pod is None or vc is None:
             self._seen.pop(key, None)
             return None
@@ -188,10 +159,10 @@ class Evictions:
                 left.is_held = True
                 whose = f'whose node left virtual cluster "{vc.name}"'
                 text = f"cannot evict pod {self._named(key)}, {whose}: {error}"
-                self._events.eviction_held(cluster, text)
+                self._recorder.record(COMPONENT, cluster, WARNING, "PodEvictionHeld", text)
             raise
         text = f'evicted pod {self._named(key)}: its node left virtual cluster "{vc.name}"'
-        self._events.evicted(cluster, text)
+        self._recorder.record(COMPONENT, cluster, NORMAL, "PodEvicted", text)
 
     def _named(self, key: PodKey) -> str:
         """Return the name of a pod on the hub; that of its node is the host's own."""
@@ -215,28 +186,18 @@ def _is_evictable(pod: Object, left: _LeftPod) -> bool:
 def setup(parts: Parts) -> ControllerSpec[PodKey]:
     """Declare the controller; its keys are pods on nodes that may have left."""
     common, stores = parts.common, parts.common.stores
-    left_pods = common.part(LeftPods)
-    controller = Evictions(
-        common.clients.host,
-        left_pods,
-        stores.claims,
-        stores.clusters,
-        parts.works.events,
-        common.config.cluster_failure_threshold,
-        common.clock.monotonic,
-    )
-
+    controller = common.part(Evictions)
     return ControllerSpec(
-        "evictions",
+        COMPONENT,
         common.queues.by_cluster(
             lambda pod: stores.claims.cluster_on(pod[0]), base_delay_s=FIRST_RETRY_S
         ),
         controller.reconcile,
         FEW_WORKERS,
-        initial_keys=left_pods.all_keys,
+        initial_keys=controller.all_keys,
         sources=(
-            Enqueues(stores.pods.add_handler, left_pods.keys_of_pod),
-            Enqueues(stores.nodes.add_handler, left_pods.keys_of_node),
+            Enqueues(stores.pods.add_handler, controller.keys_of_pod),
+            Enqueues(stores.nodes.add_handler, controller.keys_of_node),
         ),
-        resync_keys=left_pods.keys_of,
+        resync_keys=controller.keys_of,
     )

@@ -8,12 +8,8 @@ nothing: it has a budget, and a bound for what waits.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
-
-from cachetools import LRUCache
 
 from karmada_vc_agent.cluster.claims import Claim
 from karmada_vc_agent.features.host_events.events import (
@@ -23,25 +19,20 @@ from karmada_vc_agent.features.host_events.events import (
     HostEvent,
     PassingStore,
     Tallies,
-    series_name,
 )
 from karmada_vc_agent.features.host_events.texts import (
-    Surroundings,
     failure_of,
     hub_text,
     is_foreign,
-    is_over_quota,
     is_reason,
 )
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
 from karmada_vc_agent.kube.errors import FORBIDDEN_S
-from karmada_vc_agent.kube.events import Series
 from karmada_vc_agent.kube.flows import TokenBucket
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.model.karmada import TEMPLATE_UID_ANNOTATION
 from karmada_vc_agent.model.objects import (
     Object,
-    ObjectKey,
     annotations_of,
     key_of,
     parse_api_version,
@@ -49,12 +40,12 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.setting import HOST_EVENTS
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
-from karmada_vc_agent.runner.conditions import evaluate_condition
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.translation.restore import names_of
-from karmada_vc_agent.work.owners import ObjectOrigin, Owners, Place, manifest_of
+from karmada_vc_agent.work.owners import Owners, Place, manifest_of
 from karmada_vc_agent.work.works import id_of_work
 
+COMPONENT = "host-events"
 SETTLES_S = 0.5
 """Events of several pods arrive in bursts."""
 TAKEN_BURST, TAKEN_QPS = 1000, 20.0
@@ -65,47 +56,19 @@ WAITS_S = 5.0
 UNSYNCED_S = 0.2
 REFUSED_S = 60.0
 """An object that had its burst may have one more event in five minutes."""
-QUOTAS_OF_ONE = 100
-QUOTA_STALLED = "QuotaStalled"
+
+EventKey = tuple[str, str, str]
+"""Virtual cluster, host namespace and name of an Event of the host."""
 
 
-class EventKey(NamedTuple):
-    """An Event of the host; without a name: the quota of the virtual cluster."""
+class _Share(Tallies):
+    """The budgets of one virtual cluster, and its counts."""
 
-    cluster: str
-    namespace: str = ""
-    name: str = ""
-
-
-class _Target(NamedTuple):
-    """A Work and a manifest of it, on which the events of the host are recorded."""
-
-    work: Object
-    manifest: Object
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The origin of the names of its Events; a recreated template is another one."""
-        uid = annotations_of(self.manifest).get(TEMPLATE_UID_ANNOTATION)
-        (group, _, kind), namespace, name = key_of(self.manifest)
-        return id_of_work(self.work), group, kind, namespace, name, str(uid or "")
-
-
-@dataclass(slots=True)
-class _Share:
-    """The budgets of one virtual cluster, its counts, and the workloads that wait for its quota.
-
-    stalled: names of the Events that reported that it stalls.
-    """
-
-    taken: TokenBucket
-    lookups: TokenBucket
-    records: TokenBucket
-    tallies: Tallies = field(default_factory=Tallies)
-    over_quota: LRUCache[ObjectKey, ObjectOrigin] = field(
-        default_factory=lambda: LRUCache(QUOTAS_OF_ONE)
-    )
-    stalled: set[str] = field(default_factory=set)
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.taken = TokenBucket(TAKEN_QPS, TAKEN_BURST, clock)
+        self.lookups = TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock)
+        self.records = TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock)
 
 
 class HostEvents:
@@ -119,15 +82,11 @@ class HostEvents:
         self._owners = Owners(common.clients.host_events, common.discoveries.host, self._works)
         self._find_on_host = common.discoveries.host.find
         self._context_for = works.contexts.context_for
-        self._quota = partial(evaluate_condition, parts, "QuotaDivided")
         self._events = works.events
         self._clock = common.clock
-        self._shares: defaultdict[str, _Share] = common.scopes.keep_each(self._new_share)
-
-    def _new_share(self) -> _Share:
-        clock = self._clock.monotonic
-        lookups, records = (TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock) for _ in range(2))
-        return _Share(TokenBucket(TAKEN_QPS, TAKEN_BURST, clock), lookups, records)
+        self._shares: defaultdict[str, _Share] = common.scopes.keep_each(
+            lambda: _Share(self._clock.monotonic)
+        )
 
     # --- keys ---------------------------------------------------------------------------------
 
@@ -143,13 +102,8 @@ class HostEvents:
     def keys_of_event(self, _old: HostEvent | None, new: HostEvent | None) -> Iterator[EventKey]:
         """Yield the key of an event that occurred, and have it wait."""
         claim = self._claim_on(new.metadata.namespace) if new is not None else None
-        if new is not None and claim is not None and self._shares[claim.cluster].tallies.add(new):
-            yield EventKey(claim.cluster, new.metadata.namespace, new.metadata.name)
-
-    def keys_of_quota(self, cluster: str) -> Iterable[EventKey]:
-        """Yield the key of a quota that may stall, where workloads wait for it."""
-        share = self._shares.get(cluster)
-        return (EventKey(cluster),) if share is not None and share.over_quota else ()
+        if new is not None and claim is not None and self._shares[claim.cluster].add(new):
+            yield claim.cluster, new.metadata.namespace, new.metadata.name
 
     def _claim_on(self, namespace: str) -> Claim | None:
         claim = self._stores.claims.holder_of(namespace)
@@ -159,91 +113,66 @@ class HostEvents:
 
     async def reconcile(self, key: EventKey) -> Requeue | None:
         """Record an event that waits on the hub. Raises KubeError."""
-        vc = self._virtual_clusters.get(key.cluster)
+        cluster, namespace, name = key
+        vc = self._virtual_clusters.get(cluster)
         if vc is None:
-            self._shares.pop(key.cluster, None)
+            self._shares.pop(cluster, None)
             return None
-        if not key.name:
-            self._record_stall(vc)
-            return None
-        tallies = self._shares[vc.name].tallies
-        event = tallies.waiting((key.namespace, key.name))
+        share = self._shares[cluster]
+        event = share.waiting((namespace, name))
         if event is None:
             return None
-        wait_s = self._wait_s(vc.name, event)
-        if wait_s:
-            return Requeue(wait_s)
-        again = await self._mirror(vc, event)
+        works, tally = self._works.store(cluster), share.of_event(event)
+        wait_s = 0.0
+        if works is not None and not works.is_synced:
+            wait_s = WAITS_S
+        elif tally is not None:
+            wait_s = tally.wait_s(self._clock.monotonic())
+        elif not share.lookups.try_take():
+            wait_s = WAITS_S
+        again = Requeue(wait_s) if wait_s else await self._mirror(vc, share, event)
         if again is None:
-            tallies.done(event)
+            share.done(event)
         return again
 
-    def _wait_s(self, cluster: str, event: HostEvent) -> float:
-        """Return how long an event has to wait: for its Work, for the budget, or for others."""
-        works = self._works.store(cluster)
-        if works is not None and not works.is_synced:
-            return WAITS_S
-        share = self._shares[cluster]
-        tally = share.tallies.of_event(event)
-        if tally is not None:
-            return tally.wait_s(self._clock.monotonic())
-        return 0.0 if share.lookups.try_take() else WAITS_S
-
-    async def _mirror(self, vc: VirtualCluster, event: HostEvent) -> Requeue | None:
-        origin = await self._origin(vc.name, event)
-        target = self._target(vc.name, origin)
-        if origin is None or target is None:
+    async def _mirror(self, vc: VirtualCluster, share: _Share, event: HostEvent) -> Requeue | None:
+        """Record an event, or count it; the same of all pods of a manifest is one series."""
+        target = await self._target(vc.name, event)
+        if target is None:
             return None
-        share = self._shares[vc.name]
-        if is_over_quota(event.message):
-            share.over_quota[key_of(origin.root)] = origin
-            self._record_stall(vc)
+        root, work, manifest = target
         involved = event.involved_object
-        failure = failure_of(event.message, involved.name, key_of(origin.root).name)
+        failure = failure_of(event.message, involved.name, key_of(root).name)
+        # A recreated template is another one.
+        uid = annotations_of(manifest).get(TEMPLATE_UID_ANNOTATION)
+        (group, _, kind), namespace, name = key_of(manifest)
+        identity = (id_of_work(work), group, kind, namespace, name, str(uid or ""))
         now_s = self._clock.monotonic()
-        tally = share.tallies.of(now_s, *target.identity, event.reason, failure)
-        share.tallies.count(tally, event, self._clock.now())
+        tally = share.of(now_s, *identity, event.reason, failure)
+        share.count(tally, event, self._clock.now())
         series, wait_s = tally.series, tally.wait_s(now_s)
         if series.count == tally.recorded:
             return None
         if wait_s or not share.records.try_take():
             return Requeue(wait_s or WAITS_S)
-        text = hub_text(event.message, self._around(vc, target.work, origin.root))
-        if involved.kind != origin.root["kind"]:
+        nodes = self._stores.membership.nodes_of(vc.name)
+        text = hub_text(
+            event.message,
+            names_of(root, self._context_for(vc, id_of_work(work))),
+            len(nodes),
+            {(taint.key, taint.value) for node in nodes for taint in node.spec.taints},
+            partial(is_foreign, self._stores, self._virtual_clusters, vc.name),
+        )
+        if involved.kind != root["kind"]:
             text = f"{involved.kind} {involved.name}: {text}"
-        if not self._record(vc.name, target, event.reason, text, series):
+        text = f"cluster {vc.name}: {text}"
+        if not self._events.warn(COMPONENT, work, manifest, vc.name, event.reason, text, series):
             return Requeue(REFUSED_S)
         tally.recorded, tally.recorded_at_s = series.count, now_s
         return None
 
-    def _record_stall(self, vc: VirtualCluster) -> None:
-        """Record once, on those that wait for a quota, that it stalls."""
-        share, divided = self._shares[vc.name], self._quota(vc)
-        if divided is None or divided["status"] == "True":
-            share.stalled.clear()
-            return
-        now = self._clock.now()
-        for origin in list(share.over_quota.values()):
-            target = self._target(vc.name, origin)
-            if target is None:
-                continue
-            name = series_name(*target.identity, QUOTA_STALLED)
-            if name in share.stalled:
-                continue
-            text = hub_text(divided["message"], self._around(vc, target.work, origin.root))
-            if self._record(vc.name, target, QUOTA_STALLED, text, Series(name, 1, now, now)):
-                share.stalled.add(name)
-
-    def _record(
-        self, cluster: str, target: _Target, reason: str, text: str, series: Series
-    ) -> bool:
-        text = f"cluster {cluster}: {text}"
-        return self._events.seen_on_host(
-            target.work, target.manifest, cluster, reason, text, series
-        )
-
-    async def _origin(self, cluster: str, event: HostEvent) -> ObjectOrigin | None:
-        """Return the origin of what an event is about, which is in the same namespace."""
+    async def _target(self, cluster: str, event: HostEvent) -> tuple[Object, Object, Object] | None:
+        """Return the root that an event is about, in its namespace; its Work and manifest."""
         involved = event.involved_object
         gvk = parse_api_version(involved.api_version, involved.kind)
         resource = await self._find_on_host(gvk)
@@ -253,25 +182,13 @@ class HostEvents:
         if claim is None or claim.cluster != cluster:
             return None
         place = Place(cluster, event.metadata.namespace, claim.namespace)
-        return await self._owners.origin(place, resource, involved.name, involved.uid)
-
-    def _target(self, cluster: str, origin: ObjectOrigin | None) -> _Target | None:
-        """Return the Work of an origin and the manifest that its root was made from, if any."""
+        origin = await self._owners.origin(place, resource, involved.name, involved.uid)
         work = self._works.get(cluster, origin.work) if origin else None
         claim = self._claim_on(key_of(origin.root).namespace) if origin else None
         if origin is None or work is None or claim is None:
             return None
         manifest = manifest_of(work, origin.root, claim.namespace)
-        return _Target(work, manifest) if manifest is not None else None
-
-    def _around(self, vc: VirtualCluster, work: Object, root: Object) -> Surroundings:
-        nodes = self._stores.membership.nodes_of(vc.name)
-        return Surroundings(
-            names=names_of(root, self._context_for(vc, id_of_work(work))),
-            nodes=len(nodes),
-            taints={(taint.key, taint.value) for node in nodes for taint in node.spec.taints},
-            is_foreign=partial(is_foreign, self._stores, self._virtual_clusters, vc.name),
-        )
+        return (origin.root, work, manifest) if manifest is not None else None
 
 
 def setup(parts: Parts) -> ControllerSpec[EventKey]:
@@ -290,14 +207,11 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
         await reflector.run()
 
     return ControllerSpec(
-        "host-events",
+        COMPONENT,
         common.queues.by_cluster(cluster_of_key),
         mirror.reconcile,
         FEW_WORKERS,
         switch=HOST_EVENTS,
-        sources=(
-            Enqueues(store.add_handler, mirror.keys_of_event, SETTLES_S),
-            Enqueues(common.signals.status_due.subscribe, mirror.keys_of_quota, SETTLES_S),
-        ),
+        sources=(Enqueues(store.add_handler, mirror.keys_of_event, SETTLES_S),),
         runs={"host events": watch},
     )

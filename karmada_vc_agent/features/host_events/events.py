@@ -172,7 +172,7 @@ EventName = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Tally:
+class _Tally:
     """One series; earlier: the count of events that are not remembered any more."""
 
     name: str
@@ -213,8 +213,8 @@ class Tallies:
 
     def __init__(self) -> None:
         self._waiting: dict[EventName, HostEvent] = {}
-        self._series: LRUCache[str, Tally] = LRUCache(SERIES_OF_ONE)
-        self._of_event: LRUCache[str, Tally] = LRUCache(SERIES_OF_ONE * 2)
+        self._series: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE)
+        self._of_event: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE * 2)
 
     def add(self, event: HostEvent) -> bool:
         """Have an event wait, in its latest state; return False if there are too many."""
@@ -234,19 +234,19 @@ class Tallies:
         if self._waiting.get(name) is event:
             del self._waiting[name]
 
-    def of_event(self, event: HostEvent) -> Tally | None:
+    def of_event(self, event: HostEvent) -> _Tally | None:
         """Return the series that an event was counted in before."""
         return self._of_event.get(event.metadata.uid)
 
-    def of(self, now_s: float, *identity: str) -> Tally:
+    def of(self, now_s: float, *identity: str) -> _Tally:
         """Return a series by what distinguishes it; the name of its Event is derived from that."""
         name = series_name(*identity)
         tally = self._series.get(name)
         if tally is None:
-            tally = self._series[name] = Tally(name, now_s)
+            tally = self._series[name] = _Tally(name, now_s)
         return tally
 
-    def count(self, tally: Tally, event: HostEvent, now: str) -> None:
+    def count(self, tally: _Tally, event: HostEvent, now: str) -> None:
         """Count an event in a series."""
         tally.note(event, now)
         self._of_event[event.metadata.uid] = tally

@@ -7,14 +7,12 @@ other virtual clusters' nodes and namespaces, and how many nodes the host has, a
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from karmada_vc_agent.features.host_events.events import TEXT_AT_MOST
 from karmada_vc_agent.model.texts import cut_words, one_line
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import Stores
 from karmada_vc_agent.translation.names import Names, cluster_of_host_name
-from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
 from karmada_vc_agent.translation.restore import restore_text
 
 HIDDEN = "..."
@@ -31,24 +29,9 @@ _HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{12,}\b")
 _COMBINED = "(combined from similar events): "
 """The prefix of reporters for what they report often."""
 _NUMBER = re.compile(r"\d+")
-_OVER_QUOTA = re.compile(rf"exceeded quota: {QUOTA_NAME},")
 
 Taint = tuple[str, str]
 """(key, value)"""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The nodes and names around an event of a virtual cluster.
-
-    nodes: how many the virtual cluster has. taints: of these. is_foreign: whether a word is the
-    name of something of another virtual cluster.
-    """
-
-    names: Names
-    nodes: int
-    taints: Collection[Taint]
-    is_foreign: Callable[[str], bool]
 
 
 def is_reason(reason: str) -> bool:
@@ -56,19 +39,24 @@ def is_reason(reason: str) -> bool:
     return _REASON.fullmatch(reason) is not None
 
 
-def is_over_quota(message: str) -> bool:
-    """Return whether an event reports that the quota of the virtual cluster is used up."""
-    return _OVER_QUOTA.search(message) is not None
+def hub_text(
+    message: str,
+    names: Names,
+    nodes: int,
+    taints: Collection[Taint],
+    is_foreign: Callable[[str], bool],
+) -> str:
+    """Return the message of an event of the host as a virtual cluster may read it, on one line.
 
-
-def hub_text(message: str, around: Surroundings) -> str:
-    """Return the message of an event of the host as a virtual cluster may read it, on one line."""
+    nodes: how many the virtual cluster has. taints: of these. is_foreign: whether a word is the
+    name of something of another virtual cluster.
+    """
     text = cut_words(one_line(message[:TEXT_AT_MOST]))
     match = _UNSCHEDULABLE.fullmatch(text)
     if match:
-        text = _unschedulable(int(match[1]), match[2], around)
-    text = _WORD.sub(lambda word: _shown(word[0], around.is_foreign), text)
-    return restore_text(text, around.names)
+        text = _unschedulable(int(match[1]), match[2], nodes, taints)
+    text = _WORD.sub(lambda word: _shown(word[0], is_foreign), text)
+    return restore_text(text, names)
 
 
 def _shown(word: str, is_foreign: Callable[[str], bool]) -> str:
@@ -78,27 +66,27 @@ def _shown(word: str, is_foreign: Callable[[str], bool]) -> str:
     return _DNS_NAMESPACE.sub(lambda part: HIDDEN if is_foreign(part[0]) else part[0], word)
 
 
-def _unschedulable(total: int, text: str, around: Surroundings) -> str:
+def _unschedulable(total: int, text: str, nodes: int, taints: Collection[Taint]) -> str:
     """Return why a pod fits on no node, counted over the nodes of the virtual cluster.
 
     The text after the counts is about preemption, over all nodes of the host.
     """
     text = text.partition(". ")[0].removesuffix(".")
     counted = _COUNTED.findall(text) if text[:1].isdigit() else []
-    others = max(0, total - around.nodes)
+    others = max(0, total - nodes)
     kept = []
     for number, why in counted:
         count = int(number)
-        if _is_of_others(why, around.taints):
+        if _is_of_others(why, taints):
             others -= min(count, others)
             continue
         if any(mark in why for mark in _OUTSIDE):
             hidden = min(count, others)
             count, others = count - hidden, others - hidden
         if count:
-            kept.append(f"{min(count, around.nodes)} {why}")
+            kept.append(f"{min(count, nodes)} {why}")
     reasons = ", ".join(kept) if counted else text
-    return f"0/{around.nodes} nodes are available{': ' * bool(reasons)}{reasons}."
+    return f"0/{nodes} nodes are available{': ' * bool(reasons)}{reasons}."
 
 
 def _is_of_others(why: str, taints: Collection[Taint]) -> bool:

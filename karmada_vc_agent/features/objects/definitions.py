@@ -54,10 +54,6 @@ def is_for(agent: str, metadata: Mapping[str, Any]) -> bool:
     return bool((metadata.get("labels") or {}).get(AGENT_LABEL, agent) == agent)
 
 
-_OWN_KEYS = frozenset({"deletionPolicy"})
-"""Keys of the spec that are not of the virtual cluster."""
-
-
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A VirtualCluster object as it was read.
@@ -101,12 +97,6 @@ def read(body: Object, config: AgentConfig) -> Definition:
     )
 
 
-def read_again(definition: Definition, config: AgentConfig) -> Definition:
-    """Return a definition as it is read with other settings of the agent."""
-    vc, problem = _read_spec(definition.name, definition.spec, config)
-    return replace(definition, virtual_cluster=vc, problem=problem)
-
-
 async def definitions_on(host: ApiClient, config: AgentConfig) -> list[Definition] | None:
     """Return the objects for this agent; None where the host has no CRD. Raises KubeError."""
     items = await items_unless_absent(host, PATH)
@@ -116,22 +106,17 @@ async def definitions_on(host: ApiClient, config: AgentConfig) -> list[Definitio
 
 
 def _read_spec(name: str, spec: Object, config: AgentConfig) -> tuple[VirtualCluster | None, str]:
-    """Return the virtual cluster of a spec, or None and why it can be none."""
-    try:
-        return _virtual_cluster(name, spec, config), ""
-    except ConfigError as error:
-        field = field_of(error)
-        return None, f"spec.{field} {error.problem}" if field else error.problem
-
-
-def _virtual_cluster(name: str, spec: Object, config: AgentConfig) -> VirtualCluster:
-    """Return the virtual cluster of a spec, as one of the settings file. Raises ConfigError."""
-    given = {key: value for key, value in spec.items() if key not in _OWN_KEYS}
+    """Return the virtual cluster of a spec, as one of the settings file, or None and why not."""
+    given = {key: value for key, value in spec.items() if key != "deletionPolicy"}
     common = {each.key: getattr(config.bounds, each.name) for each in settings_of(Bounds)}
     bounds = common | (given.get("bounds") or {})
     raw = {"virtualClusters": [{"name": name, **given, "bounds": bounds}]}
-    (vc,) = decode(raw, AgentConfig, name).virtual_clusters
-    return completed(vc, config)
+    try:
+        (vc,) = decode(raw, AgentConfig, name).virtual_clusters
+        return completed(vc, config), ""
+    except ConfigError as error:
+        field = field_of(error)
+        return None, f"spec.{field} {error.problem}" if field else error.problem
 
 
 _log = logging.getLogger(__name__)
@@ -144,14 +129,37 @@ REMOVED_REMEMBERED = 1024
 Check = Callable[[VirtualCluster], Awaitable[None]]
 
 
+@dataclass(slots=True)
+class _Cached:
+    """An object as it was read by a config; is_taken: it is served, unless `refused`.
+
+    waits_for: what its deletion waits for.
+    """
+
+    definition: Definition
+    config: AgentConfig
+    is_taken: bool = False
+    refused: str = ""
+    waits_for: str = ""
+
+    def is_of(self, body: Object) -> bool:
+        """Return whether an object has the same spec; most events are our writes of statuses."""
+        ours, metadata = self.definition, body["metadata"]
+        return (ours.uid, ours.generation, ours.is_deleting) == (
+            uid_of(body),
+            int(metadata.get("generation") or 0),
+            bool(metadata.get("deletionTimestamp")),
+        )
+
+
 class Definitions:
     """Caches the objects, and serves the valid ones.
 
     A mistake in an object that is served already changes nothing but its status.
     source: gets the valid ones. live: settings of the agent, the defaults of the objects. check:
     raises ConfigError where hub or host forbid a virtual cluster, KubeError where they cannot be
-    queried. due: called with each object that changed in more than its status. is_ours: whether an
-    object with these metadata is for this agent.
+    queried. due: called with each object to take, or to report on. is_ours: whether an object with
+    these metadata is for this agent.
     """
 
     def __init__(
@@ -167,12 +175,8 @@ class Definitions:
         self._live = live
         self._check = check
         self._due = due
-        self._cached: dict[str, Definition] = {}
-        self._outdated: set[str] = set()
-        self._pending: set[str] = set()
-        self._refused: dict[str, str] = {}
+        self._cached: dict[str, _Cached] = {}
         self._once = LogOnce(_log)
-        self._waits_for: dict[str, str] = {}
         self._removed: LRUCache[str, None] = LRUCache(REMOVED_REMEMBERED)
 
     def __iter__(self) -> Iterator[str]:
@@ -181,120 +185,102 @@ class Definitions:
 
     def of(self, name: str) -> Definition | None:
         """Return an object, None if there is none of this name."""
-        return self._cached.get(name)
+        cached = self._cached.get(name)
+        return cached.definition if cached is not None else None
 
     def problem(self, name: str) -> str:
         """Return why an object is not served as it is, "" where it is."""
         cached = self._cached.get(name)
-        return cached.problem or self._refused.get(name, "") if cached is not None else ""
+        return cached.definition.problem or cached.refused if cached is not None else ""
 
     def waits_for(self, name: str) -> str:
         """Return what an object that is being deleted waits for, "" for nothing."""
-        return self._waits_for.get(name, "")
+        cached = self._cached.get(name)
+        return cached.waits_for if cached is not None else ""
 
     def note_waiting(self, name: str, text: str) -> None:
         """Note what an object that is being deleted waits for."""
-        if self._waits_for.get(name, "") != text:
-            self._waits_for[name] = text
+        cached = self._cached.get(name)
+        if cached is not None and cached.waits_for != text:
+            cached.waits_for = text
             self._due(name)
 
-    async def seen(self, kind: str | None, body: Object) -> None:
+    def seen(self, kind: str | None, body: Object) -> None:
         """Handle an item of a list, or an event of a watch. kind: of the event, None in a list."""
         name = body["metadata"]["name"]
-        cached = self._cached.get(name)
         if uid_of(body) in self._removed:
             if kind == DELETED:
                 self._removed.pop(uid_of(body), None)
             return
         if kind == DELETED or not self._is_ours(body["metadata"]):
+            cached = self.of(name)
             if cached is not None and cached.uid == uid_of(body):
                 self.forget(name)
-            return
-        new = self.observe(body)
-        is_other = name in self._pending
-        if is_other:
-            await self.take(name)
-        if is_other or (cached is not None and cached.is_deleting != new.is_deleting):
-            self._due(name)
+        else:
+            self.observe(body)
 
     def observe(self, body: Object) -> Definition:
-        """Cache an object as the server has it, without acting on it."""
-        definition = self._with_status(body)
-        if definition is None:
-            definition = read(body, self._live.config)
-            self._outdated.discard(definition.name)
-            self._pending.add(definition.name)
+        """Cache an object as the server has it; one that differs is due."""
+        name = body["metadata"]["name"]
+        cached = self._cached.get(name)
+        if cached is not None and cached.is_of(body):
+            cached.definition = replace(cached.definition, status=body.get("status") or {})
+            return cached.definition
+        config = self._live.config
+        definition = read(body, config)
         if definition.uid not in self._removed:
-            self._cached[definition.name] = definition
+            if cached is None:
+                cached = self._cached[name] = _Cached(definition, config)
+            cached.definition, cached.config, cached.is_taken = definition, config, False
+            self._due(name)
         return definition
 
-    def _with_status(self, body: Object) -> Definition | None:
-        """Return the cached object with the status that it has now; None where more changed.
-
-        Most events are our own writes of statuses, and reading a spec is slow.
-        """
-        metadata = body["metadata"]
-        cached = self._cached.get(metadata["name"])
-        if cached is None or (cached.uid, cached.generation, cached.is_deleting) != (
-            uid_of(body),
-            int(metadata.get("generation") or 0),
-            bool(metadata.get("deletionTimestamp")),
-        ):
-            return None
-        return replace(cached, status=body.get("status") or {})
-
     async def take(self, name: str) -> None:
-        """Serve an object, unless hub or host forbid it."""
-        self._pending.discard(name)
-        cached = self._read_again(name)
-        vc = cached.virtual_cluster if cached is not None else None
-        if cached is None or vc is None:
-            if cached is not None:
-                self._warn(name, cached.problem)
+        """Serve an object by the current settings, unless hub or host forbid it."""
+        cached = self._cached.get(name)
+        if cached is None:
             return
-        problem = await self._forbids(vc)
-        if self._cached.get(name) is not cached and self._has_changed(cached):
-            return  # a later call takes it
-        if problem:
-            self._warn(name, problem)
-            self._refused[name] = problem
-            return
-        self._refused.pop(name, None)
-        self._once.ended(name)
-        self.source.put(vc)
+        if cached.config is not self._live.config:
+            cached.config = self._live.config
+            vc, problem = _read_spec(name, cached.definition.spec, cached.config)
+            cached.definition = replace(cached.definition, virtual_cluster=vc, problem=problem)
+        definition, cached.is_taken = cached.definition, True
+        problem, vc = definition.problem, definition.virtual_cluster
+        if vc is not None:
+            problem = await self._forbids(vc)
+            if self._cached.get(name) is not cached or not cached.is_taken:
+                return  # it changed meanwhile, and is due again
+            cached.refused = problem
+        if problem or vc is None:
+            text = "Not using a VirtualCluster object"
+            self._once.warning(text, about=name, virtual_cluster=name, reason=problem)
+        else:
+            self._once.ended(name)
+            self.source.put(vc)
 
     def settings_changed(self) -> None:
-        """Read all objects with the current settings, one after another."""
-        self._outdated = set(self._cached)
+        """Have all objects read by the current settings, one after another."""
         for name in self:
             self._due(name)
 
     def is_to_be_taken(self, name: str) -> bool:
         """Return whether an object is not served as it is, for a reason that may have ended."""
-        return name in self._outdated | self._pending or bool(self.problem(name))
-
-    def _read_again(self, name: str) -> Definition | None:
-        """Return a cached object, read with the current settings."""
         cached = self._cached.get(name)
-        if cached is not None and name in self._outdated:
-            cached = self._cached[name] = read_again(cached, self._live.config)
-        self._outdated.discard(name)
-        return cached
+        if cached is None:
+            return False
+        is_current = cached.is_taken and cached.config is self._live.config
+        return not is_current or bool(self.problem(name))
 
     def end(self, name: str) -> None:
         """Forget an object whose removal is complete; later events of it are ignored."""
-        cached = self._cached.get(name)
-        if cached is not None:
-            self._removed[cached.uid] = None
+        definition = self.of(name)
+        if definition is not None:
+            self._removed[definition.uid] = None
         self.forget(name)
 
     def forget(self, name: str) -> None:
         """Stop serving an object; nothing of its virtual cluster is deleted."""
         self._cached.pop(name, None)
-        self._outdated.discard(name)
-        self._pending.discard(name)
-        self._refused.pop(name, None)
-        self._waits_for.pop(name, None)
         self._once.ended(name)
         self.source.remove(name)
         self._due(name)
@@ -309,14 +295,6 @@ class Definitions:
         except KubeError as error:
             return f"cannot be checked: {error}"
         return ""
-
-    def _has_changed(self, cached: Definition) -> bool:
-        now = self._cached.get(cached.name)
-        return now is None or (now.uid, now.generation) != (cached.uid, cached.generation)
-
-    def _warn(self, name: str, problem: str) -> None:
-        text = "Not using a VirtualCluster object"
-        self._once.warning(text, about=name, virtual_cluster=name, reason=problem)
 
 
 class ObjectsStart:

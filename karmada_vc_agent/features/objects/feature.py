@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from karmada_vc_agent.access import templates
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.definitions import ObjectsStart, describe, start
 from karmada_vc_agent.kube.controller import ControllerSpec
@@ -20,12 +21,9 @@ def _setup(parts: Parts) -> ControllerSpec[Any] | None:
 
 
 def _definitions(config: AgentConfig) -> tuple[Object, ...]:
-    if not config.objects.enabled:
-        return ()
-    # Only `join` needs the schema.
-    from karmada_vc_agent.features.objects.crd import definition  # noqa: PLC0415
-
-    return (definition(),)
+    """Return the CRD, as `hack/update-manifests` generates it from the settings."""
+    is_on = config.objects.enabled
+    return (templates.document("features/objects/crd.yaml", {}),) if is_on else ()
 
 
 def _host_roles(config: AgentConfig) -> tuple[str, ...]:

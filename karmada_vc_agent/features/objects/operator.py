@@ -1,12 +1,7 @@
 """Runs kopf for VirtualCluster objects; imported only where they are on: 20 MB.
 
 kopf lists and watches, adds the finalizer and removes it. It stores nothing on the objects, so that
-all events are handled again after a restart: handlers compare. It writes nothing else; the status
-is written beside it, from the state of the rest of the agent.
-
-Imported only where objects are on: kopf costs 20 MB.
-
-The reason why the removal of a deleted object waits becomes a condition of the object.
+all events are handled again after a restart: handlers compare. The status is written beside it.
 """
 
 import asyncio
@@ -23,13 +18,12 @@ from karmada_vc_agent.features.objects.definitions import (
     OBJECTS,
     PATH,
     VERSION,
-    Definition,
     Definitions,
     ObjectsStart,
     finalizer,
     is_for,
 )
-from karmada_vc_agent.features.objects.status import StatusWriter, WorkTally
+from karmada_vc_agent.features.objects.status import StatusWriter, name_of_counted
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, itself, same
@@ -211,11 +205,7 @@ class _NoProgress(kopf.ProgressStorage):
     def store(self, **_: Any) -> None:
         pass
 
-    def purge(self, **_: Any) -> None:
-        pass
-
-    def touch(self, **_: Any) -> None:
-        pass
+    purge = touch = store
 
     def clear(self, *, essence: Any) -> Any:
         return essence
@@ -231,52 +221,34 @@ class _NoDifferences(kopf.DiffBaseStorage):
         pass
 
 
-class Drain:
-    """Removes the virtual clusters of deleted objects from hub and host."""
-
-    def __init__(self, host: ApiClient, definitions: Definitions, removal: Removal) -> None:
-        self._host = host
-        self._definitions = definitions
-        self._removal = removal
-
-    async def step(self, name: str) -> str:
-        """Take the next step for an object; return what it waits for, "" once it is complete."""
-        if self._definitions.of(name) is None:
-            return ""
-        try:
-            definition = await self._read(name)
-            if definition is not None and not definition.is_deleting:
-                # Recreated under its name, or restored from a backup, while kopf waits here.
-                self._definitions.note_waiting(name, "")
-                return ""
-            text = await self._waits_for(definition)
-        except UnreachableError as error:
-            text = f"waiting for an API server that does not answer: {error}"
-        except KubeError as error:
-            text = f"an API server refused, trying again: {error}"
-        if text:
-            self._definitions.note_waiting(name, text)
-        else:
-            _log.info("Removed a virtual cluster", extra={"virtual_cluster": name})
-            self._definitions.end(name)
-        return text
-
-    async def _read(self, name: str) -> Definition | None:
-        """Return an object as it is now: its deletionPolicy may change while it waits."""
-        try:
-            body = await self._host.get(f"{PATH}/{name}")
+async def drain_step(host: ApiClient, definitions: Definitions, removal: Removal, name: str) -> str:
+    """Take the next step of a deletion; return what it waits for, "" once it is complete."""
+    if definitions.of(name) is None:
+        return ""
+    try:
+        try:  # as it is now: its deletionPolicy may change while it waits
+            definition = definitions.observe(await host.get(f"{PATH}/{name}"))
         except NotFoundError:
-            return None  # another writer removed the finalizer
-        return self._definitions.observe(body)
-
-    async def _waits_for(self, definition: Definition | None) -> str:
-        if definition is None:
+            definition = None  # another writer removed the finalizer
+        if definition is not None and not definition.is_deleting:
+            # Recreated under its name, or restored from a backup, while kopf waits here.
+            definitions.note_waiting(name, "")
             return ""
-        name, source = definition.name, self._definitions.source
-        vc = source.get(name)
-        if vc is None or source.rival(name) is not None:
-            return ""  # another one of this name is served, or none ever was
-        return await self._removal.step(vc, source, keeps=definition.is_preserved)
+        source, text = definitions.source, ""
+        vc = source.get(name) if definition is not None else None
+        # Otherwise another one of this name is served, or none ever was.
+        if definition is not None and vc is not None and source.rival(name) is None:
+            text = await removal.step(vc, source, keeps=definition.is_preserved)
+    except UnreachableError as error:
+        text = f"waiting for an API server that does not answer: {error}"
+    except KubeError as error:
+        text = f"an API server refused, trying again: {error}"
+    if text:
+        definitions.note_waiting(name, text)
+    else:
+        _log.info("Removed a virtual cluster", extra={"virtual_cluster": name})
+        definitions.end(name)
+    return text
 
 
 SETTLES_S = 0.2
@@ -301,13 +273,17 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         partial(is_for, config.agent_name),
     )
     common.live.changed.subscribe(definitions.settings_changed)
-    tally = WorkTally(common.signals.work, common.scopes)
     for name in started.preserved:
         if source.rival(name) is None:  # else its Works are of the one that has the name
             parts.works.finalizer.preserve(name, is_on=True)
     host = common.clients.host
-    drain = Drain(host, definitions, removal_of(parts))
-    operator = Operator(config.agent_name, lambda: host.credentials, definitions.seen, drain.step)
+    removal = removal_of(parts)
+
+    async def seen(kind: str | None, body: Object) -> None:
+        definitions.seen(kind, body)
+
+    step = partial(drain_step, host, definitions, removal)
+    operator = Operator(config.agent_name, lambda: host.credentials, seen, step)
 
     async def operate() -> None:
         # A removal takes what is in no store for deleted.
@@ -315,19 +291,7 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         await operator.run()
 
     conditions = conditions_of_objects(parts)
-    writer = StatusWriter(
-        host,
-        definitions,
-        clusters=stores.clusters,
-        membership=stores.membership,
-        works=tally,
-        judgements=common.judgements,
-        reachable=parts.reachable,
-        contact=common.contact,
-        trouble=common.registrations.trouble,
-        stays_away=common.registrations.stays_away,
-        conditions=conditions.of,
-    )
+    writer = StatusWriter(parts, definitions, conditions.of)
     return ControllerSpec(
         "virtual-cluster-objects",
         queue,
@@ -339,7 +303,7 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
             Enqueues(common.contact.changed.subscribe, itself, SETTLES_S),
             Enqueues(parts.reachable.changed.subscribe, itself, SETTLES_S),
             Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
-            Enqueues(tally.changed.subscribe, itself, WORKS_SETTLE_S),
+            Enqueues(common.signals.work.subscribe, name_of_counted, WORKS_SETTLE_S),
             *conditions.sources(SETTLES_S),
         ),
         resync_keys=same,

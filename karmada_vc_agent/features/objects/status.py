@@ -1,13 +1,11 @@
 """The status of VirtualCluster objects: composed, counted, and written."""
 
-import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from heapq import nsmallest
 from typing import cast
 
-from karmada_vc_agent.cluster.hub_clusters import HubClusters, HubContact, Judgements
 from karmada_vc_agent.cluster.rules.conditions import (
     READY,
     Condition,
@@ -18,16 +16,14 @@ from karmada_vc_agent.cluster.rules.conditions import (
     ready_with,
     set_condition,
 )
-from karmada_vc_agent.cluster.status import ReachableNodes
-from karmada_vc_agent.cluster.virtual_clusters import Membership, Scopes
 from karmada_vc_agent.features.objects.definitions import PATH, Definition, Definitions, Phase
-from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import Requeue, Signal
+from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.objects import Object, maps_at, timestamp
 from karmada_vc_agent.model.patches import merge_patch
 from karmada_vc_agent.model.texts import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.work.rules.work_conditions import applied_of
 
 REGISTERED = ConditionType(
@@ -146,51 +142,19 @@ def _works(count: int) -> str:
     return "Work is" if count == 1 else "Works are"
 
 
-class WorkTally:
-    """Counts without looking at Works that did not change: there may be very many.
+def count_works(works: Iterable[Object]) -> WorkCounts:
+    """Count the Works of a virtual cluster."""
+    names: dict[str, list[str]] = {APPLIED: [], FAILED: [], PENDING: []}
+    for work in works:
+        names[applied_state(work)].append(work["metadata"]["name"])
+    failing = tuple(nsmallest(NAMED, names[FAILED]))
+    return WorkCounts(len(names[APPLIED]), len(names[FAILED]), len(names[PENDING]), failing)
 
-    works: (virtual cluster, old, new) of each Work that changes. changed: emits the virtual cluster
-    whose counts changed.
-    """
 
-    def __init__(self, works: Signal[[str, Object | None, Object | None]], scopes: Scopes) -> None:
-        self._states: dict[str, dict[str, str]] = defaultdict(dict)
-        self._names: dict[str, dict[str, set[str]]] = {}
-        self.changed: Signal[[str]] = Signal()
-        works.subscribe(self._work_changed)
-        scopes.ended.subscribe(self._end)
-
-    def of(self, cluster: str) -> WorkCounts:
-        """Return the counts of a virtual cluster."""
-        names = self._names.get(cluster)
-        if names is None:
-            return WorkCounts()
-        failing = names[FAILED]
-        first = tuple(sorted(failing)[:NAMED]) if failing else ()
-        return WorkCounts(len(names[APPLIED]), len(failing), len(names[PENDING]), first)
-
-    def _end(self, cluster: str) -> None:
-        self._states.pop(cluster, None)
-        if self._names.pop(cluster, None) is not None:
-            self.changed.emit(cluster)
-
-    def _work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
-        work = new or old
-        if work is None:
-            return
-        name = str(work["metadata"]["name"])
-        before = self._states[cluster].get(name)
-        after = applied_state(new) if new is not None else None
-        if before == after:
-            return
-        names = self._names.setdefault(cluster, {s: set() for s in (APPLIED, FAILED, PENDING)})
-        if before is not None:
-            names[before].discard(name)
-            del self._states[cluster][name]
-        if after is not None:
-            names[after].add(name)
-            self._states[cluster][name] = after
-        self.changed.emit(cluster)
+def name_of_counted(cluster: str, old: Object | None, new: Object | None) -> Iterable[str]:
+    """Return the virtual cluster whose counts a Work changes that was old and is new."""
+    before, after = (applied_state(work) if work is not None else "" for work in (old, new))
+    return (cluster,) if before != after else ()
 
 
 PAUSE_S = 5.0
@@ -202,41 +166,27 @@ CHECK_S = 20.0
 class StatusWriter:
     """Writes the status of an object where it changed; sole writer of it.
 
-    trouble: why a virtual cluster is not registered as it should be, or None. stays_away: whether
-    one is not going to be registered. conditions: the declared ones, of a virtual cluster and the
-    status that it has. now: wall clock; clock: monotonic.
+    conditions: the declared ones, of a virtual cluster and the status that it has.
     """
 
     def __init__(
         self,
-        host: ApiClient,
+        parts: Parts,
         definitions: Definitions,
-        *,
-        clusters: HubClusters,
-        membership: Membership,
-        works: WorkTally,
-        judgements: Judgements,
-        reachable: ReachableNodes,
-        contact: HubContact,
-        trouble: Callable[[str], str | None],
-        stays_away: Callable[[str], bool],
         conditions: Callable[[VirtualCluster, Object], Sequence[Condition]],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._host = host
+        common = parts.common
         self._definitions = definitions
-        self._clusters = clusters
-        self._membership = membership
-        self._works = works
-        self._judgements = judgements
-        self._reachable = reachable
-        self._contact = contact
-        self._trouble = trouble
-        self._stays_away = stays_away
         self._conditions = conditions
-        self._now = now
-        self._clock = clock
+        self._host = common.clients.host
+        self._clusters = common.stores.clusters
+        self._membership = common.stores.membership
+        self._works = parts.works.watches.works
+        self._judgements = common.judgements
+        self._reachable = parts.reachable
+        self._contact = common.contact
+        self._registrations = common.registrations
+        self._clock = common.clock
         self._written: dict[str, float] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
@@ -251,7 +201,7 @@ class StatusWriter:
         status = self.status(definition)
         if status == definition.status:
             return Requeue(CHECK_S)
-        pause_s = self._written.get(name, float("-inf")) + PAUSE_S - self._clock()
+        pause_s = self._written.get(name, float("-inf")) + PAUSE_S - self._clock.monotonic()
         if pause_s > 0:
             return Requeue(pause_s)
         patch = {"status": merge_patch(definition.status, status)}
@@ -262,7 +212,7 @@ class StatusWriter:
             self._written.pop(name, None)
             self._definitions.forget(name)
             return None
-        self._written[name] = self._clock()
+        self._written[name] = self._clock.monotonic()
         self._definitions.observe(answer)
         return Requeue(CHECK_S)
 
@@ -272,7 +222,7 @@ class StatusWriter:
         is_served = self._is_served(name)
         registered = self._registered(definition)
         nodes = self._membership.nodes_of(name) if is_served else []
-        works = self._works.of(name) if is_served else WorkCounts()
+        works = count_works(self._works.of(name) if is_served else ())
         silent_s = self._contact.silent_s(name)
         conditions = [registered]
         if is_served:
@@ -284,7 +234,9 @@ class StatusWriter:
                 hub_reachable(self._contact.problem_of(name), is_sent=silent_s is not None),
                 works_applied(works),
             ]
-        contact = "" if silent_s is None else timestamp(self._now() - timedelta(seconds=silent_s))
+        now, contact = self._clock.now(), ""
+        if silent_s is not None:
+            contact = timestamp(datetime.fromisoformat(now) - timedelta(seconds=silent_s))
         return compose_status(
             definition.status,
             generation=definition.generation,
@@ -293,7 +245,7 @@ class StatusWriter:
             works=works,
             conditions=conditions,
             last_contact=contact,
-            now=timestamp(self._now()),
+            now=now,
         )
 
     def _is_served(self, name: str) -> bool:
@@ -332,11 +284,11 @@ class StatusWriter:
         if cluster is not None and cluster["metadata"].get("deletionTimestamp"):
             text = f"Cluster {name} is being deleted on the hub"
             return REGISTERED.false("ClusterDeleting", text)
-        trouble = self._trouble(name)
+        trouble = self._registrations.trouble(name)
         if cluster is not None and trouble is None:
             text = f"Cluster {name} is on the hub"
             return REGISTERED.true("Registered", text)
-        if self._stays_away(name):
+        if self._registrations.stays_away(name):
             text = (
                 f"Cluster {name} was deleted on the hub; to register it again, change this "
                 "object, or delete and recreate it"

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from karmada_vc_agent.access.policy_owner import MUTATING, VALIDATING
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.kube.controller import Signal, itself
 from karmada_vc_agent.model.texts import listed
@@ -24,8 +25,6 @@ RIGHTS_CONFINED = ConditionType(
 )
 
 POD_NODE_SELECTOR = "PodNodeSelector"
-MUTATING = "MutatingAdmissionPolicy"
-VALIDATING = "ValidatingAdmissionPolicy"
 LAYERS = (POD_NODE_SELECTOR, MUTATING, VALIDATING)
 """In the order of admission in an API server (rewriting-rules 3.5)."""
 

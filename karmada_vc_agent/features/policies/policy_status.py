@@ -12,10 +12,8 @@ Nothing is stored: each probe is a write that the server only judges.
 """
 
 import logging
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from karmada_vc_agent.access import admission
@@ -35,8 +33,7 @@ from karmada_vc_agent.access.policy_owner import (
     is_as_wanted,
     owner_of,
 )
-from karmada_vc_agent.cluster.claims import Claims, claim_of
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.cluster.claims import claim_of
 from karmada_vc_agent.features.policies.conditions import (
     IN_EFFECT_WITHIN_S,
     POD_NODE_SELECTOR,
@@ -48,7 +45,7 @@ from karmada_vc_agent.features.policies.conditions import (
 from karmada_vc_agent.kube.access_reviews import own_user_name
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, RetryError, Signal
-from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, NotFoundError
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.model.domain import AGENT_LABEL
@@ -57,6 +54,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, labels
 from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.work.reporting import WARNING
 
 PROBED_NAMESPACES = 3
 
@@ -66,114 +64,76 @@ _PLUGIN_REFUSES = "conflicts with its namespace node label selector"
 _POLICY_REFUSES = "ValidatingAdmissionPolicy '"
 
 
-@dataclass(slots=True)
-class _Findings:
-    """The result of a check of the policies of an agent.
+_ByPolicy = list[tuple[str, PolicyProblem]]
+"""Problems, each with the name of its policy."""
 
-    layers: those in effect that keep pods in place. is_confined: the agent itself is held.
-    by_policy: (policy, problem). everywhere: problems of all of them.
+
+async def probe_policies(
+    host: ApiClient, owner: PolicyOwner, versions: Mapping[str, str]
+) -> tuple[set[str], _ByPolicy]:
+    """Return the policies in effect, by dry runs, and the problems of those that are not.
+
+    A denial is an answer; any other failure is raised. versions: the version of each kind of policy
+    that the host serves. Raises KubeError.
     """
-
-    layers: set[str] = field(default_factory=set)
-    is_confined: bool = False
-    by_policy: list[tuple[str, PolicyProblem]] = field(default_factory=list)
-    everywhere: list[PolicyProblem] = field(default_factory=list)
-
-    def problems(self, *, about_placement: bool) -> tuple[PolicyProblem, ...]:
-        """Return the problems about pods and claims, or all others, each text once."""
-        selected = [
-            problem
-            for name, problem in self.by_policy
-            if is_about_placement(name) is about_placement
-        ]
-        return tuple(dict.fromkeys((*self.everywhere, *selected)))
-
-
-class _PolicyProbes:
-    """Checks the host by dry runs. A denial is an answer; any other failure is raised."""
-
-    def __init__(
-        self, host: ApiClient, claims: Claims, virtual_clusters: Mapping[str, VirtualCluster]
-    ) -> None:
-        self._host = host
-        self._claims = claims
-        self._virtual_clusters = virtual_clusters
-
-    async def effect(self, owner: PolicyOwner, versions: Mapping[str, str]) -> _Findings:
-        """Return which policies are in effect.
-
-        versions: the version of each kind of policy that the host serves. Raises KubeError.
-        """
-        effect = _Findings()
-        await self._probe_placement(owner, effect)
-        await self._probe_namespaces(owner, effect)
-        if MUTATING in versions:
-            await self._probe_selector(owner, effect)
-        return effect
-
-    async def is_plugin_on(self) -> bool | None:
-        """Return whether PodNodeSelector is enabled; None if no claimed namespace shows it.
-
-        The plugin rejects a pod that selects other nodes than its namespace; without it, a policy
-        rejects the pod, or nothing does. A limit of the namespace, or a missing ServiceAccount, may
-        precede the plugin: then the result is None. Raises KubeError.
-        """
-        for vc, namespace in self.namespaces():
-            key, value = next(iter(vc.required_selector.items()))
-            other = {key: "no" if value != "no" else "yes"}
-            answer = await self._dry_run(admission.bare_pod("probe", namespace, other))
-            if isinstance(answer, dict) or _POLICY_REFUSES in answer:
-                return False
-            if _PLUGIN_REFUSES in answer:
-                return True
-        return None
-
-    def namespaces(self) -> list[tuple[VirtualCluster, HostNamespace]]:
-        """Return the claimed namespaces to probe, `PROBED_NAMESPACES` at most."""
-        namespaces = (
-            (vc, namespace)
-            for vc in self._virtual_clusters.values()
-            for namespace in self._claims.of(vc.name).values()
-        )
-        return list(islice(namespaces, PROBED_NAMESPACES))
-
-    async def _probe_placement(self, owner: PolicyOwner, effect: _Findings) -> None:
-        name = owner.placement_policy
-        answer = await self._dry_run(admission.probe_pod(owner, name))
-        if _is_refused_by(name, answer):
-            effect.layers.add(VALIDATING)
-        else:
-            effect.by_policy.append(_not_in_effect(VALIDATING, name, answer))
-
-    async def _probe_namespaces(self, owner: PolicyOwner, effect: _Findings) -> None:
-        own, foreign = owner.namespace, admission.PROBED_NAMESPACE
-        for name, namespace, patch in (
-            (owner.claims_policy, own, admission.probe_claim(owner)),
-            (owner.confines_policy, foreign, admission.probe_foreign()),
-        ):
-            answer = await self._dry_run_patch(namespace, patch)
-            if not _is_refused_by(name, answer):
-                effect.by_policy.append(_not_in_effect(VALIDATING, name, answer))
-            elif name == owner.confines_policy:
-                effect.is_confined = True
-
-    async def _probe_selector(self, owner: PolicyOwner, effect: _Findings) -> None:
-        name = owner.selector_policy
-        answer = await self._dry_run(admission.probe_pod(owner, name))
+    placement, selector = owner.placement_policy, owner.selector_policy
+    claims, confines = owner.claims_policy, owner.confines_policy
+    foreign = admission.PROBED_NAMESPACE
+    answers = {
+        placement: await _dry_run(host, admission.probe_pod(owner, placement)),
+        claims: await _dry_run_patch(host, owner.namespace, admission.probe_claim(owner)),
+        confines: await _dry_run_patch(host, foreign, admission.probe_foreign()),
+    }
+    in_effect = {name for name, answer in answers.items() if _is_refused_by(name, answer)}
+    if MUTATING in versions:
+        answer = await _dry_run(host, admission.probe_pod(owner, selector))
+        answers[selector] = answer
         if admission.UNPLACED_LABEL in (dig(answer, "spec", "nodeSelector") or {}):
-            effect.layers.add(MUTATING)
-        else:
-            effect.by_policy.append(_not_in_effect(MUTATING, name, answer))
+            in_effect.add(selector)
+    problems = []
+    for name, answer in answers.items():
+        if name in in_effect:
+            continue
+        kind = MUTATING if name == selector else VALIDATING
+        said = f"denied for another reason: {answer}" if isinstance(answer, str) else "allowed"
+        text = (
+            f"{kind} {name} is not in effect (a probe was {said}): check that admission plugin "
+            f"{kind} is enabled in the kube-apiserver"
+        )
+        problems.append((name, PolicyProblem("PoliciesNotInEffect", text)))
+    return in_effect, problems
 
-    async def _dry_run_patch(self, namespace: str, patch: Object) -> Object | str:
-        """Return a Namespace as the server would change it, or its denial."""
-        path = f"/api/v1/namespaces/{namespace}"
-        return await _judged(self._host.merge_patch(path, patch, query=_DRY_RUN))
 
-    async def _dry_run(self, pod: Object) -> Object | str:
-        """Return the pod as the server would store it, or its denial."""
-        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
-        return await _judged(self._host.create(path, pod, query=_DRY_RUN))
+async def is_plugin_on(
+    host: ApiClient, namespaces: Iterable[tuple[VirtualCluster, HostNamespace]]
+) -> bool | None:
+    """Return whether PodNodeSelector is enabled; None if no claimed namespace shows it.
+
+    The plugin rejects a pod that selects other nodes than its namespace; without it, a policy
+    rejects the pod, or nothing does. A limit of the namespace, or a missing ServiceAccount, may
+    precede the plugin: then the result is None. Raises KubeError.
+    """
+    for vc, namespace in namespaces:
+        key, value = next(iter(vc.required_selector.items()))
+        other = {key: "no" if value != "no" else "yes"}
+        answer = await _dry_run(host, admission.bare_pod("probe", namespace, other))
+        if isinstance(answer, dict) or _POLICY_REFUSES in answer:
+            return False
+        if _PLUGIN_REFUSES in answer:
+            return True
+    return None
+
+
+async def _dry_run_patch(host: ApiClient, namespace: str, patch: Object) -> Object | str:
+    """Return a Namespace as the server would change it, or its denial."""
+    path = f"/api/v1/namespaces/{namespace}"
+    return await _judged(host.merge_patch(path, patch, query=_DRY_RUN))
+
+
+async def _dry_run(host: ApiClient, pod: Object) -> Object | str:
+    """Return the pod as the server would store it, or its denial."""
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
+    return await _judged(host.create(path, pod, query=_DRY_RUN))
 
 
 async def _judged(write: Awaitable[Object]) -> Object | str:
@@ -188,17 +148,9 @@ def _is_refused_by(policy: str, answer: Object | str) -> bool:
     return isinstance(answer, str) and policy in answer.partition(_POLICY_REFUSES)[2]
 
 
-def _not_in_effect(kind: str, name: str, answer: Object | str) -> tuple[str, PolicyProblem]:
-    said = f"denied for another reason: {answer}" if isinstance(answer, str) else "allowed"
-    text = (
-        f"{kind} {name} is not in effect (a probe was {said}): check that admission plugin "
-        f"{kind} is enabled in the kube-apiserver"
-    )
-    return name, PolicyProblem("PoliciesNotInEffect", text)
-
-
 _log = logging.getLogger(__name__)
 
+COMPONENT = "policy-status"
 EVERYTHING = "placement"
 """The only key."""
 PROBE_AGAIN_S = 0.25
@@ -239,40 +191,26 @@ _FORBIDDEN = PolicyProblem(
 class PolicyStatusController:
     """Checks the agent's admission policies, which are the administrator's.
 
-    is_needed: whether there is anything to protect, or will be. watch: called to watch the policies
-    of one kind; changes enqueue `EVERYTHING`. state: gets the result. on_problem: called once for
-    each problem.
+    watch: called to watch the policies of one kind; changes enqueue `EVERYTHING`.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        discovery: Discovery,
-        claims: Claims,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        config: AgentConfig,
-        state: PlacementState,
-        *,
-        is_needed: Callable[[], bool],
-        watch: Callable[[Resource], object],
-        on_problem: Callable[[PolicyProblem], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._host = host
-        self._discovery = discovery
-        self._claims = claims
-        self._virtual_clusters = virtual_clusters
-        self._config = config
-        self._owner = PolicyOwner(config.agent_name, config.agent_namespace, "")
-        self._state = state
-        self._is_needed = is_needed
+    def __init__(self, parts: Parts, watch: Callable[[Resource], object]) -> None:
+        common = parts.common
         self._watch = watch
-        self._on_problem = on_problem
-        self._clock = clock
+        self._host = common.clients.host
+        self._discovery = common.discoveries.host
+        self._claims = common.stores.claims
+        self._clusters = common.stores.clusters
+        self._virtual_clusters = common.virtual_clusters
+        self._stays_away = common.registrations.stays_away
+        self._config = common.config
+        self._owner = PolicyOwner(self._config.agent_name, self._config.agent_namespace, "")
+        self._state = common.part(PlacementState)
+        self._recorder = parts.works.recorder
+        self._clock = common.clock
         self._seen: frozenset[str] | None = None
         self._changed_at = float("-inf")
         self._reported: frozenset[PolicyProblem] = frozenset()
-        self._probes = _PolicyProbes(host, claims, virtual_clusters)
         self._is_plugin_on: bool | None = None
 
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[str]:
@@ -294,46 +232,62 @@ class PolicyStatusController:
         """Read the policies and check which are in effect. Raises KubeError, RetryError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
         versions = served_versions(served)
-        if not self._is_needed():
-            self._state.settle()
+        if self._claims.is_empty() and all(map(self._stays_away, self._virtual_clusters)):
+            self._state.settle()  # there is nothing to protect, and will be nothing
             return Requeue(INTERVAL_S)
-        findings = _Findings()
+        everywhere: PolicyProblem | None = None
+        by_policy: _ByPolicy = []
+        in_effect: set[str] = set()
         if VALIDATING not in versions:
             if not self._discovery.covers(_POLICY):
                 raise RetryError(f"the host does not say whether it serves {GROUP}")
-            findings.everywhere.append(_NOT_SERVED)
+            everywhere = _NOT_SERVED
         else:
-            is_complete = await self._compare(served, versions, findings)
-            effect = await self._probes.effect(self._owner, versions)
-            is_recent = self._clock() - self._changed_at < IN_EFFECT_WITHIN_S
-            if is_recent and (effect.by_policy if is_complete else effect.layers):
+            everywhere, by_policy, is_complete = await self._compare(served, versions)
+            in_effect, lacking = await probe_policies(self._host, self._owner, versions)
+            is_recent = self._clock.monotonic() - self._changed_at < IN_EFFECT_WITHIN_S
+            keeping = in_effect & {self._owner.placement_policy, self._owner.selector_policy}
+            if is_recent and (lacking if is_complete else keeping):
                 return Requeue(PROBE_AGAIN_S)
-            findings.layers, findings.is_confined = effect.layers, effect.is_confined
             if is_complete:
-                findings.by_policy += effect.by_policy
-        is_plugin_on = await self._probes.is_plugin_on()
-        if is_plugin_on is not None:
-            self._is_plugin_on = is_plugin_on
-        if self._is_plugin_on:
-            findings.layers.add(POD_NODE_SELECTOR)
-        self._report(findings)
-        return Requeue(self._pause_s(findings))
+                by_policy += lacking
+        probed = self._probed()
+        is_on = await is_plugin_on(self._host, probed)
+        if is_on is not None:
+            self._is_plugin_on = is_on
+        self._report([everywhere] if everywhere is not None else [], by_policy, in_effect)
+        if self.is_undecided() and probed:
+            return Requeue(UNDECIDED_S)
+        return Requeue(PROBLEM_S if everywhere is not None or by_policy else INTERVAL_S)
 
-    def _pause_s(self, findings: _Findings) -> float:
-        if self.is_undecided() and self._probes.namespaces():
-            return UNDECIDED_S
-        return PROBLEM_S if findings.everywhere or findings.by_policy else INTERVAL_S
+    def _probed(self) -> list[tuple[VirtualCluster, HostNamespace]]:
+        """Return the claimed namespaces to probe, `PROBED_NAMESPACES` at most."""
+        namespaces = (
+            (vc, namespace)
+            for vc in self._virtual_clusters.values()
+            for namespace in self._claims.of(vc.name).values()
+        )
+        return list(islice(namespaces, PROBED_NAMESPACES))
 
-    def _report(self, findings: _Findings) -> None:
-        about_placement = findings.problems(about_placement=True)
-        about_rights = findings.problems(about_placement=False)
-        placement = placement_enforced(findings.layers, about_placement)
-        confinement = rights_confined(about_rights, is_confined=findings.is_confined)
-        self._state.report(placement, confinement)
-        problems = (*about_placement, *about_rights)
+    def _report(
+        self, everywhere: list[PolicyProblem], by_policy: _ByPolicy, in_effect: set[str]
+    ) -> None:
+        """Compose the conditions; log and report each new problem. everywhere: of all policies."""
+        about: dict[bool, list[PolicyProblem]] = {True: [*everywhere], False: [*everywhere]}
+        for name, problem in by_policy:
+            about[is_about_placement(name)].append(problem)
+        placement, rights = (tuple(dict.fromkeys(about[each])) for each in (True, False))
+        layers = [VALIDATING] if self._owner.placement_policy in in_effect else []
+        layers += [MUTATING] if self._owner.selector_policy in in_effect else []
+        layers += [POD_NODE_SELECTOR] if self._is_plugin_on else []
+        is_confined = self._owner.confines_policy in in_effect
+        self._state.report(
+            placement_enforced(layers, placement), rights_confined(rights, is_confined=is_confined)
+        )
+        problems = (*placement, *rights)
         new = [each for each in problems if each not in self._reported]
         for problem in new:
-            self._on_problem(problem)
+            self.tell(problem)
         for reason in sorted({each.reason for each in new}):
             first, *others = (each.text for each in new if each.reason == reason)
             extra = {"reason": reason, "detail": first}
@@ -343,37 +297,44 @@ class PolicyStatusController:
         self._reported = frozenset(problems)
         self._state.settle()
 
+    def tell(self, problem: PolicyProblem) -> None:
+        """Report a problem on all Clusters."""
+        for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
+            self._recorder.record(COMPONENT, cluster, WARNING, problem.reason, problem.text)
+
     # --- policies ---------------------------------------------------------------------------
 
     async def _compare(
-        self, served: ServedApis, versions: Mapping[str, str], findings: _Findings
-    ) -> bool:
-        """Compare the policies with those that join would create; return whether there are any."""
+        self, served: ServedApis, versions: Mapping[str, str]
+    ) -> tuple[PolicyProblem | None, _ByPolicy, bool]:
+        """Compare the policies with those that join would create.
+
+        Return a problem of all, those by policy, and whether there are any policies.
+        """
         try:
             live = await self._read(served, versions)
         except ForbiddenError:
-            findings.everywhere.append(_FORBIDDEN)
-            return False
+            return _FORBIDDEN, [], False
         seen = frozenset(
             f"{path} {obj['metadata']['resourceVersion']}" for path, obj in live.items()
         )
         if seen != self._seen:
-            self._seen, self._changed_at = seen, self._clock()
+            self._seen, self._changed_at = seen, self._clock.monotonic()
+        if not live and not self._config.install_policies:
+            return _DISABLED, [], False
         confines = resource_of(served, desired_policies(self._owner, versions)[0]).path(
             name=self._owner.confines_policy
         )
         owner = owner_of(live.get(confines) or {})
-        if not live and not self._config.install_policies:
-            findings.everywhere.append(_DISABLED)
-            return False
+        problems: _ByPolicy = []
         for policy in desired_policies(owner or self._owner, versions):
             name = policy["metadata"]["name"]
             problem = _difference(policy, live.get(resource_of(served, policy).path(name=name)))
             if problem is not None:
-                findings.by_policy.append((name, problem))
+                problems.append((name, problem))
         if owner is not None:
-            findings.by_policy += await self._outdated(owner)
-        return bool(live)
+            problems += await self._outdated(owner)
+        return None, problems, bool(live)
 
     async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:
         """Return the live policies by path, and watch them."""
@@ -390,7 +351,7 @@ class PolicyStatusController:
                 self._watch(resource)
         return live
 
-    async def _outdated(self, owner: PolicyOwner) -> list[tuple[str, PolicyProblem]]:
+    async def _outdated(self, owner: PolicyOwner) -> _ByPolicy:
         """Return what the policies do not cover yet of our user name and our virtual clusters."""
         user = await own_user_name(self._host)
         tenancy, pod_cidrs = self._config.tenancy, self._config.pod_cidrs
@@ -398,13 +359,8 @@ class PolicyStatusController:
             *gaps_of(owner, user, self._virtual_clusters, tenancy),
             *differing_networks(owner, tenancy, pod_cidrs),
         )
-        return [
-            (
-                owner.confines_policy,
-                PolicyProblem("PoliciesOutdated", f"the policies {what}: {_JOIN}"),
-            )
-            for what in lacking
-        ]
+        texts = [f"the policies {what}: {_JOIN}" for what in lacking]
+        return [(owner.confines_policy, PolicyProblem("PoliciesOutdated", text)) for text in texts]
 
 
 def _difference(desired: Object, live: Object | None) -> PolicyProblem | None:
@@ -423,29 +379,17 @@ def _difference(desired: Object, live: Object | None) -> PolicyProblem | None:
 
 def setup(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; it has one key."""
-    common, config = parts.common, parts.common.config
-    claims, vcs = common.stores.claims, common.virtual_clusters
-    host, stays_away = common.clients.host, common.registrations.stays_away
+    common = parts.common
     changed: Signal[[Object | None, Object | None]] = Signal()
     informers = InformerSet(
-        host,
-        {"labelSelector": f"{AGENT_LABEL}={config.agent_name}"},
+        common.clients.host,
+        {"labelSelector": f"{AGENT_LABEL}={common.config.agent_name}"},
         changed.emit,
         supervisor=common.supervisor,
     )
-    guard = PolicyStatusController(
-        host,
-        common.discoveries.host,
-        claims,
-        vcs,
-        config,
-        common.part(PlacementState),
-        is_needed=lambda: not claims.is_empty() or not all(map(stays_away, vcs)),
-        watch=informers.store,
-        on_problem=partial(_report_problem, parts),
-    )
+    guard = PolicyStatusController(parts, informers.store)
     return ControllerSpec(
-        "policy-status",
+        COMPONENT,
         common.queues.by_name(),
         guard.reconcile,
         by_cluster=False,
@@ -458,9 +402,3 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         resync_keys=lambda _: (EVERYTHING,),
         runs={"policies": informers.run},
     )
-
-
-def _report_problem(parts: Parts, problem: PolicyProblem) -> None:
-    report = parts.works.on_cluster(parts.works.events.policy_wrong)
-    for name in parts.names():
-        report(name, problem.reason, problem.text)

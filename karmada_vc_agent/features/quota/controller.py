@@ -13,8 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
-from karmada_vc_agent.cluster.claims import CLUSTER_INDEX, Claims, Phase, claims_in, hold_of
-from karmada_vc_agent.cluster.virtual_clusters import Membership
+from karmada_vc_agent.cluster.claims import CLUSTER_INDEX, Phase, claims_in, hold_of
 from karmada_vc_agent.features.quota.shares import (
     POD_COUNTS,
     Pending,
@@ -28,11 +27,9 @@ from karmada_vc_agent.features.quota.shares import (
     settled,
     share_of,
 )
-from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, RetryError, same
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.tasks import for_each
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.kinds import plural
@@ -53,23 +50,27 @@ class Divisions(NamespaceShares):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._waiting: dict[str, tuple[Pending, float] | None] = {}
+        self._shown: dict[str, Pending | None] = {}
         self._new: dict[str, dict[str, asyncio.Event]] = {}
 
-    def note(self, cluster: str, pending: Pending | None) -> None:
-        """Record what a division waits for; None = it is complete.
+    def note(self, cluster: str, pending: Pending | None) -> bool:
+        """Record what a division waits for, None = it is complete; return if a stall changes.
 
         While it waits for the same reason in one of the namespaces of before, it is the same wait,
         however many others are added: a busy hub adds some all the time.
         """
-        before, waiting = self._waiting.get(cluster), None
-        if pending is not None:
-            goes_on = before is not None and before[0].overlaps(pending)
-            waiting = (pending, before[1] if before is not None and goes_on else self._clock())
-        self._waiting[cluster] = waiting
+        before, since = self._waiting.get(cluster), self._clock()
+        if pending is not None and before is not None and before[0].overlaps(pending):
+            since = before[1]
+        self._waiting[cluster] = (pending, since) if pending is not None else None
+        stalled, shown = self.stalled(cluster), self._shown.get(cluster)
+        self._shown[cluster] = stalled
+        return stalled != shown
 
     def forget(self, cluster: str) -> None:
         """Forget a virtual cluster that has no quota any more, or is not served."""
         self._waiting.pop(cluster, None)
+        self._shown.pop(cluster, None)
         self.settle(cluster, tuple(self._new.get(cluster, ())))
 
     def expect(self, cluster: str, namespace: str) -> None:
@@ -146,31 +147,21 @@ def keys_of_namespace(
 class QuotaController:
     """Fills the quotas of the namespaces; the key is the virtual cluster."""
 
-    def __init__(
-        self,
-        host: ApiClient,
-        store_of: Callable[[Resource], Store[Object] | None],
-        claims: Claims,
-        membership: Membership,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        divisions: Divisions,
-        on_change: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._host = host
-        self._store_of = store_of
-        self._claims = claims
-        self._membership = membership
-        self._virtual_clusters = virtual_clusters
-        self._divisions = divisions
-        self._on_change = on_change
-        self._stalled: dict[str, Pending] = {}
+    def __init__(self, parts: Parts) -> None:
+        common = parts.common
+        self._host = common.clients.host
+        self._store_of = parts.works.store_of
+        self._claims = common.stores.claims
+        self._membership = common.stores.membership
+        self._virtual_clusters = common.virtual_clusters
+        self._divisions = common.part(Divisions)
+        self._status_due = common.signals.status_due
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Take the next step towards the division. Raises KubeError, RetryError."""
         vc = self._virtual_clusters.get(name)
         if vc is None or not vc.quota:
             self._divisions.forget(name)
-            self._stalled.pop(name, None)
             return None
         try:
             waits_for = await self._step(name, vc)
@@ -185,13 +176,8 @@ class QuotaController:
 
     def _note(self, name: str, waits_for: Pending | None) -> None:
         """Record what the division waits for; report that it stalls, and that it continues."""
-        self._divisions.note(name, waits_for)
-        stalled = self._divisions.stalled(name)
-        before = self._stalled.pop(name, None)
-        if stalled is not None:
-            self._stalled[name] = stalled
-        if stalled != before:
-            self._on_change(name)
+        if self._divisions.note(name, waits_for):
+            self._status_due.emit(name)
 
     async def _step(self, name: str, vc: VirtualCluster) -> Pending | None:
         """Write the next step; return what the division then waits for."""
@@ -273,15 +259,7 @@ class QuotaController:
 def setup(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller."""
     common, vcs = parts.common, parts.common.virtual_clusters
-    controller = QuotaController(
-        common.clients.host,
-        parts.works.store_of,
-        common.stores.claims,
-        common.stores.membership,
-        vcs,
-        common.part(Divisions),
-        on_change=common.signals.status_due.emit,
-    )
+    controller = QuotaController(parts)
     objects, namespaces = common.signals.own_object.subscribe, common.stores.namespaces.add_handler
     return ControllerSpec(
         "quotas",

@@ -7,6 +7,7 @@ milli-cores for CPU, units for everything else.
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from karmada_vc_agent.model import kinds, quantity
@@ -156,10 +157,12 @@ def pending(
     written: current spec of the quotas. missing: namespaces without a quota.
     """
     if missing:
-        return Pending("NamespaceWithoutQuota", "there is no quota yet in", _named(missing))
+        text = "there is no quota yet in"
+        return Pending("NamespaceWithoutQuota", text, tuple(sorted(missing)))
     uncounted = [n for n, share in shares.items() if total.keys() - (share.enforced or {}).keys()]
     if uncounted:
-        return Pending("NotCounted", "the host has not computed the usage of", _named(uncounted))
+        text = "the host has not computed the usage of"
+        return Pending("NotCounted", text, tuple(sorted(uncounted)))
     if all(written[name] == targets[name] for name in shares):
         return None
     holding = [
@@ -167,9 +170,8 @@ def pending(
         for name, share in shares.items()
         if any(_held(share, r) > written[name][r] for r in total)
     ]
-    return Pending(
-        "NotLowered", "the host does not enforce the lowered quota yet in", _named(holding)
-    )
+    text = "the host does not enforce the lowered quota yet in"
+    return Pending("NotLowered", text, tuple(sorted(holding)))
 
 
 def requested_by(
@@ -196,10 +198,6 @@ def requested_by(
     )
 
 
-def _named(namespaces: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(namespaces))
-
-
 def _divide_one(resource: str, amount: int, shares: Mapping[str, Share]) -> dict[str, int]:
     used = {name: share.used.get(resource, 0) for name, share in shares.items()}
     free = amount - sum(used.values())
@@ -208,10 +206,8 @@ def _divide_one(resource: str, amount: int, shares: Mapping[str, Share]) -> dict
         all_used = sum(used.values())
         return {name: use * amount // all_used for name, use in used.items()}
     granted = dict(used)
-    for wishes in (
-        {name: share.requested.get(resource, 0) for name, share in shares.items()},
-        {name: share.rolling.get(resource, 0) for name, share in shares.items()},
-    ):
+    for wish_of in (attrgetter("requested"), attrgetter("rolling")):
+        wishes = {name: wish_of(share).get(resource, 0) for name, share in shares.items()}
         needs = {name: max(0, wish - granted[name]) for name, wish in wishes.items()}
         for name in sorted(shares, key=lambda name: (needs[name], name)):
             grant = min(needs[name], free)

@@ -13,13 +13,10 @@ Two controllers of Karmada may report a slice with the same Work. The label mana
 joined by dots; each adds two labels and a finalizer of its own.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
-from karmada_vc_agent.cluster.claims import Claims, claim_of, claims_in
-from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.cluster.claims import claim_of, claims_in
 from karmada_vc_agent.kube.controller import (
     ControllerSpec,
     Enqueues,
@@ -27,9 +24,8 @@ from karmada_vc_agent.kube.controller import (
     Requeue,
     Retries,
 )
-from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.kube.informers import InformerSet, WatchScope
+from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.karmada import (
@@ -55,18 +51,16 @@ from karmada_vc_agent.model.setting import SERVICE_EXPORT as SERVICE_EXPORT_SWIT
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.restore import restore
 from karmada_vc_agent.work.rules.server_changes import prune
-from karmada_vc_agent.work.works import Works, is_applied, is_trimmed, work_path
+from karmada_vc_agent.work.works import is_applied, is_trimmed, work_path
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
 _MANAGED_LISTS = (karmada.MANAGED_ANNOTATIONS_ANNOTATION, karmada.MANAGED_LABELS_ANNOTATION)
 
 
-@dataclass(frozen=True, slots=True)
-class Reporter:
+class Reporter(NamedTuple):
     """A controller that reports slices, and how it marks its Works.
 
     kind: of the manifest that requests the reports.
@@ -96,11 +90,6 @@ MULTI_CLUSTER_SERVICE_REPORTER = Reporter(
 REPORTERS = (SERVICE_EXPORT_REPORTER, MULTI_CLUSTER_SERVICE_REPORTER)
 
 
-def is_made_by_karmada(endpoint_slice: Object) -> bool:
-    """Return whether a slice is from the hub and must not be reported back."""
-    return labels_of(endpoint_slice).get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA
-
-
 def reported_services(work: Object) -> set[tuple[str, str]]:
     """Return (namespace, name) of the Services that a report is about, in virtual names."""
     labels = labels_of(work)
@@ -117,16 +106,9 @@ def exported_services(work: Object) -> set[tuple[str, str]]:
 
 def multi_cluster_services(work: Object) -> set[tuple[str, str]]:
     """Return (namespace, name) of the Service of the MultiClusterService that labels a Work."""
-    labels = labels_of(work)
-    service = (
-        labels.get(karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL, ""),
-        labels.get(karmada.MULTI_CLUSTER_SERVICE_NAME_LABEL, ""),
-    )
-    return (
-        {service}
-        if _manifests_for(MULTI_CLUSTER_SERVICE_REPORTER, work) and all(service)
-        else set()
-    )
+    labels, reporter = labels_of(work), MULTI_CLUSTER_SERVICE_REPORTER
+    service = labels.get(reporter.namespace_label, ""), labels.get(reporter.name_label, "")
+    return {service} if all(service) and _manifests_for(reporter, work) else set()
 
 
 def _manifests_for(reporter: Reporter, work: Object) -> list[ObjectKey]:
@@ -236,38 +218,22 @@ class EndpointSliceController:
 
     def __init__(
         self,
-        virtual_clusters: Mapping[str, VirtualCluster],
+        parts: Parts,
         reporters: Collection[Reporter],
-        *,
-        hub: ApiClient,
-        host: ApiClient,
-        clusters: HubClusters,
-        works: Works,
-        claims: Claims,
-        find_on_host: Callable[[GroupVersionKind], Awaitable[Resource | None]],
-        context_for: Callable[[VirtualCluster, str], TranslationContext],
         enqueue: Callable[[ServiceKey], None],
-        scope: WatchScope | None = None,
     ) -> None:
-        self._virtual_clusters = virtual_clusters
+        common, works = parts.common, parts.works
         self._reporters = reporters
-        self._hub = hub
-        self._host = host
-        self._clusters = clusters
-        self._works = works
-        self._claims = claims
-        self._find_on_host = find_on_host
-        self._context_for = context_for
         self._enqueue = enqueue
+        self._virtual_clusters = common.virtual_clusters
+        self._hub, self._host = common.clients.hub, common.clients.host
+        self._clusters, self._claims = common.stores.clusters, common.stores.claims
+        self._works = works.watches.works
+        self._find_on_host = common.discoveries.host.find
+        self._context_for = works.contexts.context_for
         selector, index = {"labelSelector": SELECTOR}, {BY_SERVICE: _service_of}
-        self._slices = InformerSet(host, selector, self._changed, index, scope=scope)
-        self._exports = InformerSet(host, {}, self._changed, scope=scope)
-
-    async def run(self) -> None:
-        """Watch what was requested, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for informers in (self._slices, self._exports):
-                group.create_task(informers.run(), name="informers of endpoint slices")
+        self.slices = InformerSet(self._host, selector, self._changed, index, scope=works.scope)
+        self.exports = InformerSet(self._host, {}, self._changed, scope=works.scope)
 
     # --- changes ------------------------------------------------------------------------
 
@@ -328,29 +294,31 @@ class EndpointSliceController:
             raise NotReadyError(f"cluster({cluster}) not ready")
         if self._host.history.is_in_doubt:
             return SYNCING  # what it lacks now may appear when it is listed again
-        slices = await self._store(self._slices, ENDPOINT_SLICE)
+        slices = await self._store(self.slices, ENDPOINT_SLICE)
         exports = None
         if SERVICE_EXPORT_REPORTER in self._reporters:
-            exports = await self._store(self._exports, SERVICE_EXPORT)
-        if not self._are_synced(cluster, slices, exports):
+            exports = await self._store(self.exports, SERVICE_EXPORT)
+        # None: the host does not serve the kind.
+        stores = [store for store in (slices, exports) if store is not None]
+        works = self._works.store(cluster)
+        if works is None or not all(store.is_synced for store in (works, *stores)):
             return SYNCING
         place = self._claims.of(cluster).get(namespace)
         requested = self._requested(key, place, exports)
         listed = slices.by_index(BY_SERVICE, f"{place}/{service}") if requested and slices else []
-        reports = {work["metadata"]["name"]: work for work in self._reports(key)}
+        reports = {
+            work["metadata"]["name"]: work
+            for work in self._works.using_namespace(cluster, namespace)
+            if (namespace, service) in reported_services(work)
+        }
         for endpoint_slice in listed:
-            if not is_made_by_karmada(endpoint_slice):
+            # One from the hub must not be reported back.
+            if labels_of(endpoint_slice).get(SLICE_MANAGED_BY_LABEL) not in MADE_BY_KARMADA:
                 name = await self._report(vc, endpoint_slice, requested)
                 reports.pop(name, None)
         for work in reports.values():
             await self._write(work, without_reporters(work, self._reporters))
         return None
-
-    def _are_synced(self, cluster: str, *host_stores: Store[Object] | None) -> bool:
-        """Return whether all lists are complete; None: the host does not serve the kind."""
-        works = self._works.store(cluster)
-        is_host_synced = all(store is None or store.is_synced for store in host_stores)
-        return is_host_synced and works is not None and works.is_synced
 
     def _requested(
         self, key: ServiceKey, place: HostNamespace | None, exports: Store[Object] | None
@@ -365,15 +333,6 @@ class EndpointSliceController:
             ),
         }
         return [reporter for reporter in self._reporters if is_requested[reporter]]
-
-    def _reports(self, key: ServiceKey) -> list[Object]:
-        """Return the Works that report slices of a Service."""
-        cluster, namespace, service = key
-        return [
-            work
-            for work in self._works.using_namespace(cluster, namespace)
-            if (namespace, service) in reported_services(work)
-        ]
 
     async def _report(
         self, vc: VirtualCluster, endpoint_slice: Object, requested: Collection[Reporter]
@@ -434,24 +393,17 @@ def _service_of(endpoint_slice: Object) -> Iterable[str]:
 
 def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
     """Declare the controller, by Karmada's name; None where both its switches are off."""
-    common, works = parts.common, parts.works
-    reporters = _reporters(parts)
+    common = parts.common
+    is_multi = common.gates[MULTI_CLUSTER_SERVICE]
+    switches = [
+        (SERVICE_EXPORT_SWITCH, SERVICE_EXPORT_REPORTER, True),
+        (ENDPOINT_SLICE_COLLECT, MULTI_CLUSTER_SERVICE_REPORTER, is_multi),
+    ]
+    reporters = [each for name, each, is_on in switches if is_on and name in common.switches]
     if not reporters:
         return None
     queue = common.queues.by_cluster(cluster_of_key)
-    controller = EndpointSliceController(
-        common.virtual_clusters,
-        reporters,
-        hub=common.clients.hub,
-        host=common.clients.host,
-        clusters=common.stores.clusters,
-        works=works.watches.works,
-        claims=common.stores.claims,
-        find_on_host=common.discoveries.host.find,
-        context_for=works.contexts.context_for,
-        enqueue=queue.add,
-        scope=works.scope,
-    )
+    controller = EndpointSliceController(parts, reporters, queue.add)
     return ControllerSpec(
         "service-export",
         queue,
@@ -463,21 +415,5 @@ def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
             Retries(common.signals.dependencies.subscribe),
         ),
         resync_keys=controller.all_keys,
-        runs={"slices": controller.run},
+        runs={"slices": controller.slices.run, "exports": controller.exports.run},
     )
-
-
-def _reporters(parts: Parts) -> list[Reporter]:
-    common = parts.common
-    switches = {
-        SERVICE_EXPORT_SWITCH: (SERVICE_EXPORT_REPORTER, True),
-        ENDPOINT_SLICE_COLLECT: (
-            MULTI_CLUSTER_SERVICE_REPORTER,
-            common.gates[MULTI_CLUSTER_SERVICE],
-        ),
-    }
-    return [
-        reporter
-        for name, (reporter, is_open) in switches.items()
-        if name in common.switches and is_open
-    ]

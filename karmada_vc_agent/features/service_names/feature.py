@@ -5,12 +5,11 @@ One ConfigMap, made from the claims of the virtual clusters whose settings enabl
 
 import logging
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from functools import partial
 
-from karmada_vc_agent.cluster.claims import Claims, claims_in
+from karmada_vc_agent.cluster.claims import claims_in
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
 from karmada_vc_agent.model.domain import AGENT_LABEL
@@ -18,7 +17,6 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import (
     SERVICE_NAMES_NONE,
     HostNamespace,
-    VirtualCluster,
     VirtualNamespace,
 )
 from karmada_vc_agent.runner.parts import Feature, Parts
@@ -45,23 +43,16 @@ def keys_of_namespace(
 class ServiceNamesController:
     """Keeps the ConfigMap `<agentName>-service-names` in the namespace of CoreDNS; sole writer."""
 
-    def __init__(
-        self,
-        host: ApiClient,
-        claims: Claims,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        agent_name: str,
-        dns_namespace: str,
-        cluster_domain: str,
-    ) -> None:
-        self._host = host
-        self._claims = claims
-        self._virtual_clusters = virtual_clusters
+    def __init__(self, parts: Parts) -> None:
+        common, config = parts.common, parts.common.config
+        self._host = common.clients.host
+        self._claims = common.stores.claims
+        self._virtual_clusters = common.virtual_clusters
         self._has_written = False
-        self._agent_name = agent_name
-        self._cluster_domain = cluster_domain
-        self._namespace = dns_namespace
-        self._name = f"{agent_name}-service-names"
+        self._agent_name = config.agent_name
+        self._cluster_domain = config.cluster_domain
+        self._namespace = config.dns_namespace
+        self._name = f"{config.agent_name}-service-names"
 
     async def reconcile(self, _: str) -> Requeue | None:
         """Make the rules fit the claims; do nothing where no virtual cluster enables them."""
@@ -111,24 +102,15 @@ class ServiceNamesController:
 
 def setup(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; it has one key."""
-    common, config = parts.common, parts.common.config
-    vcs, stores = common.virtual_clusters, common.stores
-    controller = ServiceNamesController(
-        common.clients.host,
-        stores.claims,
-        vcs,
-        config.agent_name,
-        config.dns_namespace,
-        config.cluster_domain,
-    )
-    changed = partial(keys_of_namespace, vcs)
+    common, controller = parts.common, ServiceNamesController(parts)
+    changed = partial(keys_of_namespace, common.virtual_clusters)
     return ControllerSpec(
         "service-names",
         common.queues.by_name(),
         controller.reconcile,
         by_cluster=False,
         initial_keys=lambda: (SERVICE_NAMES,),
-        sources=(Enqueues(stores.namespaces.add_handler, changed, SETTLES_S),),
+        sources=(Enqueues(common.stores.namespaces.add_handler, changed, SETTLES_S),),
         resync_keys=lambda _: (SERVICE_NAMES,),
     )
 

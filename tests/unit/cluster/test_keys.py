@@ -11,7 +11,7 @@ from karmada_vc_agent.cluster import host_nodes, registration
 from karmada_vc_agent.cluster import status as cluster_status
 from karmada_vc_agent.cluster.claims import Claims
 from karmada_vc_agent.features.quota import controller as quotas
-from karmada_vc_agent.features.service_names import feature
+from karmada_vc_agent.features.service_names.feature import keys_of_namespace as keys_of_dns
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
@@ -60,7 +60,7 @@ STATUS: Keys = partial(cluster_status.keys_of_cluster, OURS, SERVED)
 LABELS: Keys = partial(host_nodes.keys_of_cluster, SERVED, [node("n1"), node("n2")])
 QUOTA: Keys = partial(quotas.keys_of_object, SERVED)
 QUOTA_PLACE: Keys = partial(quotas.keys_of_namespace, SERVED)
-DNS: Keys = partial(feature.keys_of_namespace, SERVED)
+DNS: Keys = partial(keys_of_dns, SERVED)
 DEFAULT: Keys = partial(namespace_writer.keys_of_cluster, OURS, CLAIMS, SERVED)
 PLACES: Keys = partial(namespace_writer.keys_of_namespace, SERVED)
 DEFAULTS: Keys = partial(namespace_writer.keys_of_object, SERVED)

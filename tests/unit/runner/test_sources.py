@@ -10,19 +10,19 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.rules.conditions import Shown
 from karmada_vc_agent.cluster.virtual_cluster_sources import Origin
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.features.deletion_brake import controller as deletion_brake
 from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake
+from karmada_vc_agent.features.deletion_brake.brake import setup as setup_deletion_brake
 from karmada_vc_agent.features.escapes import escape_detector, evictions
 from karmada_vc_agent.features.gateway import gateway_controllers
-from karmada_vc_agent.features.host_events import controller as host_events
+from karmada_vc_agent.features.host_events.controller import setup as setup_host_events
 from karmada_vc_agent.features.policies import policy_status
 from karmada_vc_agent.features.policies.conditions import PlacementState
 from karmada_vc_agent.features.policies.policy_status import EVERYTHING
-from karmada_vc_agent.features.quota import controller as quotas
 from karmada_vc_agent.features.quota.controller import WORKLOADS
+from karmada_vc_agent.features.quota.controller import setup as setup_quotas
 from karmada_vc_agent.features.service_export import endpoint_slices
-from karmada_vc_agent.features.service_names import feature
 from karmada_vc_agent.features.service_names.feature import SERVICE_NAMES
+from karmada_vc_agent.features.service_names.feature import setup as setup_service_names
 from karmada_vc_agent.features.windows.window_state import WindowStates
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
@@ -290,17 +290,17 @@ CASES = [
         {A},
     ),
     Case(
-        deletion_brake.setup,
+        setup_deletion_brake,
         0,
         lambda world: world.parts.common.part(DeletionBrake).changed.emit(A),
         {A},
     ),
-    Case(deletion_brake.setup, 1, lambda world: world.parts.common.scopes.end(A), {A}),
+    Case(setup_deletion_brake, 1, lambda world: world.parts.common.scopes.end(A), {A}),
     Case(controllers.orphans, 0, seen(lambda world: world.hub.remove(WORK)), {ALL_CLUSTERS}),
     Case(controllers.orphans, 1, host_restored, {ALL_CLUSTERS}),
-    Case(feature.setup, 0, CLAIM, {SERVICE_NAMES}),
-    Case(quotas.setup, 0, seeded(own(objects.deployment())), {A}),
-    Case(quotas.setup, 1, CLAIM, {A}),
+    Case(setup_service_names, 0, CLAIM, {SERVICE_NAMES}),
+    Case(setup_quotas, 0, seeded(own(objects.deployment())), {A}),
+    Case(setup_quotas, 1, CLAIM, {A}),
     Case(controllers.node_labels, 0, NODE, {"n3"}),
     Case(controllers.node_labels, 1, cluster_of_another_agent, {"n1", "n2"}),
     Case(controllers.node_labels, 2, disputed("n1"), {"n1"}),
@@ -377,8 +377,7 @@ CASES = [
 ]
 RUN: set[tuple[Setup, int]] = {
     (policy_status.setup, 0),
-    (host_events.setup, 0),
-    (host_events.setup, 1),
+    (setup_host_events, 0),
 }
 """Have tests of their own: what they follow is known to their controllers only."""
 

@@ -8,12 +8,13 @@ from karmada_vc_agent.cluster.agent_state import AgentState
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, cluster_id, cluster_store
 from karmada_vc_agent.features.checkpoint.reader import Expected, Saved, read
 from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
-from karmada_vc_agent.features.checkpoint.writer import CheckpointWriter, EntrySource, Outdated
+from karmada_vc_agent.features.checkpoint.writer import CheckpointWriter, Outdated
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.work.works import Works
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -78,19 +79,17 @@ class Scene:
         self.outdated = Outdated(AgentState(self.client, "agents", "agent"))
         self.writer = CheckpointWriter(
             self.secrets,
-            EntrySource(
-                clusters=self.clusters,
-                works=Works(self.works),
-                rules=(self.rules,),
-                served=self.served,
-                template=TEMPLATE,
-                hub=lambda: "hub-1",
-                is_in_contact=lambda _: self.is_in_contact,
-                now=lambda: self.time,
-                # The clock of the loop would jump while a thread of a busy machine waits.
-                in_thread=_at_once,
-            ),
             self.outdated,
+            clusters=self.clusters,
+            works=Works(self.works),
+            rules=(self.rules,),
+            served=self.served,
+            template=TEMPLATE,
+            hub=HubIdentity("hub-1"),
+            is_in_contact=lambda _: self.is_in_contact,
+            now=lambda: self.time,
+            # The clock of the loop would jump while a thread of a busy machine waits.
+            in_thread=_at_once,
         )
 
     def _told(self, name: str, old: Object | None, new: Object | None) -> None:
@@ -116,10 +115,10 @@ class Scene:
 
     async def write(self) -> None:
         """Write as the loop does once. Raises the first error that the loop would tell."""
-        errors = await self.writer._write_all()
+        await self.writer._write_all()
         self.writer._log_errors()
-        for error in errors.values():
-            raise error
+        for failure in self.writer._failures.values():
+            raise failure.error
 
     def saved(self, **expected: Any) -> Saved:
         """Return what a start would read now."""

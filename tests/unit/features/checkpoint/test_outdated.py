@@ -6,8 +6,7 @@ import pytest
 
 from karmada_vc_agent.features.checkpoint import writer as checkpoint_writer
 from karmada_vc_agent.features.checkpoint.entries import Reason, place_of
-from karmada_vc_agent.features.checkpoint.secrets import LONGEST_S
-from karmada_vc_agent.features.checkpoint.writer import EVERYTHING
+from karmada_vc_agent.features.checkpoint.writer import EVERYTHING, LONGEST_S
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import KubeError
 from tests.fakes.api_server import FakeApiServer
@@ -223,7 +222,7 @@ async def test_what_somebody_deleted_or_restored_by_hand_is_written_again(scene:
     await scene.writer.strike("branch-a", "two")
     scene.host.change(path, data=old)
     scene.host.remove(f"{SECRETS}/agent-checkpoint-{place_of('branch-b', 0)}")
-    scene.writer._contact_at = None  # it is time for it
+    scene.writer._contact_at = float("-inf")  # it is time for it
     await scene.write()
     await scene.write()
     assert scene.names() == ["one"]

@@ -36,21 +36,21 @@ def test_parts_are_about_equal() -> None:
 
 
 def test_few_works_lie_in_the_secret_of_their_cluster() -> None:
-    assert parts_for(0) == parts_for(256) == 1
+    assert parts_for(0) == parts_for(32) == 1
     assert {place_of("a", part) for part in range(CHECKPOINT_SECRETS)} == set(
         range(CHECKPOINT_SECRETS)
     )
 
 
 def test_ten_thousand_works_are_split() -> None:
-    assert parts_for(10_000) == 64
+    assert parts_for(10_000) == 512
 
 
 def test_a_few_works_more_or_less_split_nothing_anew() -> None:
-    parts = parts_for(257)
+    parts = parts_for(33)
     assert parts == 2
-    assert parts_for(250, parts) == parts
-    assert parts_for(256, 8) == 1
+    assert parts_for(30, parts) == parts
+    assert parts_for(32, 8) == 1
 
 
 def test_a_key_says_whose_it_is() -> None:

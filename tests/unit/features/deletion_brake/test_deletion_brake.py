@@ -6,7 +6,6 @@ import pytest
 
 from karmada_vc_agent.cluster.agent_state import ClusterRecord
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.features.deletion_brake import controller
 from karmada_vc_agent.features.deletion_brake.brake import (
     CONFIRM_PREFIX,
     KEEP,
@@ -14,12 +13,12 @@ from karmada_vc_agent.features.deletion_brake.brake import (
     DeletionBrakeSettings,
     Record,
     read_record,
+    setup,
     state_path,
 )
-from karmada_vc_agent.features.deletion_brake.feature import DELETIONS_HELD
+from karmada_vc_agent.features.deletion_brake.feature import deletions_held
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError
 from karmada_vc_agent.model.domain import PRESERVE_ANNOTATION
-from karmada_vc_agent.runner.conditions import evaluate_condition
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world
 
@@ -76,7 +75,7 @@ async def sync(world: World, numbers: Iterable[int]) -> list[int]:
 
 async def look(world: World) -> Requeue | None:
     """Run the controller once."""
-    found = await world.spec(controller.setup).reconcile(A)
+    found = await world.spec(setup).reconcile(A)
     assert found is None or isinstance(found, Requeue)
     return found
 
@@ -98,9 +97,7 @@ def recorded(world: World) -> Record | None:
 
 
 def status(world: World) -> str:
-    condition = evaluate_condition(world.parts, DELETIONS_HELD.name, world.vc())
-    assert condition is not None
-    return condition["reason"]
+    return deletions_held(A, world.parts.common.part(DeletionBrake).recorded_of(A))["reason"]
 
 
 def confirm(world: World, digest: str) -> None:
@@ -231,12 +228,15 @@ async def test_list_that_grew_is_asked_about_again(world: World) -> None:
 
 
 async def test_what_was_added_while_a_list_is_confirmed_is_not_permitted(world: World) -> None:
-    await held(world)
-    brake = world.parts.common.part(DeletionBrake)
-    confirmed = brake.pending(A)
-    mark_deleted(world, [8, 9])
-    assert await sync(world, [8, 9]) == [8, 9]
-    brake.permit(A, confirmed)
+    record = await held(world)
+
+    async def meanwhile(_: str) -> None:
+        mark_deleted(world, [8, 9])
+        assert await sync(world, [8, 9]) == [8, 9]
+
+    confirm(world, record.digest)
+    world.parts.common.part(DeletionBrake)._withdraw = meanwhile  # type: ignore[method-assign, assignment]
+    await look(world)
     assert await sync(world, [*SOME, 8, 9]) == [8, 9]
     assert left(world) == 5
 
@@ -281,7 +281,7 @@ async def test_hold_survives_a_restart(world: World) -> None:
     record = await held(world)
     await restart(world)
     assert await sync(world, SOME) == list(SOME)
-    assert list(world.spec(controller.setup).initial_keys()) == [A]
+    assert list(world.spec(setup).initial_keys()) == [A]
     confirm(world, record.digest)
     await look(world)
     assert await sync(world, SOME) == []
@@ -369,7 +369,7 @@ async def test_record_ends_with_its_cluster(world: World) -> None:
     world.parts.common.scopes.end(A)
     assert await look(world) is None
     assert recorded(world) is None
-    assert world.parts.common.part(DeletionBrake).reported_of(A) is None
+    assert world.parts.common.part(DeletionBrake).recorded_of(A) is None
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
-"""How many deletions are too many, within which time, and what a list is identified by."""
+"""How many deletions are too many, and what a list is identified by."""
 
 import pytest
 
 from karmada_vc_agent.features.deletion_brake.brake import (
     Deletion,
     DeletionBrakeSettings,
-    Recent,
     Record,
     digest_of,
     is_too_much,
@@ -35,13 +34,6 @@ def test_limits_are_a_share_and_a_number(
     *, share: float, at_least: int, deleted: int, total: int, is_exceeded: bool
 ) -> None:
     assert is_too_much(DeletionBrakeSettings(share, at_least), deleted, total) is is_exceeded
-
-
-def test_deletions_count_until_their_window_ends() -> None:
-    recent = Recent(300.0)
-    recent.add(2, 0.0)
-    recent.add(3, 100.0)
-    assert [recent.count(at) for at in (100.0, 299.0, 300.0, 399.0, 400.0)] == [5, 5, 3, 3, 0]
 
 
 def test_digest_is_of_the_list_and_not_of_its_order() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.escapes import escape_detector
-from karmada_vc_agent.features.escapes.escape_detector import EscapedPods
+from karmada_vc_agent.features.escapes.escape_detector import EscapeDetector
 from karmada_vc_agent.features.escapes.evictions import PodKey
 from karmada_vc_agent.kube.controller import Enqueues
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
@@ -30,7 +30,7 @@ class Setting:
     def __init__(self, world: World) -> None:
         self.world = world
         self.suspects: list[PodKey] = []
-        self.escaped = world.parts.common.part(EscapedPods)
+        self.escaped = world.parts.common.part(EscapeDetector).escapes
         self.detector = world.spec(escape_detector.setup)
         of_pods, of_nodes, self.of_namespaces, _ = self.detector.sources
         for source in (of_pods, of_nodes):
@@ -176,7 +176,7 @@ async def test_work_and_template_of_the_pod_are_told_with_virtual_names(setting:
     await setting.detector.reconcile(KEY)
     told = [("Work", "PodEscaped", TEXT), ("Deployment", "PodEscaped", TEXT)]
     assert await setting.events() == told
-    assert setting.escaped.by_cluster() == {"branch-a": 1}
+    assert [cluster for cluster, _, _ in setting.escaped.values()] == ["branch-a"]
 
 
 async def test_it_is_told_once_for_a_pod_and_its_node(setting: Setting) -> None:
@@ -188,8 +188,8 @@ async def test_it_is_told_once_for_a_pod_and_its_node(setting: Setting) -> None:
     setting.world.host.seed(objects.node("n3", {}), objects.pod("web-x", NAMESPACE, "n3"))
     setting.look()
     await setting.detector.reconcile(KEY)
-    assert setting.escaped[KEY].node == "n3"
-    assert setting.escaped.by_cluster() == {"branch-a": 1}
+    assert setting.escaped[KEY][2] == "n3"
+    assert [cluster for cluster, _, _ in setting.escaped.values()] == ["branch-a"]
 
 
 @pytest.mark.parametrize(
@@ -276,4 +276,4 @@ async def test_an_escape_ends(setting: Setting, ending: str) -> None:
             setting.world.host.seed(objects.pod("web-x", NAMESPACE, "n2", "Succeeded"))
     assert setting.look() == [KEY]
     await setting.detector.reconcile(KEY)
-    assert setting.escaped.by_cluster() == {}
+    assert setting.escaped == {}

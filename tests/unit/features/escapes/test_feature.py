@@ -1,16 +1,16 @@
 """What the feature shares with others."""
 
-from karmada_vc_agent.features.escapes.escape_detector import Escape, EscapedPods
+from karmada_vc_agent.features.escapes.escape_detector import EscapeDetector
 from tests.fakes.world import World
 
 
 async def test_escaped_pods_are_counted(world: World) -> None:
     world.register()
     world.look()
-    escaped = world.parts.common.part(EscapedPods)
+    escaped = world.parts.common.part(EscapeDetector).escapes
     for number in range(3):
-        escaped["bank-v-branch-a", f"pod-{number}"] = Escape("branch-a", f"uid-{number}", "n2")
-    escaped["x-v-unserved", "pod"] = Escape("unserved", "uid", "n2")
+        escaped["bank-v-branch-a", f"pod-{number}"] = ("branch-a", f"uid-{number}", "n2")
+    escaped["x-v-unserved", "pod"] = ("unserved", "uid", "n2")
     lines = world.common.metrics.text().decode().splitlines()
     escapes = [
         line.split("{")[1] for line in lines if line.startswith("virtual_cluster_escaped_pods{")

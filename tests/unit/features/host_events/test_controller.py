@@ -8,11 +8,7 @@ import msgspec
 import pytest
 
 from karmada_vc_agent.features.host_events import controller as host_events
-from karmada_vc_agent.features.host_events.controller import (
-    QUOTA_STALLED,
-    TAKEN_BURST,
-    EventKey,
-)
+from karmada_vc_agent.features.host_events.controller import TAKEN_BURST
 from karmada_vc_agent.features.host_events.events import (
     GATHERED_S,
     REPEATED_AFTER_S,
@@ -20,8 +16,6 @@ from karmada_vc_agent.features.host_events.events import (
     WAITING_OF_ONE,
     HostEvent,
 )
-from karmada_vc_agent.features.quota.controller import STALLED_AFTER_S
-from karmada_vc_agent.features.quota.shares import Pending
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object
@@ -34,8 +28,6 @@ NAMESPACE = "edge-v-branch-a"
 EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
 TEXT = "cluster branch-a: Pod {}: no such image"
 WORK = "karmada-es-branch-a/web-1"
-STALL = "cannot raise shares of the quota: there is no quota yet in edge"
-OVER = 'Error creating: pods "web-1-x" is forbidden: exceeded quota: vc-quota, used: pods=4'
 
 
 class Setting:
@@ -241,31 +233,6 @@ async def test_it_waits_for_the_works_to_be_listed(setting: Setting) -> None:
     works.is_synced = True
     await setting.work(10.0)
     assert len(await setting.told()) == 2
-
-
-async def test_who_waits_for_a_quota_hears_once_that_it_stalls(setting: Setting) -> None:
-    setting.report("e1", "web-1", kind="ReplicaSet", reason="FailedCreate", message=OVER)
-    event = setting.world.host.live(f"{EVENTS}/e1")
-    event["involvedObject"]["apiVersion"] = "apps/v1"
-    setting.world.host.seed(event)
-    await setting.work()
-    before = await setting.told()
-    assert {reason for _, reason, *_ in before} == {"FailedCreate"}
-    world, pending = setting.world, Pending("NamespaceWithoutQuota", "there is no quota yet in")
-    pending = Pending(pending.reason, pending.problem, (NAMESPACE,))
-    for _ in range(2):
-        world.divisions.note("branch-a", pending)
-        await asyncio.sleep(STALLED_AFTER_S)
-        world.parts.common.signals.status_due.emit("branch-a")
-        await setting.work()
-        stalls = [each for each in await setting.told() if each[1] == QUOTA_STALLED]
-        text = f"cluster branch-a: {STALL}"
-        assert stalls == [(kind, QUOTA_STALLED, text, 1) for kind in ("Deployment", "Work")]
-
-
-async def test_quota_that_goes_on_is_nothing_to_tell(setting: Setting) -> None:
-    assert await setting.spec.reconcile(EventKey("branch-a")) is None
-    assert await setting.told() == []
 
 
 async def test_cluster_that_is_gone_is_forgotten(setting: Setting) -> None:

@@ -5,10 +5,8 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from karmada_vc_agent.features.host_events.texts import (
-    Surroundings,
     failure_of,
     hub_text,
-    is_over_quota,
     is_reason,
 )
 from tests.unit.translation import given
@@ -22,8 +20,8 @@ UIDS = ("12345678-1234-1234-1234-1234567890ab", "abcdefab-cdef-abcd-efab-cdefabc
 QUOTA = 'Error creating: pods "web-5d9-abcde" is forbidden: exceeded quota: vc-quota, '
 
 
-def around(nodes: int = 2) -> Surroundings:
-    return Surroundings(given.context().names(), nodes, OURS, FOREIGN.__contains__)
+def shown(message: str, nodes: int = 2) -> str:
+    return hub_text(message, given.context().names(), nodes, OURS, FOREIGN.__contains__)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +37,7 @@ def around(nodes: int = 2) -> Surroundings:
     ],
 )
 def test_text_is_in_the_names_of_the_hub(message: str, text: str) -> None:
-    assert hub_text(message, around()) == text
+    assert shown(message) == text
 
 
 @pytest.mark.parametrize(
@@ -71,13 +69,13 @@ def test_text_is_in_the_names_of_the_hub(message: str, text: str) -> None:
 )
 def test_nodes_are_counted_over_the_virtual_cluster(message: str, text: str) -> None:
     total = 2 if message.startswith("2 Insufficient cpu. ") else 7
-    found = hub_text(f"0/{total} nodes are available: {message}", around())
+    found = shown(f"0/{total} nodes are available: {message}")
     assert found == f"0/2 nodes are available: {text}."
 
 
 def test_a_group_without_nodes_has_none() -> None:
     message = "0/7 nodes are available: 7 node(s) didn't match Pod's node affinity/selector."
-    assert hub_text(message, around(0)) == "0/0 nodes are available."
+    assert shown(message, 0) == "0/0 nodes are available."
 
 
 @pytest.mark.parametrize(
@@ -101,11 +99,6 @@ def test_other_texts_are_other_causes(other: str) -> None:
     assert failure_of("image a", "web") != failure_of(other, "web")
 
 
-def test_only_the_quota_of_the_virtual_cluster_counts() -> None:
-    assert is_over_quota(QUOTA)
-    assert not is_over_quota(QUOTA.replace("vc-quota", "shared"))
-
-
 @pytest.mark.parametrize(
     ("reason", "is_one"),
     [("FailedMount", True), ("", False), ("two words", False), ("a" * 129, False), ("é", False)],
@@ -117,7 +110,7 @@ def test_reason_is_a_word(reason: str, is_one: bool) -> None:
 @for_all(st.text(max_size=300), st.integers(0, 9))
 def test_any_text_makes_one_line_without_foreign_names(message: str, nodes: int) -> None:
     message = f"{message} node-of-b 0/9 nodes are available: {message}"
-    found = hub_text(message, around(nodes))
+    found = shown(message, nodes)
     assert found.isprintable()
     assert "node-of-b " not in found
     assert failure_of(message, "web", message[:20])

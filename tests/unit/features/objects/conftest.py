@@ -1,17 +1,14 @@
 """Fake hub and host, and what serves VirtualCluster objects there."""
 
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.hub_clusters import HubContact, Judgements
-from karmada_vc_agent.cluster.rules.conditions import Thresholds
-from karmada_vc_agent.cluster.status import ReachableNodes
+from karmada_vc_agent.cluster.hub_clusters import HubContact
 from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
-from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.definitions import (
@@ -22,9 +19,8 @@ from karmada_vc_agent.features.objects.definitions import (
     finalizer,
     is_for,
 )
-from karmada_vc_agent.features.objects.operator import Drain
-from karmada_vc_agent.features.objects.status import StatusWriter, WorkTally
-from karmada_vc_agent.kube.controller import Signal
+from karmada_vc_agent.features.objects.operator import drain_step
+from karmada_vc_agent.features.objects.status import StatusWriter
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.conditions import node_overlap
@@ -33,7 +29,7 @@ from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World
 
 BRANCH_A = {"nodeSelector": {"matchLabels": {"branch": "a"}}}
-START = datetime(2026, 1, 1, tzinfo=UTC)
+START = "2026-01-01T00:00:00Z"
 
 
 def virtual_cluster(name: str = "branch-a", spec: Any = None, **metadata: Any) -> Object:
@@ -60,7 +56,6 @@ class Served:
     due: list[str] = field(default_factory=list)
     checked: list[str] = field(default_factory=list)
     problem: str = ""
-    troubles: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         world = self.world
@@ -76,26 +71,15 @@ class Served:
             lambda metadata: is_for("karmada-vc-agent", metadata),
         )
         self.live.changed.subscribe(self.definitions.settings_changed)
-        self.works: Signal[[str, Object | None, Object | None]] = Signal()
-        self.scopes = Scopes()
-        self.contact = HubContact(40.0, self.scopes, self.clock)
-        self.judgements = Judgements(self.scopes)
+        common = world.parts.common
+        common.clock = replace(common.clock, monotonic=self.clock, now=lambda: START)
+        common.contact = HubContact(40.0, common.scopes, self.clock)
+        self.scopes, self.registrations = common.scopes, common.registrations
+        self.contact, self.judgements = common.contact, common.judgements
         self.writer = StatusWriter(
-            world.host_client,
+            world.parts,
             self.definitions,
-            clusters=world.clusters,
-            membership=world.membership,
-            works=WorkTally(self.works, self.scopes),
-            judgements=self.judgements,
-            reachable=ReachableNodes(
-                world.membership, Thresholds(), lambda *_: None, self.clock, self.scopes
-            ),
-            contact=self.contact,
-            trouble=self.troubles.get,
-            stays_away=lambda _: False,
-            conditions=lambda vc, _: [node_overlap(world.membership.overlaps(vc.name))],
-            now=lambda: START,
-            clock=self.clock,
+            lambda vc, _: [node_overlap(world.membership.overlaps(vc.name))],
         )
         state = AgentState(world.host_client, "agents", "karmada-vc-agent")
         removal = Removal(
@@ -109,7 +93,7 @@ class Served:
             state,
         )
         self.state = state
-        self.drain = Drain(world.host_client, self.definitions, removal)
+        self.step = partial(drain_step, world.host_client, self.definitions, removal)
 
     async def _check(self, vc: VirtualCluster) -> None:
         self.checked.append(vc.name)
@@ -124,8 +108,15 @@ class Served:
         else:
             self.world.host.change(path, spec=body["spec"])
         live = self.world.host.live(path)
-        await self.definitions.seen("MODIFIED", live)
+        await self.see("MODIFIED", live)
         return live
+
+    async def see(self, kind: str | None, body: Object) -> None:
+        """Have an event seen, and what is new taken as the status does."""
+        self.definitions.seen(kind, body)
+        name = body["metadata"]["name"]
+        if self.definitions.of(name) is not None and self.definitions.is_to_be_taken(name):
+            await self.definitions.take(name)
 
     async def status(self, name: str = "branch-a") -> Object:
         """Have the status written; return it."""

@@ -8,15 +8,17 @@ import msgspec
 import pytest
 
 from e2e.lab.bad_definitions import BAD, BAD_NAMES, NODES
-from generate.crd_file import text
+from generate.crd_file import EXTRA, ITEMS, definition, rules_in, text
+from karmada_vc_agent.access import templates
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.decoding import ConfigError, decode
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.objects.crd import EXTRA, ITEMS, definition, rules_in
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
-FILE = Path(__file__).parents[4] / "manifests" / "base" / "crd.yaml"
+ROOT = Path(__file__).parents[4]
+CRD = "features/objects/crd.yaml"
+FILES = (ROOT / "manifests" / "base" / "crd.yaml", ROOT / "karmada_vc_agent" / CRD)
 SCHEMA = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 SPEC = SCHEMA["properties"]["spec"]
 
@@ -27,8 +29,13 @@ def check_settings(name: str, spec: dict[str, Any]) -> None:
     check(decode(settings, AgentConfig, "file"), "file")
 
 
-def test_file_is_up_to_date() -> None:
-    assert FILE.read_text() == text(), "run hack/update-manifests"
+@pytest.mark.parametrize("file", FILES)
+def test_file_is_up_to_date(file: Path) -> None:
+    assert file.read_text() == text(), "run hack/update-manifests"
+
+
+def test_join_installs_what_the_file_says() -> None:
+    assert templates.document(CRD, {}) == definition()
 
 
 def test_each_setting_of_a_virtual_cluster_is_a_field() -> None:

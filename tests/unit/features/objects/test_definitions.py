@@ -22,8 +22,8 @@ async def test_object_is_served_and_changes_live(served: Served) -> None:
 
 async def test_same_object_again_is_nothing_new(served: Served) -> None:
     body = await served.apply(virtual_cluster())
-    await served.definitions.seen(None, body)
-    await served.definitions.seen("MODIFIED", body | {"status": {"phase": "Active"}})
+    await served.see(None, body)
+    await served.see("MODIFIED", body | {"status": {"phase": "Active"}})
     assert served.due == ["branch-a"]
     known = served.definitions.of("branch-a")
     assert known is not None
@@ -33,7 +33,7 @@ async def test_same_object_again_is_nothing_new(served: Served) -> None:
 async def test_status_of_an_object_is_not_read_as_what_it_says(served: Served) -> None:
     body = await served.apply(virtual_cluster())
     first = served.definitions.of("branch-a")
-    await served.definitions.seen("MODIFIED", body | {"status": {"phase": "Active"}})
+    await served.see("MODIFIED", body | {"status": {"phase": "Active"}})
     again = served.definitions.of("branch-a")
     assert first is not None
     assert again is not None
@@ -80,9 +80,9 @@ async def test_server_that_cannot_be_asked_is_asked_again(
 
 async def test_object_that_is_gone_is_served_no_more(served: Served) -> None:
     body = await served.apply(virtual_cluster())
-    await served.definitions.seen(DELETED, body | {"metadata": {**body["metadata"], "uid": "old"}})
+    await served.see(DELETED, body | {"metadata": {**body["metadata"], "uid": "old"}})
     assert "branch-a" in served.world.virtual_clusters
-    await served.definitions.seen(DELETED, body)
+    await served.see(DELETED, body)
     assert "branch-a" not in served.world.virtual_clusters
     assert list(served.definitions) == []
 
@@ -102,7 +102,7 @@ async def test_object_of_another_agent_is_not_served(served: Served) -> None:
     body = await served.apply(virtual_cluster(labels={label: "karmada-vc-agent"}))
     assert "branch-a" in served.world.virtual_clusters
     metadata = {**body["metadata"], "labels": {label: "another"}}
-    await served.definitions.seen("MODIFIED", body | {"metadata": metadata})
+    await served.see("MODIFIED", body | {"metadata": metadata})
     assert "branch-a" not in served.world.virtual_clusters
 
 
@@ -142,5 +142,5 @@ async def test_change_that_an_answer_tells_of_first_is_taken(served: Served) -> 
     changed = body | {"spec": BRANCH_A | {"region": "north"}}
     changed["metadata"] = body["metadata"] | {"generation": 2}
     served.definitions.observe(changed)  # the answer to a write of the status
-    await served.definitions.seen("MODIFIED", changed)
+    await served.see("MODIFIED", changed)
     assert served.world.vc().region == "north"

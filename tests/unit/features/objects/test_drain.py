@@ -39,13 +39,13 @@ async def deleted(served: Served, policy: str = "Delete") -> Served:
     await world.namespaces.reconcile(("branch-a", "default"))
     assert world.host.find(DEFAULT)
     world.host.mark_deleted(OBJECT)
-    await served.definitions.seen("MODIFIED", world.host.live(OBJECT))
+    await served.see("MODIFIED", world.host.live(OBJECT))
     world.look()
     return served
 
 
 async def step(served: Served) -> str:
-    text = await served.drain.step("branch-a")
+    text = await served.step("branch-a")
     served.world.look()
     return text
 
@@ -71,9 +71,9 @@ async def test_everything_goes_in_order(served: Served) -> None:
     assert served.state.cluster("branch-a") is None
     assert list(served.definitions) == []
     # What was told of it before the finalizer went is told yet.
-    await served.definitions.seen("MODIFIED", served.world.host.live(OBJECT))
+    await served.see("MODIFIED", served.world.host.live(OBJECT))
     assert "branch-a" not in served.world.virtual_clusters
-    await served.definitions.seen("DELETED", served.world.host.live(OBJECT))
+    await served.see("DELETED", served.world.host.live(OBJECT))
     served.world.host.remove(OBJECT)
     await served.apply(virtual_cluster())
     assert "branch-a" in served.world.virtual_clusters
@@ -86,11 +86,11 @@ async def test_page_does_not_say_that_the_cluster_is_gone(served: Served, page: 
     world = served.world
     world.clusters.store.replace_all([])
     world.hub.answer(page.body, page.code, times=1_000_000)
-    assert await served.drain.step("branch-a") != ""
+    assert await served.step("branch-a") != ""
     assert world.host.find(DEFAULT)
     assert served.state.cluster("branch-a") is not None
     world.hub.clear_faults()
-    assert (await served.drain.step("branch-a")).endswith("Cluster branch-a")
+    assert (await served.step("branch-a")).endswith("Cluster branch-a")
 
 
 async def test_held_namespace_is_waited_for_and_the_others_are_deleted(served: Served) -> None:
@@ -223,13 +223,13 @@ async def test_nodes_lose_the_label_however_often_it_takes(served: Served) -> No
     body = virtual_cluster("named", spec={"nodeNames": ["n1"]})
     await served.apply(body)
     served.world.host.mark_deleted(f"{PATH}/named")
-    await served.definitions.seen("MODIFIED", served.world.host.live(f"{PATH}/named"))
+    await served.see("MODIFIED", served.world.host.live(f"{PATH}/named"))
     served.world.look()
     await served.state.load()
     served.world.host.fail(500, method="PATCH", path="/api/v1/nodes/n1")
-    assert "refused" in await served.drain.step("named")
+    assert "refused" in await served.step("named")
     assert "named" in served.world.virtual_clusters
-    assert await served.drain.step("named") == ""
+    assert await served.step("named") == ""
     assert "named" not in served.world.virtual_clusters
     labels = [labels_of(served.world.host.live(f"/api/v1/nodes/{n}")) for n in ("n1", "n2")]
     assert labels == [{}, {MEMBERSHIP_LABEL: "another"}]
@@ -297,7 +297,7 @@ async def test_object_that_is_not_being_deleted_keeps_what_it_has(
     assert "branch-a" in served.world.virtual_clusters
     assert list(served.definitions) == ["branch-a"]
     served.world.host.mark_deleted(OBJECT)
-    await served.definitions.seen("MODIFIED", served.world.host.live(OBJECT))
+    await served.see("MODIFIED", served.world.host.live(OBJECT))
     assert (await served.status())["conditions"][0]["message"] == "waiting for the agent"
 
 

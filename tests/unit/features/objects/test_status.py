@@ -45,8 +45,8 @@ async def test_registered_one_says_all_that_is_known(registered: Served) -> None
 async def test_works_are_counted(registered: Served) -> None:
     work = objects.work(objects.config_map(), name="one")
     work["status"] = {"conditions": [objects.condition("Applied", "False", "x", "y")]}
-    registered.works.emit("branch-a", None, work)
-    registered.works.emit("branch-a", None, objects.work(objects.config_map(), name="two"))
+    registered.world.hub.seed(work, objects.work(objects.config_map(), name="two"))
+    registered.world.look()
     assert (await registered.status())["works"] == {"applied": 0, "failed": 1, "pending": 1}
 
 
@@ -88,7 +88,7 @@ async def test_object_without_a_cluster_waits(served: Served) -> None:
     assert (await served.status())["phase"] == "Pending"
     assert (await served.conditions())["Registered"] == ("False", "NotRegistered")
     assert (await served.conditions())["NodesReachable"] == ("False", "NoNodes")
-    served.troubles["branch-a"] = "the cluster name has been registered"
+    served.registrations.note("branch-a", "the cluster name has been registered")
     served.clock.advance(PAUSE_S)
     (first, *_) = (await served.status())["conditions"]
     assert first["message"] == "the cluster name has been registered"

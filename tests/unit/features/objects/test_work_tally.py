@@ -1,16 +1,9 @@
-"""WorkTally: Works are counted as they change, each once."""
+"""How Works of a virtual cluster are counted for its status."""
 
 from typing import Any
 
-import pytest
-
-from karmada_vc_agent.cluster.virtual_clusters import Scopes
-from karmada_vc_agent.features.objects.status import WorkCounts, WorkTally
-from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.features.objects.status import WorkCounts, count_works, name_of_counted
 from tests.fakes import objects
-
-Changes = Signal[[str, Object | None, Object | None]]
 
 
 def work(name: str, applied: str | None = None) -> Any:
@@ -20,41 +13,19 @@ def work(name: str, applied: str | None = None) -> Any:
     return made
 
 
-@pytest.fixture
-def changes() -> Changes:
-    return Signal()
+def test_works_count_by_what_the_hub_has_of_them() -> None:
+    works = [work("a", "False"), work("b", "True"), work("c"), work("d", "Unknown")]
+    assert count_works(works) == WorkCounts(applied=1, failed=1, pending=2, failing=("a",))
+    assert count_works([]) == WorkCounts()
 
 
-def test_work_counts_once_as_it_is_now(changes: Changes) -> None:
-    tally = WorkTally(changes, Scopes())
-    changes.emit("branch-a", None, work("a"))
-    changes.emit("branch-a", work("a"), work("a", "False"))
-    changes.emit("branch-a", None, work("b", "True"))
-    changes.emit("branch-a", work("b"), work("b", "True"))
-    changes.emit("branch-b", None, work("a"))
-    assert tally.of("branch-a") == WorkCounts(applied=1, failed=1, failing=("a",))
-    assert tally.of("branch-b") == WorkCounts(pending=1)
-    changes.emit("branch-a", work("a"), None)
-    changes.emit("branch-a", work("never seen"), None)
-    changes.emit("branch-a", None, None)
-    assert tally.of("branch-a") == WorkCounts(applied=1)
+def test_few_of_many_failing_are_named() -> None:
+    failing = [work(name, "False") for name in "edcba"]
+    assert count_works(failing) == WorkCounts(failed=5, failing=("a", "b", "c"))
 
 
-def test_few_of_many_failing_are_named(changes: Changes) -> None:
-    tally = WorkTally(changes, Scopes())
-    for name in "edcba":
-        changes.emit("branch-a", None, work(name, "False"))
-    assert tally.of("branch-a") == WorkCounts(failed=5, failing=("a", "b", "c"))
-
-
-def test_changes_of_counts_are_told(changes: Changes) -> None:
-    scopes = Scopes()
-    tally = WorkTally(changes, scopes)
-    told: list[str] = []
-    tally.changed.subscribe(told.append)
-    changes.emit("branch-a", None, work("a"))
-    changes.emit("branch-a", work("a"), work("a"))
-    scopes.end("branch-a")
-    scopes.end("branch-a")
-    assert told == ["branch-a"] * 2
-    assert tally.of("branch-a") == WorkCounts()
+def test_changes_of_counts_are_told() -> None:
+    assert name_of_counted("branch-a", None, work("a")) == ("branch-a",)
+    assert name_of_counted("branch-a", work("a"), work("a")) == ()
+    assert name_of_counted("branch-a", work("a"), work("a", "True")) == ("branch-a",)
+    assert name_of_counted("branch-a", work("a"), None) == ("branch-a",)

@@ -2,10 +2,9 @@
 
 import pytest
 
+from karmada_vc_agent.access.policy_owner import MUTATING, VALIDATING
 from karmada_vc_agent.features.policies.conditions import (
-    MUTATING,
     POD_NODE_SELECTOR,
-    VALIDATING,
     PolicyProblem,
     placement_enforced,
     with_kept,

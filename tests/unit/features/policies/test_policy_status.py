@@ -8,7 +8,6 @@ import pytest
 from karmada_vc_agent.access.admission import UNPLACED_LABEL, desired_policies
 from karmada_vc_agent.access.policy_owner import PolicyOwner, held_by
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.policies.conditions import (
     IN_EFFECT_WITHIN_S,
     PlacementState,
@@ -25,7 +24,6 @@ from karmada_vc_agent.features.policies.policy_status import (
     PolicyStatusController,
 )
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import ApiError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Tenancy
@@ -82,7 +80,6 @@ class Setting:
         self.unheeded: set[str] = set()
         self.is_slow = False
         self.has_plugin = False
-        self.is_needed = True
         self.watched: set[str] = set()
         self.changes: list[Condition | None] = []
         self.told: list[PolicyProblem] = []
@@ -95,25 +92,15 @@ class Setting:
         if owner is not None:
             host.seed(*desired_policies(owner, {"ValidatingAdmissionPolicy": "v1"}))
         host.admission.append(self._admit)
-        self.state = PlacementState()
+        world.restart(install_policies=install, tenancy=tenancy)
+        common = world.parts.common
+        common.clock = replace(common.clock, monotonic=self.clock)
+        self.state = common.part(PlacementState)
         self.state.changed.subscribe(lambda: self.changes.append(self.state.placement))
         self.guard = PolicyStatusController(
-            world.host_client,
-            Discovery(world.host_client, self.clock),
-            world.claims,
-            world.virtual_clusters,
-            AgentConfig(
-                agent_name=AGENT,
-                agent_namespace=HOME,
-                install_policies=install,
-                tenancy=tenancy,
-            ),
-            self.state,
-            is_needed=lambda: self.is_needed,
-            watch=lambda resource: self.watched.add(resource.gvk.kind),
-            on_problem=self.told.append,
-            clock=self.clock,
+            world.parts, lambda resource: self.watched.add(resource.gvk.kind)
         )
+        self.guard.tell = self.told.append  # type: ignore[method-assign, assignment]
 
     def _admit(self, place: Place, pod: Object) -> Object:
         if (place.served.kind, place.name) == ("Namespace", HOME):
@@ -343,7 +330,8 @@ async def test_policies_that_are_gone_are_not_told_to_hold(idle: Setting) -> Non
 
 
 async def test_an_agent_without_virtual_clusters_waits_for_nothing(setting: Setting) -> None:
-    setting.is_needed = False
+    setting.world.virtual_clusters.replace_all([])
+    setting.world.host.remove("/api/v1/namespaces/edge-v-branch-a")
     await setting.look()
     await setting.state.wait_settled(0.0)
     assert setting.state.placement is None

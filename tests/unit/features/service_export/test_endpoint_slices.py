@@ -92,23 +92,14 @@ class Setting:
         self.world = world
         self.enqueued: list[ServiceKey] = []
         self.controller = EndpointSliceController(
-            world.virtual_clusters,
-            reporters or endpoint_slices.REPORTERS,
-            hub=world.hub_client,
-            host=world.host_client,
-            clusters=world.clusters,
-            works=world.works,
-            claims=world.claims,
-            find_on_host=world.host_discovery.find,
-            context_for=world.context_for,
-            enqueue=self.enqueued.append,
+            world.parts, reporters or endpoint_slices.REPORTERS, self.enqueued.append
         )
 
     async def look(self) -> None:
         self.world.look()
         for informers, gvk, path in (
-            (self.controller._slices, ENDPOINT_SLICE, SLICES),
-            (self.controller._exports, SERVICE_EXPORT, EXPORTS),
+            (self.controller.slices, ENDPOINT_SLICE, SLICES),
+            (self.controller.exports, SERVICE_EXPORT, EXPORTS),
         ):
             store = await self.controller._store(informers, gvk)
             assert store is not None
