@@ -13,7 +13,12 @@ from typing import Any
 from karmada_vc_agent.features.adoption import adoptions
 from karmada_vc_agent.features.quota import shares as quota_shares
 from karmada_vc_agent.features.service_export import endpoint_slices
-from karmada_vc_agent.interpretation import interpreter
+from karmada_vc_agent.interpretation.interpreter import LEVELS
+from karmada_vc_agent.interpretation.user_hooks import (
+    INTERPRET_HEALTH,
+    INTERPRET_STATUS,
+    RETAIN,
+)
 from karmada_vc_agent.model import kinds, virtual_cluster
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
 from karmada_vc_agent.model.virtual_cluster import Guard
@@ -342,10 +347,13 @@ TABLES: tuple[Table, ...] = (
     Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
     Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
     Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),
-    *(Table(Aspect.RETAINED, level.retain, _summary("Keep ")) for level in interpreter.LEVELS),
+    *(Table(Aspect.RETAINED, rules[RETAIN], _summary("Keep ")) for rules in LEVELS.values()),
     Table(Aspect.RETAINED, restore.KEPT, _kept),
     Table(Aspect.COMPARED, server_changes.PRUNE_RULES, _summary("Leave out ")),
-    *(Table(Aspect.REFLECTED, level.reflect, _summary("Show ")) for level in interpreter.LEVELS),
+    *(
+        Table(Aspect.REFLECTED, rules[INTERPRET_STATUS], _summary("Show "))
+        for rules in LEVELS.values()
+    ),
     Table(
         Aspect.REFLECTED,
         work_conditions.ALWAYS_WITH_STATUS,
@@ -357,8 +365,8 @@ TABLES: tuple[Table, ...] = (
         _says("The hub gets the EndpointSlices of its Service (contract 8.1)"),
     ),
     *(
-        Table(Aspect.HEALTH, level.health, _summary("Healthy if ", "healthy if "))
-        for level in interpreter.LEVELS
+        Table(Aspect.HEALTH, rules[INTERPRET_HEALTH], _summary("Healthy if ", "healthy if "))
+        for rules in LEVELS.values()
     ),
     Table(Aspect.QUOTA, quota_shares.POD_COUNTS, _summary("Count ")),
 )

@@ -1,12 +1,10 @@
 """Runs the interpreter levels on live objects, in Karmada's order.
 
 The first level with a hook for the exact kind answers; its error ends the search (contract 7.1).
-Levels 1 and 2 are scripts and webhooks of users: `Interpreter` calls them. The levels below are
-built-in rules: `LEVELS` has their order, the functions of this module call them.
+Levels 1 and 2 are scripts and webhooks of users, those below the built-in rules in `LEVELS`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from karmada_vc_agent.interpretation import native_rules, third_party
@@ -27,27 +25,21 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
 Health = Literal["Healthy", "Unhealthy"]
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """The hooks of one interpreter level, by exact kind."""
+Rules = Mapping[Operation, Mapping[GroupVersionKind, Callable[..., Any]]]
 
-    name: str
-    retain: Mapping[GroupVersionKind, native_rules.RetainRule]
-    reflect: Mapping[GroupVersionKind, native_rules.ReflectRule]
-    health: Mapping[GroupVersionKind, native_rules.HealthRule]
-
-
-LEVELS = (
-    Level(
-        "third-party",
-        third_party.RETAIN_RULES,
-        third_party.REFLECT_RULES,
-        third_party.HEALTH_RULES,
-    ),
-    Level(
-        "native", native_rules.RETAIN_RULES, native_rules.REFLECT_RULES, native_rules.HEALTH_RULES
-    ),
-)
+LEVELS: Mapping[str, Rules] = {
+    "third-party": {
+        RETAIN: third_party.RETAIN_RULES,
+        INTERPRET_STATUS: third_party.REFLECT_RULES,
+        INTERPRET_HEALTH: third_party.HEALTH_RULES,
+    },
+    "native": {
+        RETAIN: native_rules.RETAIN_RULES,
+        INTERPRET_STATUS: native_rules.REFLECT_RULES,
+        INTERPRET_HEALTH: native_rules.HEALTH_RULES,
+    },
+}
+"""Level -> its rules by exact kind."""
 
 # What a rule raises for an object of unexpected shape, such as a manifest whose spec is a text.
 _SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
@@ -58,8 +50,7 @@ def retain(desired: Object, live: Object) -> Object:
 
     Raises InterpretationError.
     """
-    rules = ((level.name, level.retain) for level in LEVELS)
-    retained: Object = _apply(RETAIN, rules, lambda desired, _live: desired, desired, live)
+    retained: Object = _apply(RETAIN, lambda desired, _live: desired, desired, live)
     return retained
 
 
@@ -68,14 +59,13 @@ def reflect_status(live: Object) -> Object | None:
 
     live: the restored object. The result may share parts with it. Raises InterpretationError.
     """
-    rules = ((level.name, level.reflect) for level in LEVELS)
-    status: Object | None = _apply(INTERPRET_STATUS, rules, native_rules.reflect_whole_status, live)
+    status: Object | None = _apply(INTERPRET_STATUS, native_rules.reflect_whole_status, live)
     return status
 
 
 def interprets_health(kind: GroupVersionKind) -> bool:
     """Return whether a level has a health hook for a kind; otherwise it counts as healthy."""
-    return any(kind in level.health for level in LEVELS)
+    return any(kind in rules[INTERPRET_HEALTH] for rules in LEVELS.values())
 
 
 def interpret_health(live: Object) -> Health:
@@ -83,21 +73,15 @@ def interpret_health(live: Object) -> Health:
 
     Raises InterpretationError, which the caller reports as `Unknown`.
     """
-    rules = ((level.name, level.health) for level in LEVELS)
-    is_healthy = _apply(INTERPRET_HEALTH, rules, lambda _live: True, live)
+    is_healthy = _apply(INTERPRET_HEALTH, lambda _live: True, live)
     return "Healthy" if is_healthy else "Unhealthy"
 
 
-def _apply(
-    operation: Operation,
-    rules: Iterable[tuple[str, Mapping[GroupVersionKind, Callable[..., Any]]]],
-    default: Callable[..., Any],
-    *objects: Object,
-) -> Any:
-    """Apply the rule of the first level that has one for the kind. rules: level -> kind -> rule."""
+def _apply(operation: Operation, default: Callable[..., Any], *objects: Object) -> Any:
+    """Apply the rule of the first level that has one for the kind."""
     kind = gvk_of(objects[0])
-    for level, by_kind in rules:
-        if rule := by_kind.get(kind):
+    for level, rules in LEVELS.items():
+        if rule := rules[operation].get(kind):
             try:
                 return rule(*objects)
             except _SHAPE_ERRORS as error:
@@ -167,9 +151,6 @@ class Interpreter:
         except HookError as error:
             self._breakers.ended(key)
             raise InterpretationError(level, operation, f"{hook.name}: {error}") from error
-        except BaseException:
-            self._breakers.abandoned(key)
-            raise
         self._breakers.ended(key)
         return value
 

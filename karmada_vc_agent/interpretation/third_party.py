@@ -26,7 +26,6 @@ from karmada_vc_agent.interpretation.lua_values import (
     to_number,
     to_table,
 )
-from karmada_vc_agent.interpretation.native_rules import HealthRule, ReflectRule, RetainRule
 from karmada_vc_agent.model import karmada
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
@@ -387,7 +386,7 @@ _HEALTH: dict[str, _Health] = {
 }
 
 
-def _retaining(rule: _Retain) -> RetainRule:
+def _retaining(rule: _Retain) -> Callable[[Object, Object], Object]:
     @wraps(rule)
     def retain(desired: Object, live: Object) -> Object:
         table = to_table(desired)
@@ -397,7 +396,7 @@ def _retaining(rule: _Retain) -> RetainRule:
     return retain
 
 
-def _reflecting(rule: _Reflect) -> ReflectRule:
+def _reflecting(rule: _Reflect) -> _Reflect:
     @wraps(rule)
     def reflect(live: Object) -> Object:
         table = to_table(live)
@@ -406,7 +405,7 @@ def _reflecting(rule: _Reflect) -> ReflectRule:
     return reflect
 
 
-def _judging(rule: _Health) -> HealthRule:
+def _judging(rule: _Health) -> _Health:
     @wraps(rule)
     def is_healthy(live: Object) -> bool:
         return rule(to_table(live))

@@ -5,11 +5,11 @@ pkg/resourceinterpreter/customized/webhook.
 """
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from karmada_vc_agent.interpretation.user_hooks import (
@@ -72,7 +72,8 @@ class Webhook:
 
     def concerns(self, kind: GroupVersionKind) -> bool:
         """Return whether any of its rules matches the kind."""
-        return any(self.is_for(kind, operation) for operation in _READERS)
+        operations: tuple[Operation, ...] = (RETAIN, INTERPRET_STATUS, INTERPRET_HEALTH)
+        return any(self.is_for(kind, operation) for operation in operations)
 
 
 Call = Callable[[Webhook, bytes], Awaitable[bytes]]
@@ -100,26 +101,19 @@ def service_url(reference: ServiceReference, service: Object | None) -> str:
     service: the Service of the hub. Raises HookError.
     """
     host, port = reference.host, reference.port
-    if service is not None:
-        spec = service.get("spec") or {}
-        service_type = spec.get("type") or "ClusterIP"
-        if service_type == "ExternalName":
-            host = spec.get("externalName") or ""
-        elif service_type not in ("ClusterIP", "NodePort", "LoadBalancer"):
-            raise HookError(f'Service {_name(reference)} has the unknown type "{service_type}"')
-        else:
-            host = spec.get("clusterIP") or ""
-            if host in ("", "None"):
-                raise HookError(f"Service {_name(reference)} has no cluster IP")
-            if port not in [dig(entry, "port") for entry in spec.get("ports") or ()]:
-                raise HookError(f"Service {_name(reference)} has no port {port}")
+    spec = dig(service, "spec") or {}
+    if spec.get("type") == "ExternalName":
+        host = spec.get("externalName") or ""
+    elif service is not None:
+        host = spec.get("clusterIP") or ""
+        if host in ("", "None") or port not in [
+            dig(each, "port") for each in spec.get("ports") or ()
+        ]:
+            where = f"{reference.namespace}/{reference.name}"
+            raise HookError(f"Service {where} has no cluster IP with port {port}")
     if ":" in host:
         host = f"[{host}]"
     return f"https://{host}:{port}/{reference.path.lstrip('/')}"
-
-
-def _name(reference: ServiceReference) -> str:
-    return f"{reference.namespace}/{reference.name}"
 
 
 def request_body(uid: str, operation: Operation, objects: Sequence[Object]) -> bytes:
@@ -143,29 +137,50 @@ def request_body(uid: str, operation: Operation, objects: Sequence[Object]) -> b
     return orjson.dumps(context)
 
 
+class _Status(msgspec.Struct):
+    code: int | None = None
+    message: str | None = None
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    uid: str
+    successful: bool = False
+    status: _Status | None = None
+    patch: bytes | None = None
+    patch_type: str | None = None
+    raw_status: Object | None = None
+    healthy: bool | None = None
+
+
+class _Context(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    response: _Response
+
+
 def read_answer(uid: str, operation: Operation, objects: Sequence[Object], content: bytes) -> Any:
     """Return the object, the status or the health in a response. Raises HookError."""
     try:
-        context = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise HookError("the response is not JSON") from error
-    kind = (dig(context, "apiVersion"), dig(context, "kind"))
-    if kind != _CONTEXT:
+        context = msgspec.convert(orjson.loads(content), _Context)
+    except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
+        raise HookError(f"the response is no ResourceInterpreterContext: {error}") from error
+    if (context.api_version, context.kind, context.response.uid) != (*_CONTEXT, uid):
         raise HookError(
-            f"the response is a {kind[1]} of {kind[0]}, not a ResourceInterpreterContext"
+            f"the response is {context.kind} of {context.api_version} with uid "
+            f'"{context.response.uid}", not {_CONTEXT[1]} of {_CONTEXT[0]} with uid "{uid}"'
         )
-    response = dig(context, "response")
-    if not isinstance(response, dict):
-        raise HookError("the response has no field response")
-    if response.get("uid") != uid:
-        raise HookError(f'the response has uid "{response.get("uid")}", not "{uid}"')
-    if response.get("successful") is not True:
-        status = response.get("status")
-        if not isinstance(status, dict):
-            raise HookError("the response is not successful and has no status")
-        code, message = status.get("code") or 0, status.get("message") or ""
-        raise HookError(f"the response is not successful, code {code}: {message}")
-    return _READERS[operation](response, objects[0])
+    response = context.response
+    if not response.successful:
+        status = response.status or _Status()
+        text = f"code {status.code or 0}: {status.message or 'no status'}"
+        raise HookError(f"the response is not successful, {text}")
+    if operation == RETAIN:
+        return _retained(response, objects[0])
+    answer = response.raw_status if operation == INTERPRET_STATUS else response.healthy
+    if answer is None:
+        field = "rawStatus" if operation == INTERPRET_STATUS else "healthy"
+        raise HookError(f"the response has no {field}")
+    return answer
 
 
 class WebhookLevel:
@@ -239,42 +254,15 @@ def _timeout_s(seconds: int) -> int:
     return seconds if 0 < seconds <= LONGEST_TIMEOUT_S else LONGEST_TIMEOUT_S
 
 
-def _retained(response: Object, desired: Object) -> Object:
-    patch, patch_type = response.get("patch"), response.get("patchType")
-    if not patch and patch_type is None:
+def _retained(response: _Response, desired: Object) -> Object:
+    if not response.patch and response.patch_type is None:
         return desired
-    if patch_type is None or not patch:
-        raise HookError("the response has a patch without patchType, or a patchType without patch")
-    if patch_type != "JSONPatch":
-        raise HookError(f'the response has patchType "{patch_type}", must be JSONPatch')
+    if not response.patch or response.patch_type != "JSONPatch":
+        raise HookError("the response needs a patch with patchType JSONPatch, or neither of both")
     try:
-        operations = orjson.loads(base64.b64decode(patch, validate=True))
-        patched = apply_json_patch(desired, operations)
-    except (binascii.Error, orjson.JSONDecodeError, TypeError) as error:
-        raise HookError("the patch is not base64-encoded JSON") from error
-    except JsonPatchError as error:
+        patched = apply_json_patch(desired, orjson.loads(response.patch))
+    except (orjson.JSONDecodeError, TypeError, JsonPatchError) as error:
         raise HookError(f"the patch cannot be applied: {error}") from error
     if not isinstance(patched, dict) or not patched.get("kind"):
         raise HookError("the patch results in no object")
     return patched
-
-
-def _status(response: Object, _live: Object) -> Object:
-    status = response.get("rawStatus")
-    if not isinstance(status, dict):
-        raise HookError("the response has no rawStatus, or one that is not an object")
-    return status
-
-
-def _health(response: Object, _live: Object) -> bool:
-    healthy = response.get("healthy")
-    if not isinstance(healthy, bool):
-        raise HookError("the response does not say whether the object is healthy")
-    return healthy
-
-
-_READERS: dict[Operation, Callable[[Object, Object], Any]] = {
-    RETAIN: _retained,
-    INTERPRET_STATUS: _status,
-    INTERPRET_HEALTH: _health,
-}
