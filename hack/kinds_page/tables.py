@@ -36,7 +36,6 @@ from karmada_vc_agent.translation.draft import NoticeCode, OwnSteps, shared_name
 from karmada_vc_agent.translation.guards import Check
 from karmada_vc_agent.translation.kind_paths import PodTemplates, Reference, Treatment
 from karmada_vc_agent.translation.kind_policy import Policy
-from karmada_vc_agent.translation.restore import Kept
 from karmada_vc_agent.translation.shared_names import SharedName, Space
 from karmada_vc_agent.work import bound_roles, strategies
 from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes, work_conditions
@@ -276,15 +275,6 @@ def _steps(*names: str) -> Callable[[GroupKind, OwnSteps], Iterable[str]]:
 # --- what stays, what is reported -----------------------------------------------------------
 
 
-def _kept(_kind: GroupKind, kept: Kept) -> Iterable[str]:
-    if kept.bound_spec:
-        yield f"The live `{'.'.join(kept.bound_spec)}.nodeName`, once it runs"
-    if kept.annotations:
-        yield f"{quoted(sorted(kept.annotations))} as translated"
-    if kept.keep is not None:
-        yield summary_of(kept.keep).removeprefix("Keep ")
-
-
 def _stand_in(_kind: GroupKind, _bound: object) -> Iterable[str]:
     yield "Created empty while a binding to it is written before it exists (ADR 24)"
 
@@ -348,7 +338,7 @@ TABLES: tuple[Table, ...] = (
     Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
     Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),
     *(Table(Aspect.RETAINED, rules[RETAIN], _summary("Keep ")) for rules in LEVELS.values()),
-    Table(Aspect.RETAINED, restore.KEPT, _kept),
+    Table(Aspect.RETAINED, restore.KEPT, _summary("Keep ")),
     Table(Aspect.COMPARED, server_changes.PRUNE_RULES, _summary("Leave out ")),
     *(
         Table(Aspect.REFLECTED, rules[INTERPRET_STATUS], _summary("Show "))

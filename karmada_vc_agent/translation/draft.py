@@ -16,7 +16,7 @@ from karmada_vc_agent.translation import dns_names, kind_paths, rbac_rules
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.kind_paths import NamespaceReferences
 from karmada_vc_agent.translation.kind_policy import Policy, Refusal
-from karmada_vc_agent.translation.names import ToHost, ToVirtual
+from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.shared_names import SharedName, Space
 
 REFERENCES_MAX = 5
@@ -160,7 +160,26 @@ def _without_indices(path: str) -> str:
     return re.sub(r"\[[^]]*\]|\{\}", "", path)
 
 
-Step = Callable[["Draft"], None]
+@dataclass(slots=True)
+class Draft:
+    """A manifest on its way to the host, or a host object on its way back; obj is changed in place.
+
+    inside: translates, or restores, an embedded manifest.
+    """
+
+    obj: Object
+    gvk: GroupVersionKind
+    context: TranslationContext
+    direction: Direction
+    inside: Callable[[Object], Object | Refusal]
+    namespaced: bool = True
+    policy: Policy = Policy.REFUSE
+    virtual_namespace: VirtualNamespace = field(default=VirtualNamespace(""))
+    depends_on_claims: bool = False
+    notices: list[Notice] = field(default_factory=list)
+
+
+Step = Callable[[Draft], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,38 +197,4 @@ class OwnSteps:
     rewrite: Step | None = None
     place: Step | None = None
     notices: Callable[[Object, TranslationContext], Iterable[Notice]] | None = None
-    restore: Callable[["Returning"], None] | None = None
-
-
-@dataclass(slots=True)
-class Draft:
-    """A manifest on its way to the host; obj is changed in place.
-
-    own: the steps of its kind. translate_inside: translates an embedded manifest.
-    """
-
-    obj: Object
-    gvk: GroupVersionKind
-    namespaced: bool
-    context: TranslationContext
-    direction: ToHost
-    virtual_name: str
-    own: OwnSteps
-    translate_inside: Callable[[Object, "Draft"], Object | Refusal]
-    policy: Policy = Policy.REFUSE
-    virtual_namespace: VirtualNamespace = field(default=VirtualNamespace(""))
-    depends_on_claims: bool = False
-    notices: list[Notice] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Returning:
-    """A host object on its way back; obj is changed in place.
-
-    restore_inside: restores an embedded manifest.
-    """
-
-    obj: Object
-    context: TranslationContext
-    direction: ToVirtual
-    restore_inside: Callable[[Object], Object]
+    restore: Step | None = None

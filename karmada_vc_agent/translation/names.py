@@ -11,11 +11,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import ClassVar
 
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.karmada import EXECUTION_NAMESPACE_PREFIX, LEASE_NAMESPACE
-from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace, by_host
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 
@@ -30,7 +28,6 @@ A key can also be the path of a selector that meant ALL_NAMESPACES, or of a repl
 Names and such paths cannot be confused: no name has a dot and a capital letter.
 """
 ALL_NAMESPACES = "*"
-_BETWEEN_NAMES = ","
 
 ALWAYS_FORBIDDEN = (
     ANCHOR_NAMESPACE,
@@ -287,16 +284,19 @@ def _without_hash(name: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ToHost:
-    """Maps virtual names to host names and records those that cannot be computed back."""
+class Direction:
+    """Maps names to the host or back; on the way back names of others are not changed.
 
-    to_host: ClassVar[bool] = True
+    noted: host name -> virtual name of those that cannot be computed back.
+    """
+
     names: Names
+    to_host: bool
     noted: dict[str, str] = field(default_factory=dict)
 
     def namespace(self, value: str, path: str) -> str:
         """Map a namespace; refuses one that the virtual cluster may not refer to."""
-        if self.names.forbids(value):
+        if self.to_host and self.names.forbids(value):
             raise RefusedError(
                 Code.REFERENCE_FORBIDDEN,
                 path,
@@ -306,6 +306,8 @@ class ToHost:
 
     def selected_namespace(self, value: str) -> str:
         """Map the value of a selector; a forbidden namespace then selects nothing."""
+        if not self.to_host:
+            return self.names.virtual_namespace(value) or value
         host = self.names.host_namespace(value)
         if self.names.virtual_namespace(host) != value:
             self.noted[host] = value
@@ -313,47 +315,9 @@ class ToHost:
 
     def name(self, value: str) -> str:
         """Map the name of a cluster-scoped object."""
+        if not self.to_host:
+            return self.names.virtual_name(value) or value
         host = self.names.host_name(value)
         if self.names.virtual_name(host) != value:
             self.noted[host] = value
         return host
-
-    def any_selector(self, selector: Object, path: str) -> Object | None:
-        """Map `{any: true}` of a monitor to a list of the claims; None if it means less."""
-        if selector.get("any") is not True:
-            return None
-        self.noted[path] = ALL_NAMESPACES
-        return {"matchNames": sorted(self.names.claims.values())}
-
-    def note_names(self, names: list[str], path: str) -> None:
-        """Record the namespaces that a path listed."""
-        self.noted[path] = _BETWEEN_NAMES.join(names)
-
-
-@dataclass(frozen=True, slots=True)
-class ToVirtual:
-    """Maps host names back, as ToHost mapped them; names of others are not changed."""
-
-    to_host: ClassVar[bool] = False
-    names: Names
-
-    def namespace(self, value: str, _path: str) -> str:
-        return self.selected_namespace(value)
-
-    def selected_namespace(self, value: str) -> str:
-        return self.names.virtual_namespace(value) or value
-
-    def name(self, value: str) -> str:
-        return self.names.virtual_name(value) or value
-
-    def any_selector(self, _selector: Object, path: str) -> Object | None:
-        return {"any": True} if self.names.noted.get(path) == ALL_NAMESPACES else None
-
-    def noted_names(self, path: str) -> list[str] | None:
-        """Return the namespaces that translate() recorded for a path."""
-        noted = self.names.noted.get(path)
-        return None if noted is None else noted.split(_BETWEEN_NAMES)
-
-
-Direction = ToHost | ToVirtual
-"""One direction through the tables of references."""

@@ -34,7 +34,6 @@ from karmada_vc_agent.translation.draft import (
     Notice,
     NoticeCode,
     OwnSteps,
-    Returning,
     immediate_binding,
     rules_cut,
 )
@@ -81,14 +80,13 @@ def rewrite_inside(draft: Draft) -> None:
     Those without a namespace get the object's. Refuses what the steps refuse, with the path inside
     the EdgeApplication.
     """
-    _rewrite_manifests(draft)
+    manifests = dig(draft.obj, *_MANIFESTS)
+    if isinstance(manifests, list):
+        _rewrite_manifests(manifests, draft)
     _confine_scope(draft.obj, draft.context)
 
 
-def _rewrite_manifests(draft: Draft) -> None:
-    manifests = dig(draft.obj, *_MANIFESTS)
-    if not isinstance(manifests, list):
-        return
+def _rewrite_manifests(manifests: list[Any], draft: Draft) -> None:
     where = ".".join(_MANIFESTS)
     if len(manifests) > MANIFESTS_MAX:
         detail = f"{where} has more than {MANIFESTS_MAX} entries; divide them among several"
@@ -96,7 +94,7 @@ def _rewrite_manifests(draft: Draft) -> None:
     for index, manifest in enumerate(manifests):
         path = f"{where}[{index}]"
         _refuse_unfit(manifest, path, draft.context)
-        result = draft.translate_inside(_in_namespace(manifest, draft.virtual_namespace), draft)
+        result = draft.inside(_in_namespace(manifest, draft.virtual_namespace))
         if isinstance(result, Refusal):
             inside = f"{path}.{result.path}" if result.path else path
             raise RefusedError(result.code, inside, f"{path}: {result.detail}", result.about)
@@ -104,12 +102,12 @@ def _rewrite_manifests(draft: Draft) -> None:
         manifests[index] = result
 
 
-def restore_inside(returning: Returning) -> None:
+def restore_inside(draft: Draft) -> None:
     """Restore each embedded manifest, and the node groups."""
-    manifests, restore = dig(returning.obj, *_MANIFESTS), returning.restore_inside
+    manifests, restore = dig(draft.obj, *_MANIFESTS), draft.inside
     if isinstance(manifests, list):
         manifests[:] = [restore(each) if isinstance(each, dict) else each for each in manifests]
-    _restore_scope(returning.obj, returning.context.vc.required_selector)
+    _restore_scope(draft.obj, draft.context.vc.required_selector)
 
 
 def _confine_scope(obj: Object, context: TranslationContext) -> None:
@@ -245,9 +243,9 @@ def keep_to_pool(draft: Draft) -> None:
         metadata_map(draft.obj, "labels")[BALANCER_POOL_LABEL] = required[BALANCER_POOL_LABEL]
 
 
-def restore_service(returning: Returning) -> None:
+def restore_service(draft: Draft) -> None:
     """Restore the virtual name of the namespace in `externalName`."""
-    _map_external_name(returning)
+    _map_external_name(draft)
 
 
 def own_service(name: str, cluster_domain: str) -> re.Match[str] | None:
@@ -259,11 +257,13 @@ def own_service(name: str, cluster_domain: str) -> re.Match[str] | None:
     return re.fullmatch(rf"(?P<before>.+\.)(?P<namespace>[^.]+)(?P<after>{ending})", name)
 
 
-def _map_external_name(part: Draft | Returning) -> None:
-    name = dig(part.obj, "spec", "externalName")
-    if isinstance(name, str) and (match := own_service(name, part.context.settings.cluster_domain)):
-        namespace = part.direction.namespace(match["namespace"], _EXTERNAL_NAME)
-        part.obj["spec"]["externalName"] = match["before"] + namespace + match["after"]
+def _map_external_name(draft: Draft) -> None:
+    name = dig(draft.obj, "spec", "externalName")
+    if isinstance(name, str) and (
+        match := own_service(name, draft.context.settings.cluster_domain)
+    ):
+        namespace = draft.direction.namespace(match["namespace"], _EXTERNAL_NAME)
+        draft.obj["spec"]["externalName"] = match["before"] + namespace + match["after"]
 
 
 _SHARED_PATTERNS = (
@@ -297,9 +297,9 @@ def confine_namespace(draft: Draft) -> None:
     _report(draft, dropped, 'an administrator can allow them with "namespaceKeys"')
 
 
-def restore_namespace(returning: Returning) -> None:
+def restore_namespace(draft: Draft) -> None:
     """Restore the virtual name in label `kubernetes.io/metadata.name`."""
-    metadata = returning.obj.get("metadata") or {}
+    metadata = draft.obj.get("metadata") or {}
     labels = metadata.get("labels") or {}
     if NAMESPACE_NAME_LABEL in labels and metadata.get("name"):
         labels[NAMESPACE_NAME_LABEL] = metadata["name"]
