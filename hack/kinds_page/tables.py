@@ -338,6 +338,7 @@ TABLES: tuple[Table, ...] = (
     Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
     Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),
     *(Table(Aspect.RETAINED, rules[RETAIN], _summary("Keep ")) for rules in LEVELS.values()),
+    Table(Aspect.RETAINED, restore.BOUND_TO_NODES, _says("The live `spec.nodeName`, once it runs")),
     Table(Aspect.RETAINED, restore.KEPT, _summary("Keep ")),
     Table(Aspect.COMPARED, server_changes.PRUNE_RULES, _summary("Leave out ")),
     *(

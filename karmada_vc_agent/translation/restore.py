@@ -245,7 +245,7 @@ def assert_placement(
         return Refusal(Code.NAMESPACE_FORBIDDEN, "metadata", detail)
     obj = copy_object(retained)
     kind = translated.host_key.gvk.group_kind
-    node = _node_it_runs_on(obj, live) if kind == kinds.POD else None
+    node = _node_it_runs_on(obj, live) if kind in BOUND_TO_NODES else None
     if node is not None:
         del obj["spec"]["nodeName"]
     try:
@@ -294,5 +294,7 @@ def _keep_claim(obj: Object, translated: Object, live: Object) -> None:
         annotations[domain.ADOPTED_ANNOTATION] = adopted
 
 
+BOUND_TO_NODES = frozenset({kinds.POD})
+"""Kinds whose objects keep the node that they run on."""
 KEPT: Mapping[GroupKind, Callable[[Object, Object, Object], None]] = {kinds.NAMESPACE: _keep_claim}
 """Kind -> (object to write, translated, live) -> what it keeps beyond Retain."""
