@@ -2,16 +2,17 @@
 
 A controller of the host serves each name once, so two virtual clusters with the same one conflict
 (rewriting-rules 4.1, 4.3). Guards of Works (guards.py), policies about tenants (access/policies/)
-and docs/tenants.md read the tables of annotations.
+and docs/tenants.md read the tables of annotations, which shared_annotations.yaml has.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
-from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model import kinds, yaml_text
 from karmada_vc_agent.model.kinds import GATEWAY_GROUP
 from karmada_vc_agent.model.objects import (
     GroupKind,
@@ -23,91 +24,20 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import Guard
 
-_EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/"
-DNS_NAMES = (
-    f"{_EXTERNAL_DNS}hostname",
-    f"{_EXTERNAL_DNS}internal-hostname",
-    "coredns.io/hostname",
-    *("dns.alpha.kubernetes.io/external", "dns.alpha.kubernetes.io/internal"),
-    *("tailscale.com/hostname", "kube-vip.io/loadbalancerHostname"),
-)
-"""Give the object a name outside of the cluster."""
-HOST_KEYS = ("/server-alias", "/redirect-from", "cert-manager.io/common-name")
-"""Ends of annotations that give an Ingress further hosts."""
+
+def _annotations() -> Iterator[tuple[str, ...]]:
+    """Yield each table of shared_annotations.yaml; an item is a key, or a domain with names."""
+    text = Path(__file__).with_name("shared_annotations.yaml").read_bytes()
+    for rows in yaml_text.load(text).values():
+        parts = ([row] if isinstance(row, str) else _under(row) for row in rows)
+        yield tuple(chain.from_iterable(parts))
 
 
-def _under(domain: str, *names: str) -> tuple[str, ...]:
-    return tuple(f"{domain}/{name}" for name in names)
+def _under(row: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    return (f"{domain}/{name}" for domain, names in row.items() for name in names)
 
 
-_CLOUD = "service.beta.kubernetes.io"
-LOAD_BALANCER_KEYS = (
-    *_under("io.cilium", "lb-ipam-ips", "lb-ipam-sharing-key", "lb-ipam-sharing-cross-namespace"),
-    *_under("lbipam.cilium.io", "ips", "sharing-key", "sharing-cross-namespace"),
-    *_under("kube-vip.io", "loadbalancerIPs"),
-    *_under("metallb.io", "loadBalancerIPs", "allow-shared-ip", "address-pool"),
-    *_under("metallb.universe.tf", "loadBalancerIPs", "allow-shared-ip", "address-pool"),
-    *_under("projectcalico.org", "loadBalancerIPs", "ipv4pools", "ipv6pools"),
-    *_under("purelb.io", "addresses", "allow-shared-ip", "service-group"),
-    *_under("eip.openelb.kubesphere.io", "v1alpha1", "v1alpha2"),
-    *_under(
-        _CLOUD,
-        *(
-            f"aws-load-balancer-{name}"
-            for name in (
-                *("name", "eip-allocations", "private-ipv4-addresses", "ipv6-addresses"),
-                *("subnets", "security-groups", "ssl-cert"),
-            )
-        ),
-    ),
-    *_under("alb.ingress.kubernetes.io", "group.name", "load-balancer-name", "certificate-arn"),
-    *_under("alb.ingress.kubernetes.io", "security-groups", "subnets"),
-    *_under(_CLOUD, "azure-load-balancer-ipv4", "azure-load-balancer-ipv6"),
-    *_under(_CLOUD, "azure-load-balancer-resource-group", "azure-dns-label-name"),
-    *_under(_CLOUD, "azure-pip-name", "azure-pip-name-ipv6", "azure-pip-prefix-id"),
-    *_under("networking.gke.io", "load-balancer-ip-addresses"),
-    *_under("kubernetes.io", "ingress.global-static-ip-name", "ingress.regional-static-ip-name"),
-    *_under("ingress.gcp.kubernetes.io", "pre-shared-cert"),
-    *_under("loadbalancer.openstack.org", "load-balancer-id", "load-balancer-address"),
-    *_under("loadbalancer.openstack.org", "floating-network-id", "port-id"),
-    *_under("kubernetes.digitalocean.com", "load-balancer-id"),
-    *_under("load-balancer.hetzner.cloud", "id", "name"),
-    *_under(_CLOUD, "alibaba-cloud-loadbalancer-id", "alicloud-loadbalancer-id"),
-    *_under(_CLOUD, "scw-loadbalancer-id", "exoscale-loadbalancer-id"),
-    *_under(_CLOUD, "linode-loadbalancer-nodebalancer-id"),
-    *_under("service.kubernetes.io", "tke-existed-lbid"),
-    *_under("kubernetes.io", "ingress.existLbId", "elb.id", "elb.ip"),
-    *_under("k8s.cloudscale.ch", "loadbalancer-uuid"),
-    *_under("service.antrea.io", "external-ip-pool", "allow-shared-load-balancer-ip"),
-)
-"""Choose an address, a load balancer, its network or its certificate, or share those of others."""
-
-POD_ADDRESSES = (
-    *_under("cni.projectcalico.org", "ipAddrs", "ipAddrsNoIpam", "floatingIPs", "hwAddr"),
-    *_under("cni.projectcalico.org", "ipv4pools", "ipv6pools"),
-    *_under("ipam.cilium.io", "ip-pool"),
-    *_under("k8s.v1.cni.cncf.io", "networks"),
-    *_under("v1.multus-cni.io", "default-network"),
-    *_under("ovn.kubernetes.io", "ip_address", "ip_pool", "logical_switch", "mac_address"),
-    *_under("ovn.kubernetes.io", "routes", "vip"),
-    *_under("k8s.ovn.org", "routing-namespaces", "routing-network"),
-    *_under("ipam.antrea.io", "ippools", "pod-ips"),
-    *_under("ipam.spidernet.io", "ippool", "ippools", "subnet", "subnets"),
-)
-"""Choose the address or the network of a pod, also those of others; or what it is a router for."""
-
-PROXY_CALLS = (
-    *("/auth-url", "/mirror-target", "/mirror-host", "/external-auth-url"),
-    *("/global-rate-limit-memcached-host", "/router.middlewares", "/router.tls.options"),
-    "/service.serverstransport",
-)
-"""Ends of keys: addresses that a shared proxy calls, or its objects, of any namespace."""
-
-COPIES = (
-    *("kubed.appscode.com/sync", "reflector.v1.k8s.emberstack.com/"),
-    "replicator.v1.mittwald.de/",
-)
-"""Beginnings of keys: a controller copies the object into namespaces of the host, or from there."""
+DNS_NAMES, HOST_KEYS, LOAD_BALANCER_KEYS, POD_ADDRESSES, PROXY_CALLS, COPIES = _annotations()
 
 OWN_SOURCES = frozenset(
     (
