@@ -46,19 +46,13 @@ _SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
 
 
 def retain(desired: Object, live: Object) -> Object:
-    """Return the desired object with the values that the host owns (contract 7.2).
-
-    Raises InterpretationError.
-    """
+    """Return the desired object with what the host owns (7.2). Raises InterpretationError."""
     retained: Object = _apply(RETAIN, lambda desired, _live: desired, desired, live)
     return retained
 
 
 def reflect_status(live: Object) -> Object | None:
-    """Return the status to report, None if there is none (contract 7.3).
-
-    live: the restored object. The result may share parts with it. Raises InterpretationError.
-    """
+    """Return the status to report of a restored object, None if there is none (contract 7.3)."""
     status: Object | None = _apply(INTERPRET_STATUS, native_rules.reflect_whole_status, live)
     return status
 
@@ -69,10 +63,7 @@ def interprets_health(kind: GroupVersionKind) -> bool:
 
 
 def interpret_health(live: Object) -> Health:
-    """Return `Healthy` or `Unhealthy`; a kind without a hook is healthy (contract 7.4).
-
-    Raises InterpretationError, which the caller reports as `Unknown`.
-    """
+    """Return the health; a kind without a hook is healthy (contract 7.4)."""
     is_healthy = _apply(INTERPRET_HEALTH, lambda _live: True, live)
     return "Healthy" if is_healthy else "Unhealthy"
 
@@ -90,10 +81,9 @@ def _apply(operation: Operation, default: Callable[..., Any], *objects: Object) 
 
 
 class Interpreter:
-    """All levels in their order.
+    """All levels in their order; awaits nothing for kinds without hooks.
 
-    levels: those with hooks of users. now: monotonic clock, in seconds. For kinds without hooks
-    nothing is awaited: the rules answer immediately.
+    levels: those with hooks of users. now: monotonic clock, in seconds.
     """
 
     def __init__(self, levels: Sequence[HookLevel], now: Callable[[], float]) -> None:
@@ -101,10 +91,7 @@ class Interpreter:
         self._breakers = Breakers(now)
 
     async def retain(self, cluster: str, desired: Object, live: Object) -> Object:
-        """Return the desired object with the values that the host owns.
-
-        cluster: the virtual cluster, for fair queuing. Raises InterpretationError.
-        """
+        """Return the desired object with what the host owns. cluster: for fair queuing."""
         if call := self._hook(RETAIN, desired):
             kept: Object = await self._call(*call, cluster, RETAIN, desired, live)
             return kept

@@ -212,10 +212,7 @@ def pod_requirements(template: Object) -> Object | None:
 
 
 def pod_dependencies(template: Object, namespace: str) -> list[Object]:
-    """Return what a pod template refers to, each {apiVersion, kind, namespace, name}.
-
-    Karmada returns each kind in random order; here it is sorted by name.
-    """
+    """Return what a pod template refers to: {apiVersion, kind, namespace, name}, sorted."""
     spec = _spec_of(template)
     account = spec.get("serviceAccountName")
     names: dict[str, set[Any]] = {

@@ -51,11 +51,7 @@ def _number(value: float) -> float:
 
 
 def read(value: Any, *path: str) -> Any:
-    """Return a field by its path, None if the last one is absent.
-
-    Raises LuaError if a field on the way is absent or cannot have fields; a string can, but none is
-    ever set.
-    """
+    """Return a field by its path, None if the last one is absent; LuaError if another one is."""
     for depth, key in enumerate(path):
         if isinstance(value, dict):
             value = value.get(key)
@@ -175,10 +171,7 @@ def settle(
 
 
 def empties(references: Iterable[Object]) -> tuple[set[Path], set[Path]]:
-    """Return the paths of empty objects and those of empty lists in the references.
-
-    Indices of lists are not part of a path.
-    """
+    """Return the paths, without indices, of empty objects and of empty lists in the references."""
     objects, lists = set[Path](), set[Path]()
 
     def visit(value: Any, path: Path) -> None:

@@ -171,11 +171,7 @@ def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
 
 
 def _callable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function for Lua: its texts are bytes there, its numbers floats.
-
-    Returns `true` and the result, or `false` and an error text: an exception that reached a script
-    would give it a Python object.
-    """
+    """Wrap a function for Lua: it returns `true` and the result, or `false` and an error text."""
 
     def call(*arguments: Any) -> Any:
         try:

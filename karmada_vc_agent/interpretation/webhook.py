@@ -96,10 +96,7 @@ def changed_webhooks(before: Sequence[Webhook], after: Sequence[Webhook]) -> lis
 
 
 def service_url(reference: ServiceReference, service: Object | None) -> str:
-    """Return the URL of a hook's Service: by cluster IP, or by name if there is none.
-
-    service: the Service of the hub. Raises HookError.
-    """
+    """Return the URL of a hook's Service on the hub; by its name if it does not exist."""
     host, port = reference.host, reference.port
     spec = dig(service, "spec") or {}
     if spec.get("type") == "ExternalName":

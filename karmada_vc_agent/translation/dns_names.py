@@ -39,11 +39,7 @@ def search_domain(cluster: str, cluster_domain: str) -> str:
 
 
 def name_services(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
-    """Give every pod spec of an object the search domain of its virtual cluster.
-
-    Pods that do not use the cluster's DNS are not changed. `VirtualFirst` requires the setting
-    `clusterDNS`.
-    """
+    """Give every pod spec that uses the cluster's DNS the search domain of its virtual cluster."""
     vc, settings = context.vc, context.settings
     if vc.service_names == SERVICE_NAMES_NONE:
         return
@@ -65,10 +61,9 @@ def rewrite_rules(
     cluster_domain: str,
     claims: Mapping[str, Mapping[VirtualNamespace, HostNamespace]],
 ) -> str:
-    """Return the rewrite rules, to be imported into CoreDNS's server block of the cluster domain.
+    """Return the rules to be imported into CoreDNS's server block; the first match wins.
 
-    claims: by virtual cluster, as it is named on the host. Longer suffixes come first, since the
-    first match wins.
+    claims: by virtual cluster, as it is named on the host.
     """
     rules = {
         f".{virtual}{form}.{search_domain(cluster, cluster_domain)}.": host
@@ -139,11 +134,7 @@ def rewrite_texts(
     namespaces: Iterable[tuple[str, str]],
     extra: Iterable[kind_paths.PodTemplates] = (),
 ) -> bool:
-    """Replace, in place, namespaces in the texts that the object's annotation selects.
-
-    namespaces: what to replace -> replacement. Returns whether the object has the annotation: the
-    result then depends on the claims.
-    """
+    """Replace, in place, namespaces in texts that the annotation selects; False: none is set."""
     places = frozenset(places_of(obj)).intersection(PLACES)
     if not places:
         return False

@@ -124,8 +124,7 @@ def unknown_references(
 ) -> Iterator[Notice]:
     """Report values that look like a namespace of this virtual cluster but are in no table (4.1).
 
-    obj: the original manifest. namespaces: virtual names. The tables are complete for
-    Kubernetes' own kinds, so only custom ones are searched: for keys that mention namespaces.
+    The tables are complete for Kubernetes' own kinds. namespaces: virtual names.
     """
     if gvk.group in _BUILT_IN_GROUPS or gvk.group.endswith(_BUILT_IN_ENDING):
         return
@@ -162,7 +161,7 @@ def _without_indices(path: str) -> str:
 
 @dataclass(slots=True)
 class Draft:
-    """A manifest on its way to the host, or a host object on its way back; obj is changed in place.
+    """A manifest on its way to the host, or a host object on its way back, changed in place.
 
     inside: translates, or restores, an embedded manifest.
     """

@@ -45,10 +45,7 @@ from karmada_vc_agent.translation.shared_names import (
 
 
 class _Finding(NamedTuple):
-    """Something that may affect others, and its path.
-
-    guard: what refuses it, and what `allow` lists; None = always refused.
-    """
+    """Something that may affect others, and its path; without a guard it is always refused."""
 
     code: Code
     path: str
@@ -74,10 +71,7 @@ class Check:
 def pass_guards(
     obj: Object, gvk: GroupVersionKind, context: TranslationContext, *, is_shared: bool
 ) -> Iterator[Notice]:
-    """Refuse the first finding that a guard covers; yield a notice for each finding that passes.
-
-    is_shared: all virtual clusters have one object of that name.
-    """
+    """Refuse the first finding that is not allowed; yield a notice for each guard that passes."""
     kind, reported = f"{gvk.group}/{gvk.kind}/{dig(obj, 'metadata', 'name')}", set()
     checks = [*BY_KIND.get(gvk.group_kind, ()), *OF_ALL]
     if has_rights_of_its_own(gvk.group_kind):
@@ -253,11 +247,7 @@ def _balanced(path: str, value: Any) -> _Finding:
 
 
 def _external_name(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
-    """Find an `externalName` other than a Service in a namespace of its own.
-
-    Any other name may be one of others: of their Services in short, of a pod by its address, or of
-    whatever domain has their address as an answer.
-    """
+    """Find an `externalName` other than a Service in a namespace of its own."""
     path = "spec.externalName"
     name = dig(obj, *path.split("."))
     if name and not (isinstance(name, str) and own_service(name, context.settings.cluster_domain)):

@@ -63,11 +63,7 @@ POD_TEMPLATES = _pod_templates()
 def pod_specs(
     obj: Object, gvk: GroupVersionKind, extra: Iterable[PodTemplates] = ()
 ) -> Iterator[LocatedPodSpec]:
-    """Yield every pod spec of an object, also those at configured paths.
-
-    extra: the setting `podTemplates`; it extends the table.
-    An unknown kind yields nothing: admission on the host covers its pods (rewriting-rules 3.5).
-    """
+    """Yield every pod spec of an object; extra: rows of the setting `podTemplates`."""
     seen: set[str] = set()  # a name that is mapped twice would be lost
     for row in _rows(gvk, extra):
         for path in row.paths:

@@ -81,10 +81,7 @@ class Refusal:
     about: str = ""
 
     def text(self, vc: str, kind: str, namespace: str, name: str) -> str:
-        """Return the full sentence for conditions, events and the gateway's answers.
-
-        namespace: the virtual one, "" for cluster-scoped objects. Source: rewriting-rules 7.
-        """
+        """Return the full sentence for users (rewriting-rules 7); namespace: virtual, "" = none."""
         target = f"{kind} {namespaced_name(namespace, name)}"
         return f'virtual cluster "{vc}" refused {target}: {self.code}: {self.detail}'
 
@@ -352,10 +349,9 @@ def hidden_from_api_enablements(
     vc: VirtualCluster | None = None,
     is_reached: bool = False,
 ) -> bool:
-    """Return whether a kind is omitted from the APIs reported to Karmada.
+    """Return whether a kind is omitted from the APIs reported to Karmada, which sends no others.
 
-    Karmada schedules only kinds that a Cluster reports, so it does not send what would be refused.
-    karmada-search reads no others, either. is_reached: it can, by the gateway.
+    is_reached: karmada-search can read it, by the gateway.
     """
     if is_reached and gvk.group_kind in ONLY_READ:
         return False
@@ -454,11 +450,9 @@ CONTENT: Mapping[GroupKind, Content] = {
 
 
 def control_planes_own(manifest: Object) -> Policy | None:
-    """Return the policy for an object that lets Karmada impersonate users; None for others.
+    """Return the policy for an object that lets Karmada impersonate users; None for others (5.4).
 
-    A template with that name and label differs by the label of its binding and by its Work, which
-    must be the Cluster's own; the caller checks that.
-    Source: rewriting-rules 5.4; contract 10.6.
+    The caller checks that its Work is the Cluster's own.
     """
     policy = CONTROL_PLANES_OWN.get(gvk_of(manifest).group_kind)
     labels = labels_of(manifest)

@@ -64,10 +64,7 @@ class NamespaceTemplate:
 
     @classmethod
     def parse(cls, text: str) -> "NamespaceTemplate":
-        """Parse `{namespace}<separator>{cluster}`, in either order.
-
-        Raises ValueError with the problem. Source: rewriting-rules 1.1.
-        """
+        """Parse `{namespace}<separator>{cluster}`, in either order (1.1). Raises ValueError."""
         if any(text.count(placeholder) != 1 for placeholder in _PLACEHOLDERS):
             raise ValueError(f'"{text}" must contain {{namespace}} and {{cluster}} once each')
         cluster_first = text.index("{cluster}") < text.index("{namespace}")
@@ -156,10 +153,7 @@ def _computed_from(template: NamespaceTemplate, host: str, cluster: str) -> Virt
 
 
 def host_name(name: str, cluster: str) -> str:
-    """Compute the host name of a cluster-scoped object: the function R.
-
-    Source: rewriting-rules 1.4.
-    """
+    """Compute the host name of a cluster-scoped object: the function R (rewriting-rules 1.4)."""
     plain = name + NAME_SEPARATOR + cluster
     if len(plain) <= _NAME_MAX_LENGTH and _occurrences(NAME_SEPARATOR, plain) == 1:
         return plain

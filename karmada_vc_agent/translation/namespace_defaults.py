@@ -90,10 +90,7 @@ def namespace_defaults(
 def _bindings_of_gateway(
     vc: VirtualCluster, virtual: VirtualNamespace, gateway: GatewayBinding
 ) -> Iterator[Object]:
-    """Yield what callers of the gateway, and the gateway itself, may do in a namespace (G-22).
-
-    Requests about no namespace, or about all, are authorized in the anchor.
-    """
+    """Yield what callers of the gateway may do; the anchor has requests without namespace (G-22)."""
     admins = [
         {"apiGroup": RBAC_GROUP, "kind": "Group", "name": group} for group in admin_groups(vc.name)
     ]
@@ -129,10 +126,7 @@ def put_pod_security(namespace: Object, vc: VirtualCluster) -> None:
 
 
 def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
-    """Return the merge patch of metadata that sets the level; {} = no change.
-
-    The setting wins over the Work; it also removes a label that we set earlier.
-    """
+    """Return the merge patch of metadata that sets the level, or removes ours; {} = no change."""
     label = labels_of(live).get(POD_SECURITY_LABEL)
     changes: Object = {}
     level = vc.pod_security or None
@@ -168,11 +162,7 @@ def _limits(limits: Iterable[Object]) -> Object:
 
 
 def _with_server_defaults(limit: Object) -> Object:
-    """Return one item of a LimitRange as the server stores it.
-
-    For containers the server derives `default` and `defaultRequest`. Source: kubernetes
-    pkg/apis/core/v1/defaults.go.
-    """
+    """Return one item of a LimitRange with defaults of kubernetes pkg/apis/core/v1/defaults.go."""
     amounts: dict[str, dict[str, str]] = {
         key: {name: str(quantity.parse(amount)) for name, amount in value.items()}
         for key, value in limit.items()

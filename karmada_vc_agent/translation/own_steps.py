@@ -56,8 +56,7 @@ _CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
 def drop_controllers_annotations(draft: Draft) -> None:
     """Drop annotations `apps.kubeedge.io/*`: the controller deletes what they list.
 
-    In any namespace. They are also dropped from the list of fields that Karmada manages, so that
-    the host's own values stay.
+    They are no longer listed as managed, either, so that the host's own values stay.
     """
     _drop_annotations(draft.obj)
 
@@ -75,11 +74,7 @@ def _drop_annotations(obj: Object) -> None:
 
 
 def rewrite_inside(draft: Draft) -> None:
-    """Rewrite each embedded manifest by all steps; node groups and labels must be its own.
-
-    Those without a namespace get the object's. Refuses what the steps refuse, with the path inside
-    the EdgeApplication.
-    """
+    """Rewrite each embedded manifest by all steps; node groups and labels must be its own."""
     manifests = dig(draft.obj, *_MANIFESTS)
     if isinstance(manifests, list):
         _rewrite_manifests(manifests, draft)
@@ -115,10 +110,7 @@ def _confine_scope(obj: Object, context: TranslationContext) -> None:
 
     A group becomes the label of its nodes: for a group KubeEdge replaces the node selector of pods,
     which the host then denies; for labels it writes node affinity (kubeedge 4). One exception: a
-    virtual cluster that is selected by this label.
-
-    Refuses NodeScopeForbidden: a group or labels that match other nodes. ReferenceForbidden: an
-    override of anything but an image.
+    virtual cluster that is selected by this label. Refuses NodeScopeForbidden, ReferenceForbidden.
     """
     _refuse_other_overrides(obj)
     required = context.vc.required_selector
@@ -220,11 +212,7 @@ _EXTERNAL_NAME = "spec.externalName"
 
 
 def rewrite_service(draft: Draft) -> None:
-    """Drop what the host allocates, map the namespace in `externalName` (rewriting-rules 4.3).
-
-    Headless stays headless; on updates Retain restores the host's values. Refuses
-    ReferenceForbidden.
-    """
+    """Drop what the host allocates, map the namespace in `externalName` (rewriting-rules 4.3)."""
     spec = draft.obj.get("spec")
     if not isinstance(spec, dict):
         return
@@ -249,10 +237,7 @@ def restore_service(draft: Draft) -> None:
 
 
 def own_service(name: str, cluster_domain: str) -> re.Match[str] | None:
-    """Return the parts of an externalName that refers to a Service of the cluster, or None.
-
-    Forms: `<x>.<namespace>.svc`, with or without the cluster domain, with or without a final dot.
-    """
+    """Match `<x>.<namespace>.svc`, with or without the cluster domain and a final dot."""
     ending = rf"\.svc(?:\.{re.escape(cluster_domain)})?\.?"
     return re.fullmatch(rf"(?P<before>.+\.)(?P<namespace>[^.]+)(?P<after>{ending})", name)
 
@@ -308,8 +293,7 @@ def restore_namespace(draft: Draft) -> None:
 def tenants_patterns(profile: str, allowed: Iterable[str]) -> tuple[str, ...]:
     """Return patterns of what tenants may change of a Namespace through the gateway.
 
-    Fewer than Works may contain: Pod Security decides what pods may do to nodes, and Karmada's
-    own keys are Karmada's. profile: setting `tenancy`. allowed: setting `namespaceKeys`.
+    Fewer than Works may contain. profile: setting `tenancy`. allowed: setting `namespaceKeys`.
     """
     shared = () if profile == virtual_cluster.STRICT else (PLAIN_KEYS, *_SHARED_PATTERNS)
     kept = (each for each in (*shared, *allowed) if not each.startswith(_POD_SECURITY_DOMAIN))

@@ -87,11 +87,7 @@ _OFFLINE_TOLERATIONS: tuple[Object, ...] = (
 
 
 def place_pods(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
-    """Pin every pod spec of an object to the nodes of the virtual cluster.
-
-    Refuses NodeSelectorConflict, NodeNameForbidden, NodeAffinityConflict.
-    Source: rewriting-rules 3.3.
-    """
+    """Pin every pod spec of an object to the nodes of the virtual cluster (rewriting-rules 3.3)."""
     kind_paths.add_missing_specs(obj, gvk)
     for pod_spec in kind_paths.pod_specs(obj, gvk, context.settings.pod_templates):
         merge_node_selector(pod_spec.spec, pod_spec.path, context.vc.required_selector)
@@ -118,10 +114,7 @@ def merge_node_selector(spec: Object, path: str, required: Mapping[str, str]) ->
 
 
 def _refuse_affinity_elsewhere(pod_spec: LocatedPodSpec, context: TranslationContext) -> None:
-    """Refuse NodeAffinityConflict if every term excludes the required nodes.
-
-    Terms are ORed, so one that may match is enough; the nodeSelector is ANDed to all of them.
-    """
+    """Refuse NodeAffinityConflict if every term, they are ORed, excludes the required nodes."""
     required = dig(pod_spec.spec, "affinity", "nodeAffinity", _REQUIRED)
     if required is None:
         return
@@ -173,11 +166,7 @@ def _add_tolerations(spec: Object, context: TranslationContext) -> None:
 
 
 def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> None:
-    """Keep the tolerations of a live pod spec that cannot be changed.
-
-    They are kept if they contain all desired ones but those for taints of the nodes: these change
-    over time, and a Job created earlier must not fail for it.
-    """
+    """Keep the tolerations of a live, fixed pod spec if they have all but those for taints."""
     kept, desired = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
     if all(
         toleration in kept for toleration in desired if not is_toleration_of(toleration, taints)
@@ -195,10 +184,7 @@ def drop_selected_node(draft: Draft) -> None:
 
 
 def tie_volume(draft: Draft) -> None:
-    """Pin a `local` or `hostPath` volume to own nodes (rewriting-rules 3.4).
-
-    Every term gets the required labels; other volumes are reachable from anywhere.
-    """
+    """Pin a `local` or `hostPath` volume to own nodes (rewriting-rules 3.4)."""
     spec, required = draft.obj.get("spec"), draft.context.vc.required_selector
     if not isinstance(spec, dict) or not any(spec.get(source) for source in _ON_A_NODE):
         return
@@ -217,10 +203,7 @@ def tie_volume(draft: Draft) -> None:
 
 
 def confine_image_pull(draft: Draft) -> None:
-    """Require own nodes by labels, if it lists none by name (rewriting-rules 5.1).
-
-    Names are checked as references. Refuses NodeScopeForbidden: labels that match other nodes.
-    """
+    """Require own nodes by labels, if it lists none by name (rewriting-rules 5.1)."""
     job = dig(draft.obj, "spec", _IMAGE_PULL)
     if not isinstance(job, dict):
         return
@@ -230,10 +213,7 @@ def confine_image_pull(draft: Draft) -> None:
 
 
 def require_node_labels(target: Object, path: str, required: Mapping[str, str]) -> None:
-    """Add, in place, the required labels to target.labelSelector; path: of its matchLabels.
-
-    Refuses NodeScopeForbidden if another value is requested.
-    """
+    """Add, in place, the required labels to target.labelSelector; refuses NodeScopeForbidden."""
     selector = target.get("labelSelector")
     selector = dict(selector) if isinstance(selector, dict) else {}
     labels = selector.get("matchLabels")
@@ -301,10 +281,9 @@ _ANSWERS = ("field is immutable", "pod updates may not change fields")
 def explain_immutable(
     answer: str, gvk: GroupVersionKind, live: Object | None, required: Mapping[str, str]
 ) -> Refusal | None:
-    """Return Immutable if the host rejected a change of the node selector of a live object.
+    """Return Immutable if the host's 422 was about the node selector of a live object, else None.
 
-    answer: its 422. live: the host object. required: the required selector. None if something else
-    was wrong. A Job that was not started yet may still move, so the host is tried first.
+    A Job that was not started yet may still move, so the host is tried first.
     """
     if live is None or not any(words in answer for words in _ANSWERS):
         return None

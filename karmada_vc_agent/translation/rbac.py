@@ -49,10 +49,7 @@ def everyone(cluster: str) -> str:
 
 
 def confine_rules(draft: Draft) -> None:
-    """Expand `*`, and cut rules to what `virtual-cluster-admin` may (rewriting-rules 5.2).
-
-    Refuses RuleForbidden.
-    """
+    """Expand `*`, and cut rules to what `virtual-cluster-admin` may (rewriting-rules 5.2)."""
     obj, context = draft.obj, draft.context
     if obj.get("rules") is None:
         return
@@ -78,10 +75,7 @@ def confine_rules(draft: Draft) -> None:
 
 
 def confine_subjects(draft: Draft) -> None:
-    """Map subjects to names of the virtual cluster, and the ClusterRole (rewriting-rules 5.2).
-
-    Refuses RuleForbidden, SubjectForbidden, ReferenceForbidden.
-    """
+    """Map subjects to names of the virtual cluster, and the ClusterRole (rewriting-rules 5.2)."""
     obj, direction, cluster = draft.obj, draft.direction, draft.context.vc.name
     if obj.get("subjects") is not None:
         subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
@@ -96,10 +90,7 @@ def confine_subjects(draft: Draft) -> None:
 
 
 def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:
-    """Return the RoleBinding that represents a ClusterRoleBinding in one namespace.
-
-    cluster_role_binding: already rewritten for the host. Source: rewriting-rules 5.2.
-    """
+    """Return what a ClusterRoleBinding, as rewritten for the host, is in one namespace (5.2)."""
     metadata = cluster_role_binding["metadata"]
     return {
         **cluster_role_binding,
@@ -263,11 +254,7 @@ _ALL_ACCOUNTS = "system:serviceaccounts"
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Maps the callers of one virtual cluster to identities on the host.
-
-    cluster: its name, which is the prefix; names: of which renamed objects have the name on the
-    host.
-    """
+    """Maps the callers of one virtual cluster, by its name, to identities on the host."""
 
     cluster: str
     names: Names
@@ -294,9 +281,8 @@ class Callers:
     def role(self, agent: str, absorbed: Object | None) -> Object:
         """Return the ClusterRole that lists whom the gateway may impersonate.
 
-        absorbed: the stored role of Karmada, None = none. agent: the label by which the role is
-        aggregated into the gateway's. A rule without resourceNames, which Karmada never sends,
-        allows no one here. Accounts of the virtual cluster's namespaces are granted there.
+        absorbed: the stored role of Karmada; a rule of it without resourceNames allows no one.
+        agent: the label by which the role is aggregated into the gateway's.
         """
         users, groups = _allowed(absorbed, "users"), _allowed(absorbed, "groups")
         host_users = {self.user(KARMADA_USER), self.user(OPERATOR_USER), *_each(self.user, users)}

@@ -119,10 +119,7 @@ def agent_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
 
 
 def cut(rules: Iterable[Object], most: Iterable[Object]) -> tuple[Object, ...]:
-    """Return what rules of the host's own grant of what virtual clusters may have.
-
-    most: from admin_rules(). Namespaces are read as the host's rules let them be.
-    """
+    """Return what the host's own rules grant of admin_rules(), and of reading Namespaces."""
     granted = list(rules)
     namespaces: Object = {"apiGroups": [""], "resources": [_NAMESPACES], "verbs": list(_READING)}
     return _rules(
@@ -347,11 +344,7 @@ _GROUPS = re.compile(r" \(groups=\[[^\]]*\]\)")
 
 
 def explain_denial(text: str, cluster: str, apply_as: ApplyAs) -> str:
-    """Return an answer of the host without the account's name, and with the missing rule.
-
-    text: of the 403, already in virtual names. Answers other than those of RBAC, such as those of
-    an admission policy, only lose the account's name. Source: rewriting-rules 7, ADR 14.
-    """
+    """Return a 403 of the host, in virtual names, without the account but with the missing rule."""
     match = _CANNOT.search(text)
     if match is not None and match["verb"] == "impersonate" and apply_as.is_default:
         return (

@@ -43,11 +43,7 @@ PROXY_DOMAINS = (
 
 
 def rewrite_references(draft: Draft) -> None:
-    """Rewrite all references in an object that the tables and the settings list.
-
-    Refuses ReferenceForbidden and NodeNameForbidden on the way to the host.
-    Source: rewriting-rules 4.1.
-    """
+    """Rewrite all references that the tables and the settings list (rewriting-rules 4.1)."""
     settings = draft.context.settings
     rows = kind_paths.references_of(draft.gvk.group_kind, settings.namespace_references)
     _apply(draft, draft.obj, "", rows)
@@ -220,10 +216,7 @@ def _name_list_selector(way: Draft, selector: Any, path: str) -> Any:
 
 
 def _selector(way: Draft, selector: Any, _path: str) -> Any:
-    """Return a selector that matches the same namespaces on the other side.
-
-    An empty one, all namespaces, becomes all of this virtual cluster. Source: 4.2.
-    """
+    """Map a selector of namespaces; an empty one becomes all of this virtual cluster (4.2)."""
     if not isinstance(selector, dict):
         return selector
     labels = selector.get("matchLabels")

@@ -64,10 +64,7 @@ class Restorer:
         self.names = context.names()
 
     def restore(self, obj: Object, gvk: GroupVersionKind, namespace: str = "") -> None:
-        """Restore a host object, or a part of one that has metadata, in place.
-
-        namespace: the virtual one, if the caller knows it.
-        """
+        """Restore, in place, an object or a part with metadata; namespace: virtual, if known."""
         context, annotations = self._context, annotations_of(obj)
         is_noted = names.NAMES_ANNOTATION in annotations
         own = names_of(obj, context) if is_noted else self.names
@@ -90,11 +87,7 @@ def names_of(obj: Object, context: TranslationContext) -> Names:
 
 
 def restore_text(text: str, names: Names) -> str:
-    """Return a text of the host with virtual names.
-
-    Replaces names of host namespaces and of cluster-scoped objects: claimed, recorded or computed.
-    Only whole names are replaced, not parts of longer ones.
-    """
+    """Return a text of the host with virtual names: claimed, recorded or computed."""
     return _text_restorer(names)(text)
 
 
@@ -190,10 +183,7 @@ _MARKS = ("[]", "{}")
 def restored_parts(
     gvk: GroupVersionKind, settings: TranslationSettings, more: tuple[str, ...] = ()
 ) -> Parts | None:
-    """Return what is looked at in objects of a kind; None: all of it.
-
-    more: paths that the caller itself looks at. An object that looks_everywhere() is an exception.
-    """
+    """Return what is looked at in objects of a kind, with paths of the caller; None: all of it."""
     return _restored_parts(gvk, settings.pod_templates, settings.namespace_references, more)
 
 
@@ -233,11 +223,9 @@ def _add(below: dict[str, Any], steps: list[str]) -> None:
 def assert_placement(
     retained: Object, translated: HostObject, live: Object | None, context: TranslationContext
 ) -> HostObject | Refusal:
-    """Return the object to write after Retain, with namespace and placement as translated.
+    """Return the object to write after Retain: as translated in namespace, placement and our marks.
 
-    retained: the result of Retain for translated.obj; not modified. live: the host's object, None =
-    does not exist. What a script dropped of the required selector is added again, as are our labels
-    and annotations. A Pod keeps the node it already runs on. Refuses what 3.3 refuses, and
+    retained: not modified. A Pod keeps the node it already runs on. Refuses what 3.3 refuses, and
     NamespaceForbidden if a script moved the object. Source: rewriting-rules 2, step 8.
     """
     if key_of(retained) != translated.host_key:
@@ -280,10 +268,7 @@ def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) ->
 
 
 def _keep_claim(obj: Object, translated: Object, live: Object) -> None:
-    """Keep the mark of an adopted namespace, and the node selector as translated.
-
-    So that it is never deleted (rewriting-rules 1.2).
-    """
+    """Keep the mark of an adopted namespace, and the node selector as translated (1.2)."""
     annotations = metadata_map(obj, "annotations")
     selector = annotations_of(translated).get(domain.NODE_SELECTOR_ANNOTATION)
     if selector is not None:

@@ -254,10 +254,9 @@ def claimed_namespace(
     settings: TranslationSettings,
     work: str = "",
 ) -> Object:
-    """Return the host Namespace to create for a namespace that has no claim yet.
+    """Return the host Namespace to create for a namespace without a claim (1.2, 1.3, 3.5).
 
-    It is not labelled as managed by Karmada: only a Work with the Namespace sets that label, and
-    takes it over. Source: rewriting-rules 1.2, 1.3, 3.5.
+    Not labelled as managed by Karmada: only a Work with the Namespace sets that label.
     """
     name = names.home_of(
         settings.namespace_template, namespace, vc.name_on_host, vc.adopt_namespaces
@@ -283,10 +282,7 @@ def _strip(draft: Draft) -> None:
 
 
 def _refuse_unbound(draft: Draft) -> None:
-    """Refuse what an OverridePolicy moved to another namespace, or out of all, in Strict (step 2).
-
-    Karmada lets the author of a policy in one namespace change `metadata.namespace` and `kind`.
-    """
+    """Refuse what an OverridePolicy moved to another namespace, or out of all, in Strict."""
     bound_to, context = draft.context.bound_to, draft.context
     if bound_to is None or context.names_only or context.settings.tenancy != STRICT:
         return
