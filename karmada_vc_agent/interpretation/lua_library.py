@@ -5,7 +5,8 @@ pkg/resourceinterpreter/customized/declarative/luavm/kube.go.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from math import isfinite, isinf, isnan
@@ -169,20 +170,15 @@ _COUNTED_NAMES = ("cpu", "pods", *_BINARY_NAMES)
 _HUGE_PAGES = "hugepages-"
 _ATTACHABLE_VOLUMES = "attachable-volumes-"
 
-# Where pods refer to ConfigMaps and Secrets: key of the volume source or of the reference.
-_VOLUME_SECRETS = (
-    ("secret", "secretName"),
-    ("azureFile", "secretName"),
-    ("cephfs", "secretRef", "name"),
-    ("cinder", "secretRef", "name"),
-    ("flexVolume", "secretRef", "name"),
-    ("rbd", "secretRef", "name"),
-    ("scaleIO", "secretRef", "name"),
-    ("iscsi", "secretRef", "name"),
-    ("storageos", "secretRef", "name"),
-    ("csi", "nodePublishSecretRef", "name"),
-)
-_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_REFERENCES = {
+    **dict.fromkeys(("configMap", "configMapRef", "configMapKeyRef"), "ConfigMap"),
+    **dict.fromkeys(("imagePullSecrets", "nodePublishSecretRef"), "Secret"),
+    **dict.fromkeys(("secret", "secretRef", "secretKeyRef", "azureFile"), "Secret"),
+    "persistentVolumeClaim": "PersistentVolumeClaim",
+}
+"""Key in a pod spec -> the kind that the map or list there refers to."""
+_NAMES = {"ConfigMap": ("name",), "Secret": ("name", "secretName")}
+_KINDS = ("ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim")
 
 
 def resource_add(quantities: Iterable[str | None]) -> str:
@@ -214,20 +210,24 @@ def pod_requirements(template: Object) -> Object | None:
 def pod_dependencies(template: Object, namespace: str) -> list[Object]:
     """Return what a pod template refers to: {apiVersion, kind, namespace, name}, sorted."""
     spec = _spec_of(template)
-    account = spec.get("serviceAccountName")
-    names: dict[str, set[Any]] = {
-        "ConfigMap": set(_config_maps(spec)),
-        "Secret": set(_secrets(spec)),
-        "ServiceAccount": {account} - {"default"},
-        "PersistentVolumeClaim": {
-            dig(volume, "persistentVolumeClaim", "claimName") for volume in _list(spec, "volumes")
-        },
-    }
+    names = defaultdict[str, set[str]](set)
+    names["ServiceAccount"] = {spec.get("serviceAccountName") or "default"} - {"default"}
+    _add_references(spec, names)
     return [
         {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}
-        for kind, listed in names.items()
-        for name in sorted(filter(None, listed))
+        for kind in _KINDS
+        for name in sorted(names[kind])
     ]
+
+
+def _add_references(value: Any, names: Mapping[str, set[str]], kind: str = "") -> None:
+    """Add what a part of a pod spec refers to, by kind."""
+    for each in value if isinstance(value, list) else ():
+        _add_references(each, names, kind)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        _add_references(inner, names, _REFERENCES.get(key, ""))
+        if inner and isinstance(inner, str) and key in _NAMES.get(kind, ("claimName",)):
+            names[kind].add(inner)
 
 
 def _spec_of(template: Object) -> Object:
@@ -294,35 +294,3 @@ def _written(name: str, amount: int) -> str:
         return str(quantity.of_milli(amount))
     is_binary = name in _BINARY_NAMES or name.startswith(_HUGE_PAGES)
     return str(quantity.of_whole(amount, "BinarySI" if is_binary else "DecimalSI"))
-
-
-def _containers(spec: Object) -> Iterator[Any]:
-    for name in _CONTAINER_LISTS:
-        yield from _list(spec, name)
-
-
-def _config_maps(spec: Object) -> Iterator[str]:
-    yield from _environment(spec, "configMapRef", "configMapKeyRef")
-    for volume in _list(spec, "volumes"):
-        yield dig(volume, "configMap", "name")
-        for source in _list(volume, "projected", "sources"):
-            yield dig(source, "configMap", "name")
-
-
-def _secrets(spec: Object) -> Iterator[str]:
-    for reference in _list(spec, "imagePullSecrets"):
-        yield dig(reference, "name")
-    yield from _environment(spec, "secretRef", "secretKeyRef")
-    for volume in _list(spec, "volumes"):
-        for path in _VOLUME_SECRETS:
-            yield dig(volume, *path)
-        for source in _list(volume, "projected", "sources"):
-            yield dig(source, "secret", "name")
-
-
-def _environment(spec: Object, whole: str, single: str) -> Iterator[str]:
-    for container in _containers(spec):
-        for source in _list(container, "envFrom"):
-            yield dig(source, whole, "name")
-        for variable in _list(container, "env"):
-            yield dig(variable, "valueFrom", single, "name")

@@ -39,8 +39,7 @@ ALWAYS_FORBIDDEN = (
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 LABEL_MAX_LENGTH = 63
-_SEPARATOR = re.compile(r"[a-z0-9-]+")
-_PLACEHOLDERS = ("{namespace}", "{cluster}")
+_TEMPLATE = re.compile(r"(\{namespace\}|\{cluster\})([a-z0-9-]+)(\{namespace\}|\{cluster\})")
 _PIECE_MAX_LENGTH = 23
 HASH_LENGTH = 12
 HASH_MARK = "--"
@@ -65,28 +64,19 @@ class NamespaceTemplate:
     @classmethod
     def parse(cls, text: str) -> "NamespaceTemplate":
         """Parse `{namespace}<separator>{cluster}`, in either order (1.1). Raises ValueError."""
-        if any(text.count(placeholder) != 1 for placeholder in _PLACEHOLDERS):
-            raise ValueError(f'"{text}" must contain {{namespace}} and {{cluster}} once each')
-        cluster_first = text.index("{cluster}") < text.index("{namespace}")
-        first, second = reversed(_PLACEHOLDERS) if cluster_first else _PLACEHOLDERS
-        before, _, rest = text.partition(first)
-        separator, _, after = rest.partition(second)
-        if before or after:
-            raise ValueError(f'"{text}" must start and end with a placeholder')
-        if not _SEPARATOR.fullmatch(separator):
+        match = _TEMPLATE.fullmatch(text)
+        first, separator, second = match.groups() if match else ("", "", "")
+        template = cls(separator, cluster_first=second == "{namespace}")
+        if first == second or HASH_MARK in separator or template.piece_length < 1:
             raise ValueError(
-                f'"{text}" needs characters of a-z, 0-9 and "-" between its placeholders'
+                f'"{text}" must be {{namespace}} and {{cluster}} with a short separator between '
+                f'them: characters of a-z, 0-9 and "-", without "{HASH_MARK}"'
             )
-        if HASH_MARK in separator:
-            raise ValueError(f'"{text}" must not contain "{HASH_MARK}"')
-        template = cls(separator, cluster_first)
-        if template.piece_length < 1:
-            raise ValueError(f'"{text}" leaves no space for names: shorten its separator')
         return template
 
     def __str__(self) -> str:
         """Return the text that parse() takes."""
-        return self.join(*_PLACEHOLDERS)
+        return self.join("{namespace}", "{cluster}")
 
     @property
     def piece_length(self) -> int:

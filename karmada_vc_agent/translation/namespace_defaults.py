@@ -90,7 +90,7 @@ def namespace_defaults(
 def _bindings_of_gateway(
     vc: VirtualCluster, virtual: VirtualNamespace, gateway: GatewayBinding
 ) -> Iterator[Object]:
-    """Yield what callers of the gateway may do; the anchor has requests without namespace (G-22)."""
+    """Yield what callers of the gateway may do; in the anchor without a namespace (G-22)."""
     admins = [
         {"apiGroup": RBAC_GROUP, "kind": "Group", "name": group} for group in admin_groups(vc.name)
     ]

@@ -490,8 +490,8 @@ def test_template_that_cannot_be_used_is_refused_before_anything_is_stored(file:
     with pytest.raises(ConfigError) as raised:
         Agent(config, nowhere, nowhere)
     assert str(raised.value) == (
-        'settings: namespaceTemplate: "{namespace}" must contain {namespace} and {cluster} '
-        "once each"
+        'settings: namespaceTemplate: "{namespace}" must be {namespace} and {cluster} with a short '
+        'separator between them: characters of a-z, 0-9 and "-", without "--"'
     )
 
 
