@@ -12,7 +12,7 @@ of environment variables, arguments and commands, data of a ConfigMap (rewriting
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import kinds
@@ -26,6 +26,7 @@ from karmada_vc_agent.model.virtual_cluster import (
 )
 from karmada_vc_agent.translation import kind_paths
 from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Notice, NoticeCode
 from karmada_vc_agent.translation.kind_paths import pod_specs
 
 _ZONE = "vc"
@@ -126,6 +127,15 @@ def places_of(obj: Object) -> tuple[str, ...]:
     """Return the places that the annotation of an object lists, valid or not."""
     text = annotations_of(obj).get(REWRITE_DNS_ANNOTATION, "")
     return tuple(place for place in map(str.strip, text.split(",")) if place)
+
+
+def unknown_places(obj: Object) -> Iterator[Notice]:
+    """Report invalid values of the annotation `D/rewrite-dns` (4.3)."""
+    for place in places_of(obj):
+        if place not in PLACES:
+            valid = ", ".join(PLACES)
+            detail = f'annotation {REWRITE_DNS_ANNOTATION} contains "{place}"; valid are {valid}'
+            yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 
 
 def rewrite_texts(

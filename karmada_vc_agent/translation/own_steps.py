@@ -6,7 +6,8 @@ afterwards, for labels of nodes it does not, so groups become labels (kubeedge 4
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -34,8 +35,6 @@ from karmada_vc_agent.translation.draft import (
     Notice,
     NoticeCode,
     OwnSteps,
-    immediate_binding,
-    rules_cut,
 )
 from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
@@ -207,6 +206,16 @@ def _targets(obj: Object, field: str) -> list[Any]:
     return targets if isinstance(targets, list) else []
 
 
+def immediate_binding(manifest: Object, _context: TranslationContext) -> Iterator[Notice]:
+    """Report volumes that are provisioned before a pod is scheduled (`ImmediateBinding`)."""
+    if manifest.get("volumeBindingMode") in (None, "", "Immediate"):
+        yield Notice(
+            NoticeCode.IMMEDIATE_BINDING,
+            "volumes are provisioned before a pod is scheduled, possibly out of reach of the "
+            "nodes of this virtual cluster: set volumeBindingMode WaitForFirstConsumer",
+        )
+
+
 _NO_ADDRESS = "None"
 _EXTERNAL_NAME = "spec.externalName"
 
@@ -221,7 +230,7 @@ def rewrite_service(draft: Draft) -> None:
     if spec.get("clusterIPs") != [_NO_ADDRESS]:
         spec.pop("clusterIPs", None)
     spec.pop("healthCheckNodePort", None)
-    _map_external_name(draft)
+    map_external_name(draft)
 
 
 def keep_to_pool(draft: Draft) -> None:
@@ -231,18 +240,14 @@ def keep_to_pool(draft: Draft) -> None:
         metadata_map(draft.obj, "labels")[BALANCER_POOL_LABEL] = required[BALANCER_POOL_LABEL]
 
 
-def restore_service(draft: Draft) -> None:
-    """Restore the virtual name of the namespace in `externalName`."""
-    _map_external_name(draft)
-
-
 def own_service(name: str, cluster_domain: str) -> re.Match[str] | None:
     """Match `<x>.<namespace>.svc`, with or without the cluster domain and a final dot."""
     ending = rf"\.svc(?:\.{re.escape(cluster_domain)})?\.?"
     return re.fullmatch(rf"(?P<before>.+\.)(?P<namespace>[^.]+)(?P<after>{ending})", name)
 
 
-def _map_external_name(draft: Draft) -> None:
+def map_external_name(draft: Draft) -> None:
+    """Restore the virtual name of the namespace in `externalName`."""
     name = dig(draft.obj, "spec", "externalName")
     if isinstance(name, str) and (
         match := own_service(name, draft.context.settings.cluster_domain)
@@ -349,22 +354,18 @@ def _drop(obj: Object, field: str, stays: Callable[[str], bool]) -> list[str]:
     return dropped
 
 
+_ROLE = OwnSteps(rewrite=rbac.confine_rules, notices=rbac.rules_cut, restore=rbac.restore_rules)
 _BINDING = OwnSteps(rewrite=rbac.confine_subjects, restore=rbac.restore_subjects)
 OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
     kinds.NAMESPACE: OwnSteps(metadata=confine_namespace, restore=restore_namespace),
-    kinds.CLUSTER_ROLE: OwnSteps(
-        metadata=confine_cluster_role,
-        rewrite=rbac.confine_rules,
-        notices=rules_cut,
-        restore=rbac.restore_rules,
-    ),
-    kinds.ROLE: OwnSteps(rewrite=rbac.confine_rules, notices=rules_cut, restore=rbac.restore_rules),
+    kinds.CLUSTER_ROLE: replace(_ROLE, metadata=confine_cluster_role),
+    kinds.ROLE: _ROLE,
     kinds.CLUSTER_ROLE_BINDING: _BINDING,
     kinds.ROLE_BINDING: _BINDING,
     kinds.SERVICE: OwnSteps(
         rewrite=rewrite_service,
         place=keep_to_pool,
-        restore=restore_service,
+        restore=map_external_name,
     ),
     kinds.PERSISTENT_VOLUME_CLAIM: OwnSteps(place=placement.drop_selected_node),
     kinds.PERSISTENT_VOLUME: OwnSteps(place=placement.tie_volume),

@@ -21,7 +21,8 @@ from karmada_vc_agent.model.kinds import (
 )
 from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.translation import rbac_rules
-from karmada_vc_agent.translation.draft import Draft
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Draft, Notice, NoticeCode
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR, Code, RefusedError
 from karmada_vc_agent.translation.names import Direction, Names, host_name
 
@@ -87,6 +88,19 @@ def confine_subjects(draft: Draft) -> None:
         ]
     if obj.get("roleRef") is not None:
         obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
+
+
+def rules_cut(manifest: Object, context: TranslationContext) -> Iterator[Notice]:
+    """Report the rules that were cut (`RuleCut`)."""
+    rules = manifest.get("rules")
+    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+        cut = list(rbac_rules.beyond(rule, context.allow_in_strict))
+        if cut:
+            detail = (
+                f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
+                f"{'; '.join(cut)}"
+            )
+            yield Notice(NoticeCode.RULE_CUT, detail)
 
 
 def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:

@@ -5,18 +5,19 @@ the path and the treatment.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.kinds import NAMESPACE_NAME_LABEL
-from karmada_vc_agent.model.objects import Object, dig, values_at
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values_at
 from karmada_vc_agent.translation import kind_paths
-from karmada_vc_agent.translation.draft import Draft
+from karmada_vc_agent.translation.draft import Draft, Notice, NoticeCode
 from karmada_vc_agent.translation.kind_paths import (
     AFFINITY,
     IN_POD_SPECS,
+    NamespaceReferences,
     Reference,
     Treatment,
     pod_specs,
@@ -346,3 +347,54 @@ def _change_at(obj: Object, path: str, changed: Callable[[Any, str], Any]) -> No
             parent[key] = changed(value, here)
             if parent[key] is None:
                 del parent[key]
+
+
+REFERENCES_MAX = 5
+"""Maximum number of notices about references in one manifest."""
+
+_NAMESPACE_KEY = re.compile(r"([a-z0-9]N|n)amespaces?(Name|s)?")
+_BUILT_IN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
+_BUILT_IN_ENDING = ".k8s.io"
+
+
+def unknown_references(
+    obj: Object,
+    gvk: GroupVersionKind,
+    namespaces: Collection[str],
+    configured: tuple[NamespaceReferences, ...],
+) -> Iterator[Notice]:
+    """Report values that look like a namespace of this virtual cluster but are in no table (4.1).
+
+    The tables are complete for Kubernetes' own kinds. namespaces: virtual names.
+    """
+    if gvk.group in _BUILT_IN_GROUPS or gvk.group.endswith(_BUILT_IN_ENDING):
+        return
+    rows = kind_paths.references_of(gvk.group_kind, configured)
+    listed = {_without_indices(row.path) for row in rows}
+    unlisted = (
+        (path, value)
+        for path, value in _named_namespaces(obj.get("spec"), "spec", "")
+        if value in namespaces
+        and not any(_without_indices(path).startswith(prefix) for prefix in listed)
+    )
+    for _, (path, value) in zip(range(REFERENCES_MAX), unlisted, strict=False):
+        detail = (
+            f'{path} is "{value}", the name of a namespace of this virtual cluster, and is not '
+            "rewritten: if it refers to that namespace, add the path to namespaceReferences"
+        )
+        yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
+
+
+def _named_namespaces(value: Any, path: str, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _named_namespaces(inner, f"{path}.{name}", str(name))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _named_namespaces(inner, f"{path}[{index}]", key)
+    elif isinstance(value, str) and _NAMESPACE_KEY.search(key):
+        yield path, value
+
+
+def _without_indices(path: str) -> str:
+    return re.sub(r"\[[^]]*\]|\{\}", "", path)

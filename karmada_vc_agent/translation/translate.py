@@ -31,18 +31,12 @@ from karmada_vc_agent.translation import (
     rbac,
 )
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.draft import (
-    Draft,
-    Notice,
-    Step,
-    unknown_places,
-    unknown_references,
-)
+from karmada_vc_agent.translation.draft import Draft, Notice, Step
 from karmada_vc_agent.translation.guards import pass_guards
 from karmada_vc_agent.translation.kind_policy import Code, Policy, Refusal, RefusedError
 from karmada_vc_agent.translation.names import Direction
 from karmada_vc_agent.translation.own_steps import own_steps
-from karmada_vc_agent.translation.references import rewrite_references
+from karmada_vc_agent.translation.references import rewrite_references, unknown_references
 
 _KEPT = frozenset(
     (
@@ -369,7 +363,7 @@ def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
     own = own_steps(draft.gvk)
     if own.notices:
         yield from own.notices(manifest, context)
-    yield from unknown_places(manifest)
+    yield from dns_names.unknown_places(manifest)
     if not own.inside:  # embedded manifests reported theirs
         yield from unknown_references(
             manifest, draft.gvk, context.claims, context.settings.namespace_references
