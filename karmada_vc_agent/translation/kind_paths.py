@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind, Object, values_at
@@ -41,16 +40,16 @@ class LocatedPodSpec:
 _TABLES = yaml_text.load(Path(__file__).with_name("kind_paths.yaml").read_bytes())
 
 
-def _kinds(row: dict[str, Any]) -> list[GroupKind]:
-    """Return, and take out, the kinds of a row: `Pod`, `batch/Job`."""
-    parts = (name.rpartition("/") for name in row.pop("kinds"))
-    return [GroupKind(group, kind) for group, _, kind in parts]
+def kind_named(name: str) -> GroupKind:
+    """Return the kind that a table names, `Pod` or `batch/Job`."""
+    group, _, kind = name.rpartition("/")
+    return GroupKind(group, kind)
 
 
 def _pod_templates() -> Mapping[GroupKind, tuple[PodTemplates, ...]]:
     table: dict[GroupKind, tuple[PodTemplates, ...]] = {}
     for row in _TABLES["pods"]:
-        for kind in _kinds(row):
+        for kind in map(kind_named, row.pop("kinds")):
             templates = PodTemplates(*kind, **{**row, "paths": tuple(row["paths"])})
             table[kind] = (*table.get(kind, ()), templates)
     return table
@@ -151,7 +150,9 @@ def _references(row: Mapping[str, list[str]]) -> tuple[Reference, ...]:
 
 
 REFERENCES: Mapping[GroupKind, tuple[Reference, ...]] = {
-    kind: _references(row) for row in _TABLES["references"] for kind in _kinds(row)
+    kind: _references(row)
+    for row in _TABLES["references"]
+    for kind in map(kind_named, row.pop("kinds"))
 }
 IN_POD_SPECS = _references(_TABLES["in_pod_specs"])
 """Paths relative to the pod spec."""
