@@ -36,7 +36,6 @@ from karmada_vc_agent.translation.draft import NoticeCode, OwnSteps, shared_name
 from karmada_vc_agent.translation.guards import Check
 from karmada_vc_agent.translation.kind_paths import PodTemplates, Reference, Treatment
 from karmada_vc_agent.translation.kind_policy import Policy
-from karmada_vc_agent.translation.shared_names import SharedName, Space
 from karmada_vc_agent.work import bound_roles, strategies
 from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes, work_conditions
 
@@ -225,11 +224,9 @@ def _of_shared_kinds(_kind: GroupKind, policy: Policy) -> Iterable[str]:
         yield check_sentence(guards.OF_SHARED_KINDS)
 
 
-def _shared_name(_kind: GroupKind, row: tuple[Space, str]) -> Iterable[str]:
-    space, path = row
-    guard, notice = shared_names.GUARD_OF_SPACE.get(space), shared_name(SharedName(space, "")).code
-    told = by_profile(guard, notice) if guard else f"reported as `{notice}` in both profiles"
-    yield f"A {space} at `{path}` that another virtual cluster has: {told}"
+def _shared_name(_kind: GroupKind, path: str) -> Iterable[str]:
+    held = by_profile(Guard.SHARED_HOSTS, shared_name("").code)
+    yield f"A host at `{path}` that another virtual cluster has: {held}"
 
 
 # --- inside ---------------------------------------------------------------------------------

@@ -92,38 +92,43 @@ class Interpreter:
 
     async def retain(self, cluster: str, desired: Object, live: Object) -> Object:
         """Return the desired object with what the host owns. cluster: for fair queuing."""
-        if call := self._hook(RETAIN, desired):
-            kept: Object = await self._call(*call, cluster, RETAIN, desired, live)
-            return kept
-        return retain(desired, live)
+        kept: Object = await self._interpret(cluster, RETAIN, retain, desired, live)
+        return kept
 
     async def reflect_status(self, cluster: str, live: Object) -> Object | None:
         """Return the status to report, None where there is none. See `reflect_status`."""
-        if call := self._hook(INTERPRET_STATUS, live):
-            status: Object | None = await self._call(*call, cluster, INTERPRET_STATUS, live)
-            return status
-        return reflect_status(live)
+        status: Object | None = await self._interpret(
+            cluster, INTERPRET_STATUS, reflect_status, live
+        )
+        return status
 
     async def interpret_health(self, cluster: str, live: Object) -> Health:
         """Return `Healthy` or `Unhealthy`. See `interpret_health`."""
-        if call := self._hook(INTERPRET_HEALTH, live):
-            is_healthy = await self._call(*call, cluster, INTERPRET_HEALTH, live)
-            return "Healthy" if is_healthy else "Unhealthy"
-        return interpret_health(live)
+        health = await self._interpret(cluster, INTERPRET_HEALTH, interpret_health, live)
+        return "Healthy" if health in (True, "Healthy") else "Unhealthy"
 
     def interprets_health(self, kind: GroupVersionKind) -> bool:
         """Return whether some level has a health hook for a kind. See `interprets_health`."""
         own = any(level.hook(kind, INTERPRET_HEALTH) for level in self._levels)
         return own or interprets_health(kind)
 
-    def _hook(self, operation: Operation, obj: Object) -> tuple[str, Hook] | None:
-        """Return the first hook for an object, and the name of its level."""
-        kind = gvk_of(obj)
-        hooks = ((level.name, level.hook(kind, operation)) for level in self._levels)
-        return next(((level, hook) for level, hook in hooks if hook is not None), None)
+    async def _interpret(
+        self, cluster: str, operation: Operation, rule: Callable[..., Any], *objects: Object
+    ) -> Any:
+        """Call the first hook for the kind; without one the rule answers immediately."""
+        kind = gvk_of(objects[0])
+        for level in self._levels:
+            if hook := level.hook(kind, operation):
+                return await self._call(level.name, hook, cluster, operation, objects)
+        return rule(*objects)
 
     async def _call(
-        self, level: str, hook: Hook, cluster: str, operation: Operation, *objects: Object
+        self,
+        level: str,
+        hook: Hook,
+        cluster: str,
+        operation: Operation,
+        objects: Sequence[Object],
     ) -> Any:
         key = (cluster, hook.key)
         problem = self._breakers.problem(key)

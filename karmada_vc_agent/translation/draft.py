@@ -12,7 +12,6 @@ from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.kind_policy import Policy, Refusal
 from karmada_vc_agent.translation.names import Direction
-from karmada_vc_agent.translation.shared_names import SharedName, Space
 
 
 class NoticeCode(StrEnum):
@@ -24,22 +23,9 @@ class NoticeCode(StrEnum):
     NODE_PORT_REASSIGNED = "NodePortReassigned"
     REFERENCE_NOT_REWRITTEN = "ReferenceNotRewritten"
     RULE_CUT = "RuleCut"
-    RULE_PATH_SHARED = "RulePathShared"
     SHARED_ADDRESS = "SharedAddress"
     METADATA_DROPPED = "MetadataDropped"
     OWNED_ELSEWHERE = "OwnedElsewhere"
-
-
-_SHARED = {
-    Space.HOST: (
-        NoticeCode.HOST_SHARED,
-        "the host's gateway or ingress controller decides which of the two gets requests",
-    ),
-    Space.REST_PATH: (
-        NoticeCode.RULE_PATH_SHARED,
-        "KubeEdge distinguishes the two by the namespace in the URL, which is that of the host",
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +42,13 @@ def node_port_reassigned(desired: int, actual: int) -> Notice:
     return Notice(NoticeCode.NODE_PORT_REASSIGNED, detail)
 
 
-def shared_name(name: SharedName) -> Notice:
-    """Report that another virtual cluster uses the same host or REST path (4.1, 4.3)."""
-    code, consequence = _SHARED[name.space]
-    who = f"{name.space} {name.name} is also used by another virtual cluster"
-    return Notice(code, f"{who}; {consequence}")
+def shared_name(host: str) -> Notice:
+    """Report that another virtual cluster uses the same host (4.1)."""
+    detail = (
+        f"host {host} is also used by another virtual cluster; the host's gateway or ingress "
+        "controller decides which of the two gets requests"
+    )
+    return Notice(NoticeCode.HOST_SHARED, detail)
 
 
 def owned_elsewhere(owners: str) -> Notice:

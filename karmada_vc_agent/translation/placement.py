@@ -49,20 +49,11 @@ def missing_tolerations(taints: Iterable[Taint], tolerations: Sequence[Object]) 
     ]
 
 
-def is_toleration_of(toleration: Object, taints: Iterable[Taint]) -> bool:
-    """Return whether missing_tolerations() returns a toleration for one of the taints."""
-    return any(toleration == _toleration_of(taint) for taint in taints)
-
-
 def _toleration_of(taint: Taint) -> Object:
-    if not taint.value:
-        return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
-    return {
-        "key": taint.key,
-        "operator": "Equal",
-        "value": taint.value,
-        "effect": taint.effect,
-    }
+    toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
+    if taint.value:
+        toleration |= {"operator": "Equal", "value": taint.value}
+    return toleration
 
 
 def _tolerates(toleration: Object, taint: Taint) -> bool:
@@ -168,9 +159,8 @@ def _add_tolerations(spec: Object, context: TranslationContext) -> None:
 def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> None:
     """Keep the tolerations of a live, fixed pod spec if they have all but those for taints."""
     kept, desired = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
-    if all(
-        toleration in kept for toleration in desired if not is_toleration_of(toleration, taints)
-    ):
+    of_taints = list(map(_toleration_of, taints))
+    if all(each in kept or each in of_taints for each in desired):
         spec.pop("tolerations", None)
         if kept:
             spec["tolerations"] = copy_object(kept)
@@ -214,15 +204,13 @@ def confine_image_pull(draft: Draft) -> None:
 
 def require_node_labels(target: Object, path: str, required: Mapping[str, str]) -> None:
     """Add, in place, the required labels to target.labelSelector; refuses NodeScopeForbidden."""
-    selector = target.get("labelSelector")
-    selector = dict(selector) if isinstance(selector, dict) else {}
-    labels = selector.get("matchLabels")
-    labels = dict(labels) if isinstance(labels, dict) else {}
+    selector = _map_at(target, "labelSelector")
+    labels = _map_at(selector, "matchLabels")
     for key, value in required.items():
         if labels.get(key, value) != value:
             detail = f'{path}["{key}"] is "{labels[key]}", required "{value}"'
             raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail)
-    target["labelSelector"] = {**selector, "matchLabels": {**labels, **required}}
+    labels.update(required)
 
 
 def node_selector_annotation(required: Mapping[str, str]) -> str:
@@ -260,9 +248,9 @@ def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
     return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))
 
 
-def _list_at(obj: Any, key: str) -> list[Any]:
+def _list_at(obj: Any, *path: str) -> list[Any]:
     """Return a list for reading; empty if missing or not a list."""
-    value = dig(obj, key)
+    value = dig(obj, *path)
     return value if isinstance(value, list) else []
 
 
@@ -285,25 +273,16 @@ def explain_immutable(
 
     A Job that was not started yet may still move, so the host is tried first.
     """
-    if live is None or not any(words in answer for words in _ANSWERS):
-        return None
-    if not have_fixed_pods(gvk):
+    if live is None or not have_fixed_pods(gvk) or not any(each in answer for each in _ANSWERS):
         return None
     for pod_spec in pod_specs(live, gvk):
-        missing = _missing(pod_spec, required)
+        selector = pod_spec.spec.get("nodeSelector") or {}
+        missing = {key: value for key, value in required.items() if selector.get(key) != value}
         if missing:
             path = f"{pod_spec.path}.nodeSelector"
             detail = (
-                f"{path} cannot be changed to select {missing}; the object stays where it is: to "
-                "move it, delete and recreate it"
+                f"{path} cannot be changed to select {node_selector_annotation(missing)}; the "
+                "object stays where it is: to move it, delete and recreate it"
             )
             return Refusal(Code.IMMUTABLE, path, detail)
     return None
-
-
-def _missing(pod_spec: LocatedPodSpec, required: Mapping[str, str]) -> str:
-    """Return the labels that a pod spec does not select, as `k=v,k2=v2`."""
-    selector = pod_spec.spec.get("nodeSelector") or {}
-    return node_selector_annotation(
-        {key: value for key, value in required.items() if selector.get(key) != value}
-    )

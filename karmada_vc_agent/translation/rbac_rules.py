@@ -346,15 +346,10 @@ _GROUPS = re.compile(r" \(groups=\[[^\]]*\]\)")
 def explain_denial(text: str, cluster: str, apply_as: ApplyAs) -> str:
     """Return a 403 of the host, in virtual names, without the account but with the missing rule."""
     match = _CANNOT.search(text)
-    if match is not None and match["verb"] == "impersonate" and apply_as.is_default:
-        return (
-            f'virtual cluster "{cluster}": the agent may not impersonate the account of this '
-            "virtual cluster (tenancy Strict); run karmada-vc-agent join"
-        )
     if match is not None and match["verb"] == "impersonate":
         return (
-            f'virtual cluster "{cluster}": the agent may not impersonate the ServiceAccount of '
-            'setting applyAs; grant it verb "impersonate" on that ServiceAccount'
+            f'virtual cluster "{cluster}": the agent may not impersonate its account on the host; '
+            'run karmada-vc-agent join, or for setting applyAs grant it verb "impersonate"'
         )
     if match is not None and match["user"] == apply_as.user:
         where = f" in namespace {match['namespace']}" if match["namespace"] else ""

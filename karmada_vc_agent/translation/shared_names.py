@@ -7,10 +7,8 @@ and docs/tenants.md read the tables of annotations, which shared_annotations.yam
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from karmada_vc_agent.model import kinds, yaml_text
 from karmada_vc_agent.model.kinds import GATEWAY_GROUP
@@ -22,7 +20,6 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     values_at,
 )
-from karmada_vc_agent.model.virtual_cluster import Guard
 
 
 def _annotations() -> Iterator[tuple[str, ...]]:
@@ -56,39 +53,20 @@ NETWORK_SOURCES = (
 """All others that the API server knows: a policy cannot ask for what it does not name."""
 
 
-class Space(StrEnum):
-    """The kind of a shared name."""
-
-    HOST = "host"
-    REST_PATH = "REST path"
-
-
-class SharedName(NamedTuple):
-    """One name, normalised for comparison: hosts in lower case, paths without outer slashes."""
-
-    space: Space
-    name: str
-
-
 _TLS_HOSTS = "spec.tls[].hosts[]"
 """Of an Ingress: issuers make a certificate for them."""
-_ROUTE = (Space.HOST, "spec.hostnames[]")
-_LISTENERS = (Space.HOST, "spec.listeners[].hostname")
+_ROUTE, _LISTENERS = "spec.hostnames[]", "spec.listeners[].hostname"
 
-HOLDERS: Mapping[GroupKind, tuple[Space, str]] = {
-    GroupKind("networking.k8s.io", "Ingress"): (Space.HOST, "spec.rules[].host"),
+HOLDERS: Mapping[GroupKind, str] = {
+    GroupKind("networking.k8s.io", "Ingress"): "spec.rules[].host",
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "TLSRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "Gateway"): _LISTENERS,
     GroupKind(GATEWAY_GROUP, "ListenerSet"): _LISTENERS,
     kinds.LISTENER_SET_BEFORE: _LISTENERS,
-    # Only the source of a Rule is served by the host; the path of a target is served by the edge.
-    GroupKind("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
 }
-"""Kind -> what its objects use, and the path."""
-GUARD_OF_SPACE: Mapping[Space, Guard] = {Space.HOST: Guard.SHARED_HOSTS}
-"""What refuses a name that another virtual cluster uses; without a guard it is only reported."""
+"""Kind -> the path of the hosts that its objects use."""
 
 
 def holds_names(gvk: GroupVersionKind) -> bool:
@@ -96,38 +74,20 @@ def holds_names(gvk: GroupVersionKind) -> bool:
     return gvk.group_kind in HOLDERS
 
 
-def shared_names(obj: Object) -> dict[SharedName, str]:
-    """Return the shared names that an object uses, each with the path of its first occurrence."""
+def shared_names(obj: Object) -> dict[str, str]:
+    """Return the hosts that an object uses, in lower case, each with its first path."""
     return dict(reversed(list(_names_in(obj))))
 
 
-def index_keys(obj: Object) -> Iterator[str]:
-    """Yield the shared names of an object as index keys."""
-    return map(index_key, shared_names(obj))
-
-
-def index_key(name: SharedName) -> str:
-    """Return a shared name as an index key."""
-    return f"{name.space} {name.name}"
-
-
-def _aliases(obj: Object) -> Iterator[tuple[SharedName, str]]:
-    """Yield the hosts that annotations of an Ingress add; wildcards are left to guards.py."""
+def _names_in(obj: Object) -> Iterator[tuple[str, str]]:
+    place = HOLDERS.get(gvk_of(obj).group_kind)
+    if place is None:
+        return
     for key, value in annotations_of(obj).items():
         if key.endswith(HOST_KEYS):
             for host in re.split(r"[\s,]+", value.lower()):
-                if host and not host.startswith(("~", "*", ".")):
-                    yield SharedName(Space.HOST, host), f'metadata.annotations["{key}"]'
-
-
-def _names_in(obj: Object) -> Iterator[tuple[SharedName, str]]:
-    row = HOLDERS.get(gvk_of(obj).group_kind)
-    if row is None:
-        return
-    space, place = row
-    yield from _aliases(obj)
+                if host and not host.startswith(("~", "*", ".")):  # guards.py has wildcards
+                    yield host, f'metadata.annotations["{key}"]'
     for path, value in chain(values_at(obj, place), values_at(obj, _TLS_HOSTS)):
-        name = value.lower() if space is Space.HOST and isinstance(value, str) else value
-        name = name.strip("/") if space is Space.REST_PATH and isinstance(name, str) else name
-        if isinstance(name, str) and name:
-            yield SharedName(space, name), path
+        if value and isinstance(value, str):
+            yield value.lower(), path

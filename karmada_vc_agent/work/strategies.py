@@ -1,6 +1,6 @@
 """How host objects are applied and removed, by their sort; names they share.
 
-Hosts and REST paths that two virtual clusters use are detected in the informers: An index over our
+Hosts that two virtual clusters use are detected in the informers: An index over our
 own labelled objects has the users of a name, so lookups send no request. Writes in progress count
 too: of two that use one name at once the first gets it. The other one is never named
 (rewriting-rules 4.3, 7; ADR 16).
@@ -24,15 +24,12 @@ from karmada_vc_agent.model import kinds
 from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.karmada import cluster_of_work
 from karmada_vc_agent.model.objects import GroupKind, Object, annotations_of, labels_of
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import Guard, HostNamespace, VirtualNamespace
 from karmada_vc_agent.translation.draft import node_port_reassigned, shared_name
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 from karmada_vc_agent.translation.placement import explain_immutable
 from karmada_vc_agent.translation.shared_names import (
-    GUARD_OF_SPACE,
-    SharedName,
     holds_names,
-    index_key,
     shared_names,
 )
 from karmada_vc_agent.translation.translate import Converted, HostObject
@@ -44,7 +41,7 @@ from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.targets import Strategy, Target
 
 NAME_INDEX = "shared name"
-"""Index of the informers of host objects: index_keys()."""
+"""Index of the informers of host objects: shared_names()."""
 
 LOOKS, LOOK_EVERY_S = 200, 0.05
 
@@ -73,8 +70,8 @@ class SharedNames:
         self._enqueue = enqueue
         self._refuses = refuses
         self._former_names = former_names
-        self._in_flight: Counter[tuple[SharedName, str]] = Counter()
-        self._waiting: defaultdict[SharedName, set[str]] = defaultdict(set)
+        self._in_flight: Counter[tuple[str, str]] = Counter()
+        self._waiting: defaultdict[str, set[str]] = defaultdict(set)
         scopes.ended.subscribe(
             lambda cluster: self._forget(lambda work: cluster_of_work(work) == cluster)
         )
@@ -122,9 +119,7 @@ class SharedNames:
         return [store for store in stores if store is not None]
 
     @contextmanager
-    def taking(
-        self, obj: Object, live: Object | None, work: str
-    ) -> Iterator[tuple[SharedName, ...]]:
+    def taking(self, obj: Object, live: Object | None, work: str) -> Iterator[tuple[str, ...]]:
         """Reserve the names of an object while it is written; yields those that others use.
 
         obj: as translated. live: the informer's object. Raises RefusedError (SharedHostConflict).
@@ -146,32 +141,30 @@ class SharedNames:
             self._in_flight += Counter()  # drops entries at zero
             self._free(freed)
 
-    def _is_taken(self, name: SharedName, cluster: str) -> bool:
+    def _is_taken(self, name: str, cluster: str) -> bool:
         if any(each == name and owner != cluster for each, owner in self._in_flight):
             return True
         own = {cluster, *self._former_names(cluster)}
         return any(
             labels_of(holder).get(CLUSTER_LABEL) not in own
             for store in self._informers.stores().values()
-            for holder in store.by_index(NAME_INDEX, index_key(name))
+            for holder in store.by_index(NAME_INDEX, name)
         )
 
-    def _refuse_hosts(
-        self, taken: Iterable[SharedName], paths: dict[SharedName, str], work: str
-    ) -> None:
-        hosts = [name for name in taken if name.space in GUARD_OF_SPACE]
+    def _refuse_hosts(self, taken: Iterable[str], paths: dict[str, str], work: str) -> None:
+        hosts = list(taken)
         if not hosts:
             return
         for name in hosts:
             self._waiting[name].add(work)
         path = paths[hosts[0]]
         detail = (
-            f'{path} "{hosts[0].name}" is used by another virtual cluster; an administrator can '
-            f'allow it with "allow: [{GUARD_OF_SPACE[hosts[0].space]}]"'
+            f'{path} "{hosts[0]}" is used by another virtual cluster; an administrator can '
+            f'allow it with "allow: [{Guard.SHARED_HOSTS}]"'
         )
         raise RefusedError(Code.SHARED_HOST_CONFLICT, path, detail)
 
-    def _free(self, names: Collection[SharedName]) -> None:
+    def _free(self, names: Collection[str]) -> None:
         for name in names:
             for work in self._waiting.pop(name, ()):
                 self._enqueue(work)

@@ -7,7 +7,6 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.errors import ForbiddenError
-from karmada_vc_agent.translation.shared_names import SharedName, Space
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -66,9 +65,7 @@ async def applied(world: World, name: str) -> None:
     for work in works:
         await world.execution.reconcile((name, work))
     world.manifests._depending_on_claims[f"karmada-es-{name}/refused"] = None
-    world.shared_names._waiting[SharedName(Space.HOST, "shop.example")].add(
-        f"karmada-es-{name}/map"
-    )
+    world.shared_names._waiting["shop.example"].add(f"karmada-es-{name}/map")
 
 
 async def test_nothing_is_remembered_of_a_cluster_that_is_gone(world: World) -> None:
