@@ -15,11 +15,11 @@ from karmada_vc_agent.interpretation.user_hooks import (
     Breakers,
     Hook,
     HookError,
-    HookLevel,
     InterpretationError,
     Operation,
     UnavailableError,
 )
+from karmada_vc_agent.interpretation.webhook import HookLevel
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
 
 Health = Literal["Healthy", "Unhealthy"]

@@ -27,7 +27,9 @@ _DIRECTIVE = re.compile(
 )
 _WHOLE_VERBS = "dibcoxXU"
 _INT64 = 2**63
+# `a` is a slip in Karmada's table: not a Go layout, so the text itself.
 _DATE_DIRECTIVES = {
+    "%": "%%", "a": "mon", "x": "%H/%M/%S",
     "A": "%A", "b": "%b", "B": "%B", "c": "%d %b %y %H:%M %Z", "d": "%d", "F": "%Y-%m-%d",
     "H": "%H", "I": "%I", "m": "%m", "M": "%M", "p": "%p", "S": "%S", "X": "%H:%M:%S",
     "y": "%y", "Y": "%Y", "z": "%z", "Z": "%Z", "w": "%w",
@@ -69,18 +71,10 @@ def date_text(template: str, moment: datetime) -> str:
     """Return the result of `os.date` for a format; directives unknown to Go are kept."""
 
     def one(match: re.Match[str]) -> str:
-        directive = match[1]
-        if directive == "%":
-            return "%"
-        if directive == "a":
-            return "mon"  # a slip in Karmada's table: not a Go layout, so the text itself
-        if directive == "P":
+        if match[1] == "P":
             return "pm" if moment.hour >= 12 else "am"
-        if directive == "x":
-            return moment.strftime("%H/%M/%S")
-        if directive in _DATE_DIRECTIVES:
-            return moment.strftime(_DATE_DIRECTIVES[directive])
-        return match[0]
+        directive = _DATE_DIRECTIVES.get(match[1])
+        return match[0] if directive is None else moment.strftime(directive)
 
     return re.sub("%(.)", one, template, flags=re.DOTALL)
 

@@ -5,7 +5,7 @@ Source: contract 7.1, 7.6; karmada pkg/resourceinterpreter/customized/declarativ
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from cachetools import LRUCache
 
@@ -64,15 +64,6 @@ class Hook:
     key: Hashable
     name: str
     call: Call
-
-
-class HookLevel(Protocol):
-    """An interpreter level with hooks of users."""
-
-    @property
-    def name(self) -> str: ...
-
-    def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None: ...
 
 
 class Breakers:

@@ -16,6 +16,7 @@ from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
     RETAIN,
+    DeclarativeLevel,
     Hook,
     HookError,
     Operation,
@@ -194,13 +195,10 @@ class WebhookLevel:
         """Return the first hook for a kind and operation, or None."""
         for webhook in self.webhooks:
             if webhook.is_for(kind, operation):
-                # The whole hook is the key: a changed one starts with a clean record.
-                return Hook(webhook, f'webhook "{webhook.uid}"', self._calling(webhook, operation))
-        return None
+                break
+        else:
+            return None
 
-    def _calling(
-        self, webhook: Webhook, operation: Operation
-    ) -> Callable[[str, Sequence[Object]], Awaitable[Any]]:
         async def call(_cluster: str, objects: Sequence[Object]) -> Any:
             if _CONTEXT_VERSION not in webhook.versions:
                 raise HookError(f"it does not support context version {_CONTEXT_VERSION}")
@@ -208,7 +206,11 @@ class WebhookLevel:
             content = await self._call(webhook, request_body(uid, operation, objects))
             return read_answer(uid, operation, objects, content)
 
-        return call
+        # The whole hook is the key: a changed one starts with a clean record.
+        return Hook(webhook, f'webhook "{webhook.uid}"', call)
+
+
+HookLevel = DeclarativeLevel | WebhookLevel
 
 
 def _webhook(configuration: str, hook: Object) -> Webhook:

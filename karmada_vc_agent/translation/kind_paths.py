@@ -93,15 +93,10 @@ def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:
             _create(obj, path)
 
 
-def _rows(gvk: GroupVersionKind, extra: Iterable[PodTemplates]) -> Iterator[PodTemplates]:
-    yield from _rows_of_table(gvk)
-    yield from (row for row in extra if (row.group, row.kind) == (gvk.group, gvk.kind))
-
-
-@lru_cache(maxsize=1024)  # tenants name kinds
-def _rows_of_table(gvk: GroupVersionKind) -> tuple[PodTemplates, ...]:
-    rows = POD_TEMPLATES.get(gvk.group_kind, ())
-    return tuple(row for row in rows if row.version in ("", gvk.version))
+def _rows(gvk: GroupVersionKind, extra: Iterable[PodTemplates]) -> list[PodTemplates]:
+    configured = [row for row in extra if (row.group, row.kind) == gvk.group_kind]
+    rows = (*POD_TEMPLATES.get(gvk.group_kind, ()), *configured)
+    return [row for row in rows if row.version in ("", gvk.version)]
 
 
 def _create(obj: Object, path: str) -> None:

@@ -81,11 +81,7 @@ def confine_subjects(draft: Draft) -> None:
     if obj.get("subjects") is not None:
         subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
         draft.depends_on_claims |= any(map(_is_all_service_accounts, subjects))
-        obj["subjects"] = [
-            mapped
-            for index, subject in _all_accounts_once(subjects)
-            for mapped in _host_subjects(subject, f"subjects[{index}]", cluster, direction)
-        ]
+        obj["subjects"] = list(_host_subjects(subjects, cluster, direction))
     if obj.get("roleRef") is not None:
         obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
 
@@ -141,25 +137,16 @@ def _is_all_service_accounts(subject: Any) -> bool:
     return (dig(subject, "kind"), dig(subject, "name")) == _ALL_SERVICE_ACCOUNTS
 
 
-def _all_accounts_once(subjects: list[Any]) -> Iterator[tuple[int, Any]]:
-    """Yield subjects with their index, "all ServiceAccounts" once: it expands to many."""
-    seen = False
+def _host_subjects(subjects: list[Any], cluster: str, direction: Direction) -> Iterator[Object]:
+    """Map subjects; "all ServiceAccounts" becomes, once, those of each claimed namespace."""
+    is_expanded = False
     for index, subject in enumerate(subjects):
-        if _is_all_service_accounts(subject):
-            if seen:
-                continue
-            seen = True
-        yield index, subject
-
-
-def _host_subjects(subject: Any, path: str, cluster: str, direction: Direction) -> list[Object]:
-    """Map one subject; "all ServiceAccounts" becomes those of each claimed namespace."""
-    if not _is_all_service_accounts(subject):
-        return [_host_subject(subject, path, cluster, direction)]
-    groups = (
-        _SERVICE_ACCOUNT_GROUP + namespace for namespace in sorted(direction.names.claims.values())
-    )
-    return [{**subject, "name": group} for group in groups]
+        if not _is_all_service_accounts(subject):
+            yield _host_subject(subject, f"subjects[{index}]", cluster, direction)
+        elif not is_expanded:
+            is_expanded = True
+            for namespace in sorted(direction.names.claims.values()):
+                yield {**subject, "name": _SERVICE_ACCOUNT_GROUP + namespace}
 
 
 def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -> Object:

@@ -123,11 +123,15 @@ def _parameters(way: Draft, parameters: Any, path: str) -> Any:
                 f'{path}["{key}"] refers to a Secret without a namespace; set the namespace too'
             )
             raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
+    named = {key for key, name in plain.items() if name.endswith(_NAMESPACE_KEYS)}
+    return _with_parameters(way, parameters, named, path)
+
+
+def _with_parameters(way: Draft, items: Object, named: Collection[str], path: str) -> Object:
+    """Return a map in which the values of some keys are mapped as namespaces."""
     return {
-        key: _parameter(way, value, f'{path}["{key}"]')
-        if plain[key].endswith(_NAMESPACE_KEYS)
-        else value
-        for key, value in parameters.items()
+        key: _parameter(way, value, f'{path}["{key}"]') if key in named else value
+        for key, value in items.items()
     }
 
 
@@ -144,12 +148,8 @@ def _secret_annotations(way: Draft, annotations: Any, path: str) -> Any:
     """Map the namespaces of Secrets that drivers use for deletion (`-secret-namespace`)."""
     if not isinstance(annotations, dict):
         return annotations
-    return {
-        key: _parameter(way, value, f'{path}["{key}"]')
-        if str(key).endswith("-secret-namespace")
-        else value
-        for key, value in annotations.items()
-    }
+    named = {key for key in annotations if str(key).endswith("-secret-namespace")}
+    return _with_parameters(way, annotations, named, path)
 
 
 def _proxy_annotations(way: Draft, annotations: Any, path: str) -> Any:

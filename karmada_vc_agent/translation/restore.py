@@ -6,7 +6,6 @@ Injected fields (node selector, tolerations, node affinity) stay; dropped fields
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from karmada_vc_agent.model import domain, karmada, kinds
@@ -23,20 +22,18 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     metadata_map,
 )
-from karmada_vc_agent.translation import dns_names, kind_paths, names, placement
+from karmada_vc_agent.translation import dns_names, kind_paths, placement
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.draft import Draft
 from karmada_vc_agent.translation.kind_paths import (
     AFFINITY,
     IN_POD_SPECS,
-    NamespaceReferences,
-    PodTemplates,
     have_fixed_pods,
     pod_spec_paths,
     pod_specs,
 )
 from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
-from karmada_vc_agent.translation.names import Direction, Names, is_path
+from karmada_vc_agent.translation.names import NAMES_ANNOTATION, Direction, Names, is_path
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import rewrite_references
 from karmada_vc_agent.translation.translate import HostObject
@@ -66,7 +63,7 @@ class Restorer:
     def restore(self, obj: Object, gvk: GroupVersionKind, namespace: str = "") -> None:
         """Restore, in place, an object or a part with metadata; namespace: virtual, if known."""
         context, annotations = self._context, annotations_of(obj)
-        is_noted = names.NAMES_ANNOTATION in annotations
+        is_noted = NAMES_ANNOTATION in annotations
         own = names_of(obj, context) if is_noted else self.names
         _restore_namespace(obj, gvk, own, namespace)
         _restore_name(obj)
@@ -126,7 +123,7 @@ def _text_restorer(names: Names) -> Callable[[str], str]:
 def _noted(obj: Object) -> dict[str, str]:
     """Return host name -> virtual name as recorded by translate(), without malformed entries."""
     try:
-        noted = json.loads(annotations_of(obj).get(names.NAMES_ANNOTATION, "{}"))
+        noted = json.loads(annotations_of(obj).get(NAMES_ANNOTATION, "{}"))
     except ValueError:
         return {}
     items = noted.items() if isinstance(noted, dict) else ()
@@ -184,30 +181,21 @@ def restored_parts(
     gvk: GroupVersionKind, settings: TranslationSettings, more: tuple[str, ...] = ()
 ) -> Parts | None:
     """Return what is looked at in objects of a kind, with paths of the caller; None: all of it."""
-    return _restored_parts(gvk, settings.pod_templates, settings.namespace_references, more)
+    if own_steps(gvk).restore:
+        return None
+    below: dict[str, Any] = {}
+    rows = kind_paths.references_of(gvk.group_kind, settings.namespace_references)
+    paths = [row.path for row in rows]
+    for where, is_selector_only in pod_spec_paths(gvk, settings.pod_templates):
+        paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
+    for path in (*_METADATA, *more, *paths):
+        _add(below, path.split("."))
+    return below
 
 
 def restores_texts(annotations: Any) -> bool:
     """Return whether annotations request that restore() looks at texts, wherever they are."""
     return isinstance(annotations, dict) and domain.REWRITE_DNS_ANNOTATION in annotations
-
-
-@lru_cache(maxsize=1024)  # tenants name kinds
-def _restored_parts(
-    gvk: GroupVersionKind,
-    templates: tuple[PodTemplates, ...],
-    references: tuple[NamespaceReferences, ...],
-    more: tuple[str, ...],
-) -> Parts | None:
-    if own_steps(gvk).restore:
-        return None
-    below: dict[str, Any] = {}
-    paths = [row.path for row in kind_paths.references_of(gvk.group_kind, references)]
-    for where, is_selector_only in pod_spec_paths(gvk, templates):
-        paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
-    for path in (*_METADATA, *more, *paths):
-        _add(below, path.split("."))
-    return below
 
 
 def _add(below: dict[str, Any], steps: list[str]) -> None:

@@ -25,7 +25,6 @@ from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster, Virtu
 from karmada_vc_agent.translation import (
     dns_names,
     kind_policy,
-    names,
     namespace_defaults,
     placement,
     rbac,
@@ -34,7 +33,7 @@ from karmada_vc_agent.translation.context import TranslationContext, Translation
 from karmada_vc_agent.translation.draft import Draft, Notice, Step
 from karmada_vc_agent.translation.guards import pass_guards
 from karmada_vc_agent.translation.kind_policy import Code, Policy, Refusal, RefusedError
-from karmada_vc_agent.translation.names import Direction
+from karmada_vc_agent.translation.names import ALL_NAMESPACES, NAMES_ANNOTATION, Direction, home_of
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import rewrite_references, unknown_references
 
@@ -202,7 +201,7 @@ def translate(
         is_shared=draft.policy is Policy.SHARE,
         is_system=system is not None,
         depends_on_claims=draft.depends_on_claims
-        or names.ALL_NAMESPACES in draft.direction.noted.values(),
+        or ALL_NAMESPACES in draft.direction.noted.values(),
         notices=(*draft.notices, *_notices(manifest, draft)),
     )
 
@@ -252,9 +251,7 @@ def claimed_namespace(
 
     Not labelled as managed by Karmada: only a Work with the Namespace sets that label.
     """
-    name = names.home_of(
-        settings.namespace_template, namespace, vc.name_on_host, vc.adopt_namespaces
-    )
+    name = home_of(settings.namespace_template, namespace, vc.name_on_host, vc.adopt_namespaces)
     obj: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     _claim(obj, vc, namespace, settings.agent_name, work)
     namespace_defaults.put_pod_security(obj, vc)
@@ -343,7 +340,7 @@ def _stamp(draft: Draft, virtual_name: str) -> None:
     for key in (karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANNOTATION):
         annotations.pop(key, None)
     if draft.direction.noted:
-        annotations[names.NAMES_ANNOTATION] = json.dumps(draft.direction.noted, sort_keys=True)
+        annotations[NAMES_ANNOTATION] = json.dumps(draft.direction.noted, sort_keys=True)
     if not annotations:
         del obj["metadata"]["annotations"]
 
