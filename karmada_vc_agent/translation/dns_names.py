@@ -28,6 +28,7 @@ from karmada_vc_agent.translation import kind_paths
 from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.draft import Notice, NoticeCode
 from karmada_vc_agent.translation.kind_paths import pod_specs
+from karmada_vc_agent.translation.references import change_at
 
 _ZONE = "vc"
 _CLUSTER_FIRST = ("", "ClusterFirst", "ClusterFirstWithHostNet")
@@ -119,8 +120,14 @@ PLACES = (ENV, ARGS, DATA)
 DATA_FIELDS: Mapping[GroupKind, tuple[str, ...]] = {kinds.CONFIG_MAP: ("data",)}
 """The fields behind `data`: maps of strings."""
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_PATHS = {
+    ENV: [f"{field}[].env[].value" for field in _CONTAINERS],
+    ARGS: [f"{field}[].{texts}[]" for field in _CONTAINERS for texts in ("args", "command")],
+}
+"""Place -> its paths in a pod spec."""
 
-Replace = Callable[[str], str]
+Replace = Callable[[Any, str], Any]
+"""(value, path) -> the value with names replaced."""
 
 
 def places_of(obj: Object) -> tuple[str, ...]:
@@ -151,38 +158,22 @@ def rewrite_texts(
     replace = _replacing(dict(namespaces))
     if DATA in places:
         for field in DATA_FIELDS.get(gvk.group_kind, ()):
-            _change(obj.get(field), replace)
+            change_at(obj, f"{field}{{}}", replace)
     for pod_spec in kind_paths.pod_specs(obj, gvk, extra):
-        for container in _containers(pod_spec):
-            for variable in _list(dig(container, "env")) if ENV in places else ():
-                _change(variable, replace, "value")
-            for field in ("args", "command") if ARGS in places else ():
-                _change(dig(container, field), replace)
+        for place in places if not pod_spec.selector_only else ():
+            for path in _PATHS.get(place, ()):
+                change_at(pod_spec.spec, path, replace)
     return True
 
 
 def _replacing(namespaces: Mapping[str, str]) -> Replace:
     """Return a function that replaces all of them at once: a replacement may equal another key."""
-    if not namespaces:
-        return lambda text: text
-    names = "|".join(map(re.escape, sorted(namespaces)))
+    names = "|".join(map(re.escape, sorted(namespaces))) or "(?!)"  # which matches nothing
     pattern = re.compile(rf"\.({names})\.svc(?=\.|[:/]|$)", re.MULTILINE)
-    return lambda text: pattern.sub(lambda match: f".{namespaces[match[1]]}.svc", text)
 
+    def replace(text: Any, _path: str) -> Any:
+        if not isinstance(text, str):
+            return text
+        return pattern.sub(lambda match: f".{namespaces[match[1]]}.svc", text)
 
-def _containers(pod_spec: kind_paths.LocatedPodSpec) -> list[Any]:
-    if pod_spec.selector_only:
-        return []
-    return [each for field in _CONTAINERS for each in _list(pod_spec.spec.get(field))]
-
-
-def _change(part: Any, replace: Replace, *keys: str) -> None:
-    """Replace, in place, the texts in a map or list; keys: only those of a map."""
-    items = part.items() if isinstance(part, dict) else enumerate(_list(part))
-    for key, value in list(items):
-        if isinstance(value, str) and (not keys or key in keys):
-            part[key] = replace(value)
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return replace

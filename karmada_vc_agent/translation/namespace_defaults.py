@@ -75,7 +75,8 @@ def namespace_defaults(
     """
     objects = []
     if vc.limits:
-        objects.append(_object("v1", "LimitRange", LIMITS_NAME, {"spec": _limits(vc.limits)}))
+        limits = {"spec": {"limits": list(map(_with_server_defaults, vc.limits))}}
+        objects.append(_object("v1", "LimitRange", LIMITS_NAME, limits))
     if vc.network_policy == "isolate":
         spec = {"spec": _isolation(vc.name, infrastructure, pod_cidrs)}
         objects.append(_object("networking.k8s.io/v1", "NetworkPolicy", ISOLATION_NAME, spec))
@@ -155,10 +156,6 @@ def _claimed(
     labels = {CLUSTER_LABEL: vc.name, NAMESPACE_LABEL: virtual}
     obj["metadata"] |= {"namespace": host, "labels": labels}
     return obj
-
-
-def _limits(limits: Iterable[Object]) -> Object:
-    return {"limits": [_with_server_defaults(limit) for limit in limits]}
 
 
 def _with_server_defaults(limit: Object) -> Object:

@@ -63,7 +63,7 @@ def _apply(draft: Draft, obj: Object, prefix: str, references: Iterable[Referenc
         def changed(value: Any, where: str, change: _Change = change) -> Any:
             return change(draft, value, prefix + where)
 
-        _change_at(obj, reference.path, changed)
+        change_at(obj, reference.path, changed)
 
 
 _Change = Callable[[Draft, Any, str], Any]
@@ -324,7 +324,7 @@ def _head(path: str) -> str:
     return path.partition(".")[0].removesuffix("[]").removesuffix("{}")
 
 
-def _change_at(obj: Object, path: str, changed: Callable[[Any, str], Any]) -> None:
+def change_at(obj: Object, path: str, changed: Callable[[Any, str], Any]) -> None:
     """Replace, in place, every value at a path by `changed(value, path)`.
 
     None removes the key. A path that ends in `[]` or `{}` changes elements or map values.
