@@ -206,8 +206,9 @@ def _found(find: Callable[..., object]) -> str:
 
 def check_sentence(check: Check) -> str:
     """Say what a check finds, and what its guards do about it in each profile."""
-    held = "; ".join(by_profile(*each) for each in check.guards.items()) or "in both profiles"
-    found = _found(check.find)
+    find, held_by = check
+    held = "; ".join(by_profile(*each) for each in held_by.items()) or "in both profiles"
+    found = _found(find)
     return f"{found[:1].upper()}{found[1:]}: {held}"
 
 
