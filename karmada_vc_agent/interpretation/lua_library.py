@@ -1,8 +1,4 @@
-"""What Karmada offers to scripts: Go's formats and dates, and module `kube`.
-
-Source: contract 7.7; gopher-lua 1.1.1 (`tostring`, `string.format`), Karmada's `os.date` and
-pkg/resourceinterpreter/customized/declarative/luavm/kube.go.
-"""
+"""What Karmada offers to scripts (contract 7.7): gopher-lua 1.1.1's formats, module `kube`."""
 
 import re
 from collections import defaultdict

@@ -1,10 +1,4 @@
-"""Objects as Karmada's Lua scripts see them, for rules that answer as a script would.
-
-A script gets tables: a null is absent, in a list too; {} and [] are the same empty table; a number
-is a float. Invalid accesses fail where the script would fail. Its result becomes JSON again, where
-the kind of an empty table has to be guessed (contract 7.7). Here a table is a dict, or a list that
-is not empty.
-"""
+"""Objects as Lua scripts see them, and what Karmada offers to scripts (contract 7.7)."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -29,7 +23,11 @@ class LuaError(ValueError):
 
 
 def to_table(value: Any) -> Any:
-    """Return a JSON value as a script gets it; a copy."""
+    """Return a copy of a JSON value as a script gets it.
+
+    A null is absent, in a list too; {} and [] are the same empty table, here a dict; a number is a
+    float.
+    """
     if isinstance(value, dict):
         return {key: to_table(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):

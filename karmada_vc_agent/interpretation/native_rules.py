@@ -1,7 +1,4 @@
-"""Karmada's native rules of Retain, InterpretStatus and InterpretHealth.
-
-Source: contract 7.2 to 7.4; karmada pkg/resourceinterpreter/default/native.
-"""
+"""Karmada's native rules (contract 7.2 to 7.4; pkg/resourceinterpreter/default/native)."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,4 @@
-"""Hooks of users: scripts of customizations, errors, and circuit breakers.
-
-Source: contract 7.1, 7.6; karmada pkg/resourceinterpreter/customized/declarative.
-"""
+"""Hooks of users: scripts, errors, and circuit breakers (contract 7.1, 7.6)."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass

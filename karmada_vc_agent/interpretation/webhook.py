@@ -1,8 +1,4 @@
-"""Level 2, webhooks: which one is called, the request, and the meaning of the response.
-
-Protocol only: the transport is passed in. Source: contract 7.8; karmada
-pkg/resourceinterpreter/customized/webhook.
-"""
+"""Webhooks: which is called, the request, and what the response means (contract 7.8)."""
 
 import base64
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,15 +1,4 @@
-"""Virtual names of Services: search domains, rewrite rules, and texts (ADR 15).
-
-A pod gets a search domain of its virtual cluster, `<cluster>.vc.<cluster domain>`. The host's
-CoreDNS rewrites names with that suffix to the host namespace: `web.shop.branch-a.vc.cluster.local`
--> `web.shop-v-branch-a.svc.cluster.local`. Resolvers try search domains first for every name with
-fewer dots than `ndots` (5), so `web.shop`, `web.shop.svc` and `web.shop.svc.cluster.local` all
-work. The rules are generated from the claims, since a pattern cannot compute host names with a
-hash.
-
-In texts names are rewritten if annotation `D/rewrite-dns: "env,args,data"` lists the places: values
-of environment variables, arguments and commands, data of a ConfigMap (rewriting-rules 4.3).
-"""
+"""Virtual names of Services: search domains, rewrite rules, and texts (ADR 15)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -65,6 +54,8 @@ def rewrite_rules(
 ) -> str:
     """Return the rules to be imported into CoreDNS's server block; the first match wins.
 
+    `web.shop.branch-a.vc.cluster.local` -> `web.shop-v-branch-a.svc.cluster.local`: resolvers try
+    search domains first for names with fewer dots than `ndots`, 5. No pattern computes hashes.
     claims: by virtual cluster, as it is named on the host.
     """
     rules = {

@@ -1,7 +1,4 @@
-"""A manifest during translation: its steps, and notices for its user.
-
-A notice refuses nothing; execution writes it as a Warning event on the Work (rewriting-rules 7).
-"""
+"""A manifest during translation: its steps, and notices for its user."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -30,7 +27,7 @@ class NoticeCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One notice; detail contains virtual names only."""
+    """A Warning event on the Work, which refuses nothing; detail has virtual names only."""
 
     code: NoticeCode
     detail: str

@@ -1,9 +1,4 @@
-"""What in a manifest may affect others than its virtual cluster, and who may use it (ADR 23).
-
-A check finds; whether a finding is refused depends on the profile and on `allow` of the virtual
-cluster: see model/virtual_cluster.py. What is not refused may still give a notice. Checks read the
-original manifest, with virtual names.
-"""
+"""What in a manifest may affect others than its virtual cluster (ADR 23)."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +53,8 @@ Find = Callable[[Object, TranslationContext], Iterator[_Finding]]
 Check = tuple[Find, Mapping[Guard, NoticeCode | None]]
 """A search, and the guards that may let a finding pass, each with the notice for it.
 
-A finding without a guard, or with one that is not listed, is always refused.
+It reads the original manifest, with virtual names. A finding without a guard, or with one that is
+not listed, is always refused; others by profile and `allow` (model/virtual_cluster.py).
 """
 
 

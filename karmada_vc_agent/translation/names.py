@@ -1,10 +1,4 @@
-"""The only place that maps virtual <-> host names.
-
-Namespaces: an existing claim wins, then the function `M` (rewriting-rules 1.1). Names of
-cluster-scoped objects: the function `R` (1.4). On the way back a claim wins, then what
-translate() recorded on the object; the last resort is a guess that is valid only if it maps forward
-to the same host name.
-"""
+"""The only place that maps virtual <-> host names."""
 
 import hashlib
 import re
@@ -176,6 +170,9 @@ def _digest(name: str, cluster: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Names:
     """Maps the names of one virtual cluster, both ways.
+
+    To the host a claim wins, then the function M or R. On the way back a claim wins, then what
+    translate() recorded on the object, then a guess that maps forward to the same host name.
 
     cluster: its name on the host.
     claims: the namespaces of this virtual cluster that exist on the host.

@@ -1,8 +1,4 @@
-"""Node selectors, affinity and tolerations of pods (rewriting-rules 3.3, 3.4).
-
-A taint on every node of the group dedicates the group, so the pods of the virtual cluster tolerate
-it (docs/adr/0014). One on some nodes only means that these must not be used now.
-"""
+"""Node selectors, affinity and tolerations of pods (rewriting-rules 3.3, 3.4)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -27,7 +23,10 @@ _OF_KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 def common_taints(nodes: Sequence[Node]) -> tuple[Taint, ...]:
-    """Return the taints that all nodes carry and that repel pods, without those for a state."""
+    """Return the taints that all nodes carry and that repel pods, without those for a state.
+
+    They dedicate the group, so its pods tolerate them (ADR 14); one on some nodes only does not.
+    """
     if not nodes:
         return ()
     first, *others = nodes

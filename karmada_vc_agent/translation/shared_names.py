@@ -1,9 +1,4 @@
-"""Names, addresses and annotations that all virtual clusters of a host share.
-
-A controller of the host serves each name once, so two virtual clusters with the same one conflict
-(rewriting-rules 4.1, 4.3). Guards of Works (guards.py), policies about tenants (access/policies/)
-and docs/tenants.md read the tables of annotations, which shared_annotations.yaml has.
-"""
+"""Hosts and annotations that all virtual clusters of a host share (4.1, 4.3)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
