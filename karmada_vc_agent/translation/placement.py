@@ -49,10 +49,8 @@ def missing_tolerations(taints: Iterable[Taint], tolerations: Sequence[Object]) 
 
 
 def _toleration_of(taint: Taint) -> Object:
-    toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
-    if taint.value:
-        toleration |= {"operator": "Equal", "value": taint.value}
-    return toleration
+    operator, value = ("Equal", {"value": taint.value}) if taint.value else ("Exists", {})
+    return {"key": taint.key, "operator": operator, **value, "effect": taint.effect}
 
 
 def _tolerates(toleration: Object, taint: Taint) -> bool:
