@@ -13,7 +13,12 @@ from typing import Any
 from karmada_vc_agent.features.adoption import adoptions
 from karmada_vc_agent.features.quota import shares as quota_shares
 from karmada_vc_agent.features.service_export import endpoint_slices
-from karmada_vc_agent.interpretation import interpreter
+from karmada_vc_agent.interpretation.interpreter import LEVELS
+from karmada_vc_agent.interpretation.user_hooks import (
+    INTERPRET_HEALTH,
+    INTERPRET_STATUS,
+    RETAIN,
+)
 from karmada_vc_agent.model import kinds, virtual_cluster
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
 from karmada_vc_agent.model.virtual_cluster import Guard
@@ -31,8 +36,6 @@ from karmada_vc_agent.translation.draft import NoticeCode, OwnSteps, shared_name
 from karmada_vc_agent.translation.guards import Check
 from karmada_vc_agent.translation.kind_paths import PodTemplates, Reference, Treatment
 from karmada_vc_agent.translation.kind_policy import Policy
-from karmada_vc_agent.translation.restore import Kept
-from karmada_vc_agent.translation.shared_names import SharedName, Space
 from karmada_vc_agent.work import bound_roles, targets
 from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes, work_conditions
 
@@ -203,8 +206,9 @@ def _found(find: Callable[..., object]) -> str:
 
 def check_sentence(check: Check) -> str:
     """Say what a check finds, and what its guards do about it in each profile."""
-    held = "; ".join(by_profile(*each) for each in check.guards.items()) or "in both profiles"
-    found = _found(check.find)
+    find, held_by = check
+    held = "; ".join(by_profile(*each) for each in held_by.items()) or "in both profiles"
+    found = _found(find)
     return f"{found[:1].upper()}{found[1:]}: {held}"
 
 
@@ -221,11 +225,9 @@ def _of_shared_kinds(_kind: GroupKind, policy: Policy) -> Iterable[str]:
         yield check_sentence(guards.OF_SHARED_KINDS)
 
 
-def _shared_name(_kind: GroupKind, row: tuple[Space, str]) -> Iterable[str]:
-    space, path = row
-    guard, notice = shared_names.GUARD_OF_SPACE.get(space), shared_name(SharedName(space, "")).code
-    told = by_profile(guard, notice) if guard else f"reported as `{notice}` in both profiles"
-    yield f"A {space} at `{path}` that another virtual cluster has: {told}"
+def _shared_name(_kind: GroupKind, path: str) -> Iterable[str]:
+    held = by_profile(Guard.SHARED_HOSTS, shared_name("").code)
+    yield f"A host at `{path}` that another virtual cluster has: {held}"
 
 
 # --- inside ---------------------------------------------------------------------------------
@@ -269,15 +271,6 @@ def _steps(*names: str) -> Callable[[GroupKind, OwnSteps], Iterable[str]]:
 
 
 # --- what stays, what is reported -----------------------------------------------------------
-
-
-def _kept(_kind: GroupKind, kept: Kept) -> Iterable[str]:
-    if kept.bound_spec:
-        yield f"The live `{'.'.join(kept.bound_spec)}.nodeName`, once it runs"
-    if kept.annotations:
-        yield f"{quoted(sorted(kept.annotations))} as translated"
-    if kept.keep is not None:
-        yield summary_of(kept.keep).removeprefix("Keep ")
 
 
 def _stand_in(_kind: GroupKind, _bound: object) -> Iterable[str]:
@@ -342,10 +335,14 @@ TABLES: tuple[Table, ...] = (
     Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
     Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
     Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),
-    *(Table(Aspect.RETAINED, level.retain, _summary("Keep ")) for level in interpreter.LEVELS),
-    Table(Aspect.RETAINED, restore.KEPT, _kept),
+    *(Table(Aspect.RETAINED, rules[RETAIN], _summary("Keep ")) for rules in LEVELS.values()),
+    Table(Aspect.RETAINED, restore.BOUND_TO_NODES, _says("The live `spec.nodeName`, once it runs")),
+    Table(Aspect.RETAINED, restore.KEPT, _summary("Keep ")),
     Table(Aspect.COMPARED, server_changes.PRUNE_RULES, _summary("Leave out ")),
-    *(Table(Aspect.REFLECTED, level.reflect, _summary("Show ")) for level in interpreter.LEVELS),
+    *(
+        Table(Aspect.REFLECTED, rules[INTERPRET_STATUS], _summary("Show "))
+        for rules in LEVELS.values()
+    ),
     Table(
         Aspect.REFLECTED,
         work_conditions.ALWAYS_WITH_STATUS,
@@ -357,8 +354,8 @@ TABLES: tuple[Table, ...] = (
         _says("The hub gets the EndpointSlices of its Service (contract 8.1)"),
     ),
     *(
-        Table(Aspect.HEALTH, level.health, _summary("Healthy if ", "healthy if "))
-        for level in interpreter.LEVELS
+        Table(Aspect.HEALTH, rules[INTERPRET_HEALTH], _summary("Healthy if ", "healthy if "))
+        for rules in LEVELS.values()
     ),
     Table(Aspect.QUOTA, quota_shares.POD_COUNTS, _summary("Count ")),
 )

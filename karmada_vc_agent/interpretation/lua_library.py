@@ -1,11 +1,8 @@
-"""What Karmada offers to scripts: Go's formats and dates, and module `kube`.
-
-Source: contract 7.7; gopher-lua 1.1.1 (`tostring`, `string.format`), Karmada's `os.date` and
-pkg/resourceinterpreter/customized/declarative/luavm/kube.go.
-"""
+"""What Karmada offers to scripts (contract 7.7): gopher-lua 1.1.1's formats, module `kube`."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from math import isfinite, isinf, isnan
@@ -26,7 +23,9 @@ _DIRECTIVE = re.compile(
 )
 _WHOLE_VERBS = "dibcoxXU"
 _INT64 = 2**63
+# `a` is a slip in Karmada's table: not a Go layout, so the text itself.
 _DATE_DIRECTIVES = {
+    "%": "%%", "a": "mon", "x": "%H/%M/%S",
     "A": "%A", "b": "%b", "B": "%B", "c": "%d %b %y %H:%M %Z", "d": "%d", "F": "%Y-%m-%d",
     "H": "%H", "I": "%I", "m": "%m", "M": "%M", "p": "%p", "S": "%S", "X": "%H:%M:%S",
     "y": "%y", "Y": "%Y", "z": "%z", "Z": "%Z", "w": "%w",
@@ -68,18 +67,10 @@ def date_text(template: str, moment: datetime) -> str:
     """Return the result of `os.date` for a format; directives unknown to Go are kept."""
 
     def one(match: re.Match[str]) -> str:
-        directive = match[1]
-        if directive == "%":
-            return "%"
-        if directive == "a":
-            return "mon"  # a slip in Karmada's table: not a Go layout, so the text itself
-        if directive == "P":
+        if match[1] == "P":
             return "pm" if moment.hour >= 12 else "am"
-        if directive == "x":
-            return moment.strftime("%H/%M/%S")
-        if directive in _DATE_DIRECTIVES:
-            return moment.strftime(_DATE_DIRECTIVES[directive])
-        return match[0]
+        directive = _DATE_DIRECTIVES.get(match[1])
+        return match[0] if directive is None else moment.strftime(directive)
 
     return re.sub("%(.)", one, template, flags=re.DOTALL)
 
@@ -169,20 +160,15 @@ _COUNTED_NAMES = ("cpu", "pods", *_BINARY_NAMES)
 _HUGE_PAGES = "hugepages-"
 _ATTACHABLE_VOLUMES = "attachable-volumes-"
 
-# Where pods refer to ConfigMaps and Secrets: key of the volume source or of the reference.
-_VOLUME_SECRETS = (
-    ("secret", "secretName"),
-    ("azureFile", "secretName"),
-    ("cephfs", "secretRef", "name"),
-    ("cinder", "secretRef", "name"),
-    ("flexVolume", "secretRef", "name"),
-    ("rbd", "secretRef", "name"),
-    ("scaleIO", "secretRef", "name"),
-    ("iscsi", "secretRef", "name"),
-    ("storageos", "secretRef", "name"),
-    ("csi", "nodePublishSecretRef", "name"),
-)
-_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_REFERENCES = {
+    **dict.fromkeys(("configMap", "configMapRef", "configMapKeyRef"), "ConfigMap"),
+    **dict.fromkeys(("imagePullSecrets", "nodePublishSecretRef"), "Secret"),
+    **dict.fromkeys(("secret", "secretRef", "secretKeyRef", "azureFile"), "Secret"),
+    "persistentVolumeClaim": "PersistentVolumeClaim",
+}
+"""Key in a pod spec -> the kind that the map or list there refers to."""
+_NAMES = {"ConfigMap": ("name",), "Secret": ("name", "secretName")}
+_KINDS = ("ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim")
 
 
 def resource_add(quantities: Iterable[str | None]) -> str:
@@ -212,25 +198,26 @@ def pod_requirements(template: Object) -> Object | None:
 
 
 def pod_dependencies(template: Object, namespace: str) -> list[Object]:
-    """Return what a pod template refers to, each {apiVersion, kind, namespace, name}.
-
-    Karmada returns each kind in random order; here it is sorted by name.
-    """
+    """Return what a pod template refers to: {apiVersion, kind, namespace, name}, sorted."""
     spec = _spec_of(template)
-    account = spec.get("serviceAccountName")
-    names: dict[str, set[Any]] = {
-        "ConfigMap": set(_config_maps(spec)),
-        "Secret": set(_secrets(spec)),
-        "ServiceAccount": {account} - {"default"},
-        "PersistentVolumeClaim": {
-            dig(volume, "persistentVolumeClaim", "claimName") for volume in _list(spec, "volumes")
-        },
-    }
+    names = defaultdict[str, set[str]](set)
+    names["ServiceAccount"] = {spec.get("serviceAccountName") or "default"} - {"default"}
+    _add_references(spec, names)
     return [
         {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}
-        for kind, listed in names.items()
-        for name in sorted(filter(None, listed))
+        for kind in _KINDS
+        for name in sorted(names[kind])
     ]
+
+
+def _add_references(value: Any, names: Mapping[str, set[str]], kind: str = "") -> None:
+    """Add what a part of a pod spec refers to, by kind."""
+    for each in value if isinstance(value, list) else ():
+        _add_references(each, names, kind)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        _add_references(inner, names, _REFERENCES.get(key, ""))
+        if inner and isinstance(inner, str) and key in _NAMES.get(kind, ("claimName",)):
+            names[kind].add(inner)
 
 
 def _spec_of(template: Object) -> Object:
@@ -297,35 +284,3 @@ def _written(name: str, amount: int) -> str:
         return str(quantity.of_milli(amount))
     is_binary = name in _BINARY_NAMES or name.startswith(_HUGE_PAGES)
     return str(quantity.of_whole(amount, "BinarySI" if is_binary else "DecimalSI"))
-
-
-def _containers(spec: Object) -> Iterator[Any]:
-    for name in _CONTAINER_LISTS:
-        yield from _list(spec, name)
-
-
-def _config_maps(spec: Object) -> Iterator[str]:
-    yield from _environment(spec, "configMapRef", "configMapKeyRef")
-    for volume in _list(spec, "volumes"):
-        yield dig(volume, "configMap", "name")
-        for source in _list(volume, "projected", "sources"):
-            yield dig(source, "configMap", "name")
-
-
-def _secrets(spec: Object) -> Iterator[str]:
-    for reference in _list(spec, "imagePullSecrets"):
-        yield dig(reference, "name")
-    yield from _environment(spec, "secretRef", "secretKeyRef")
-    for volume in _list(spec, "volumes"):
-        for path in _VOLUME_SECRETS:
-            yield dig(volume, *path)
-        for source in _list(volume, "projected", "sources"):
-            yield dig(source, "secret", "name")
-
-
-def _environment(spec: Object, whole: str, single: str) -> Iterator[str]:
-    for container in _containers(spec):
-        for source in _list(container, "envFrom"):
-            yield dig(source, whole, "name")
-        for variable in _list(container, "env"):
-            yield dig(variable, "valueFrom", single, "name")

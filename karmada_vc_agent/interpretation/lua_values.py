@@ -1,10 +1,4 @@
-"""Objects as Karmada's Lua scripts see them, for rules that answer as a script would.
-
-A script gets tables: a null is absent, in a list too; {} and [] are the same empty table; a number
-is a float. Invalid accesses fail where the script would fail. Its result becomes JSON again, where
-the kind of an empty table has to be guessed (contract 7.7). Here a table is a dict, or a list that
-is not empty.
-"""
+"""Objects as Lua scripts see them, and what Karmada offers to scripts (contract 7.7)."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -29,7 +23,11 @@ class LuaError(ValueError):
 
 
 def to_table(value: Any) -> Any:
-    """Return a JSON value as a script gets it; a copy."""
+    """Return a copy of a JSON value as a script gets it.
+
+    A null is absent, in a list too; {} and [] are the same empty table, here a dict; a number is a
+    float.
+    """
     if isinstance(value, dict):
         return {key: to_table(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):
@@ -51,11 +49,7 @@ def _number(value: float) -> float:
 
 
 def read(value: Any, *path: str) -> Any:
-    """Return a field by its path, None if the last one is absent.
-
-    Raises LuaError if a field on the way is absent or cannot have fields; a string can, but none is
-    ever set.
-    """
+    """Return a field by its path, None if the last one is absent; LuaError if another one is."""
     for depth, key in enumerate(path):
         if isinstance(value, dict):
             value = value.get(key)
@@ -175,10 +169,7 @@ def settle(
 
 
 def empties(references: Iterable[Object]) -> tuple[set[Path], set[Path]]:
-    """Return the paths of empty objects and those of empty lists in the references.
-
-    Indices of lists are not part of a path.
-    """
+    """Return the paths, without indices, of empty objects and of empty lists in the references."""
     objects, lists = set[Path](), set[Path]()
 
     def visit(value: Any, path: Path) -> None:

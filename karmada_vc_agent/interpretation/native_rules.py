@@ -1,7 +1,4 @@
-"""Karmada's native rules of Retain, InterpretStatus and InterpretHealth.
-
-Source: contract 7.2 to 7.4; karmada pkg/resourceinterpreter/default/native.
-"""
+"""Karmada's native rules (contract 7.2 to 7.4; pkg/resourceinterpreter/default/native)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -110,19 +107,21 @@ ReflectRule = Callable[[Object], Object | None]
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
-def _show(*always: str, filled: str = "", generations: bool = False) -> ReflectRule:
-    """Make a rule that shows these fields, and both generations if requested.
+def _show(names: str) -> ReflectRule:
+    """Make a rule that shows these fields of the status.
 
-    always: counters, also sent if zero. filled: omitted if empty or zero.
+    names: `x`, omitted if empty or zero; `x=0`, also sent if zero; and `+`, both generations.
     """
+    fields = re.findall(r"(\w+)(=0|)(?: |$)", names)
 
     def reflect(live: Object) -> Object | None:
         status = _status_of(live)
         if status is None:
             return None
-        shown = {name: status.get(name) or 0 for name in always}
-        shown |= {name: status[name] for name in filled.split() if status.get(name)}
-        if not generations:
+        shown = {
+            name: status.get(name) or 0 for name, is_sent in fields if is_sent or status.get(name)
+        }
+        if "+" not in names:
             return shown
         both = {
             "generation": dig(live, "metadata", "generation"),
@@ -130,8 +129,8 @@ def _show(*always: str, filled: str = "", generations: bool = False) -> ReflectR
         }
         return {name: value for name, value in both.items() if value} | shown or None
 
-    names = ", ".join(f"`{name}`" for name in (*always, *filled.split()))
-    reflect.__doc__ = f"Show {'both generations, ' if generations else ''}{names}."
+    listed = ", ".join(f"`{name}`" for name, _ in fields)
+    reflect.__doc__ = f"Show {'both generations, ' if '+' in names else ''}{listed}."
     return reflect
 
 
@@ -171,41 +170,31 @@ def _reflect_autoscaler(live: Object) -> Object | None:
 
 
 def reflect_whole_status(live: Object) -> Object | None:
-    """Show the whole status.
-
-    For every kind that is not in the table; None if there is no status.
-    """
+    """Show the whole status."""
     return _status_of(live)
 
 
 REFLECT_RULES: Mapping[GroupVersionKind, ReflectRule] = {
     GroupVersionKind("apps", "v1", "Deployment"): _show(
-        filled="observedGeneration replicas updatedReplicas readyReplicas availableReplicas"
-        " unavailableReplicas",
-        generations=True,
+        "+ observedGeneration replicas updatedReplicas readyReplicas availableReplicas"
+        " unavailableReplicas"
     ),
     GroupVersionKind("apps", "v1", "ReplicaSet"): _show(
-        "replicas",
-        filled="readyReplicas availableReplicas observedGeneration",
-        generations=True,
+        "+ replicas=0 readyReplicas availableReplicas observedGeneration"
     ),
     GroupVersionKind("apps", "v1", "DaemonSet"): _show(
-        *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
-        filled="observedGeneration updatedNumberScheduled numberAvailable numberUnavailable",
-        generations=True,
+        "+ currentNumberScheduled=0 numberMisscheduled=0 desiredNumberScheduled=0 numberReady=0"
+        " observedGeneration updatedNumberScheduled numberAvailable numberUnavailable"
     ),
     GroupVersionKind("apps", "v1", "StatefulSet"): _show(  # no observedGeneration
-        *("replicas", "availableReplicas"),
-        filled="readyReplicas currentReplicas updatedReplicas",
-        generations=True,
+        "+ replicas=0 availableReplicas=0 readyReplicas currentReplicas updatedReplicas"
     ),
     GroupVersionKind("", "v1", "Service"): _reflect_service,
     GroupVersionKind("batch", "v1", "Job"): _show(
-        filled="active succeeded failed conditions startTime completionTime"
+        "active succeeded failed conditions startTime completionTime"
     ),
     GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _show(
-        *("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"),
-        filled="disruptedPods",
+        "disruptionsAllowed=0 currentHealthy=0 desiredHealthy=0 expectedPods=0 disruptedPods"
     ),
     GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _reflect_autoscaler,
 }

@@ -1,22 +1,20 @@
 """The helper process that runs scripts: sandbox, conversions and frames.
 
 Started by script_runner only, without asyncio, HTTP, credentials or environment: the worst a script
-can do is to end it. A frame is a 4-byte big-endian length, and that many bytes of JSON. Each run
-has a fresh virtual machine: no script sees what another left, and its memory ends with it. Only
-what was compiled is kept, which no script can change. Source: contract 7.7;
-karmada pkg/resourceinterpreter/customized/declarative/luavm.
+can do is to end it. A frame is a line of JSON. Each run has a fresh virtual machine: no script sees
+what another left, and its memory ends with it. Only what was compiled is kept, which no script can
+change. Source: contract 7.7; karmada pkg/resourceinterpreter/customized/declarative/luavm.
 """
 
 import ctypes
 import resource
 import signal
-import struct
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 import orjson
 from cachetools import LRUCache, cached
@@ -171,11 +169,7 @@ def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
 
 
 def _callable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function for Lua: its texts are bytes there, its numbers floats.
-
-    Returns `true` and the result, or `false` and an error text: an exception that reached a script
-    would give it a Python object.
-    """
+    """Wrap a function for Lua: it returns `true` and the result, or `false` and an error text."""
 
     def call(*arguments: Any) -> Any:
         try:
@@ -259,7 +253,6 @@ def _converted(operation: Operation, result: Any, objects: list[Object]) -> Any:
 ADDRESS_SPACE_BYTES = 2**30
 """Limit behind lua.MEMORY_BYTES: what Python and the C library may allocate for a script."""
 OPEN_FILES = 8
-_LENGTH = struct.Struct(">I")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 
@@ -267,11 +260,10 @@ _PR_SET_NO_NEW_PRIVS = 38
 def main() -> int:
     """Answer frames until stdin ends."""
     _confine()
-    source, target = sys.stdin.buffer, sys.stdout.buffer
-    _write(target, {"ready": True})
-    while (frame := _read(source)) is not None:
-        answer = _answer(frame)
-        _write(target, answer)
+    _write({"ready": True})
+    for frame in sys.stdin.buffer:
+        answer = _answer(orjson.loads(frame))
+        _write(answer)
         if answer.get("is_spent"):
             break
     return 0
@@ -309,17 +301,9 @@ def _now() -> datetime:
     return datetime.now().astimezone()
 
 
-def _read(source: BinaryIO) -> Any:
-    head = source.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        return None
-    return orjson.loads(source.read(_LENGTH.unpack(head)[0]))
-
-
-def _write(target: BinaryIO, answer: dict[str, Any]) -> None:
-    content = orjson.dumps(answer)
-    target.write(_LENGTH.pack(len(content)) + content)
-    target.flush()
+def _write(answer: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

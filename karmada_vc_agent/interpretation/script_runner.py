@@ -7,8 +7,8 @@ none may hold all, so slow scripts of one do not block the others.
 
 import asyncio
 import os
-import struct
 import sys
+from asyncio.subprocess import Process
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +26,7 @@ DEADLINE_S = 1.0
 START_S = 30.0
 """How long a helper process may take to start Python, on a slow machine."""
 ANSWER_BYTES = 32 * 2**20
-_LENGTH = struct.Struct(">I")
+"""Limit of a line: frames, there and back, are JSON in a line each."""
 _HELPER = "karmada_vc_agent.interpretation.script_helper"
 _ROOT = str(Path(__file__).resolve().parents[2])
 
@@ -50,8 +50,8 @@ class ScriptRunner:
         self._on_taken = on_taken
         self._on_given_back = on_given_back
         self._slots = FairSlots(processes)
-        self._idle: list[_Helper] = []
-        self._all: set[_Helper] = set()
+        self._idle: list[Process] = []
+        self._all: set[Process] = set()
 
     async def run(
         self, cluster: Hashable, script: str, operation: Operation, objects: Sequence[Object]
@@ -67,13 +67,13 @@ class ScriptRunner:
             is_sound = False
             try:
                 async with asyncio.timeout(self._deadline_s):
-                    answer = await helper.exchange(orjson.dumps(frame))
+                    answer = await _exchange(helper, frame)
                 is_sound = not answer.get("is_spent")
             except TimeoutError as error:
                 raise UnavailableError(
                     f"the script did not end within {self._deadline_s:g} s"
                 ) from error
-            except (EOFError, OSError) as error:
+            except (ValueError, OSError) as error:
                 raise HookError(
                     "the script crashed its process: it needs more memory or deeper "
                     "recursion than allowed"
@@ -95,78 +95,66 @@ class ScriptRunner:
             await self._end(helper)
         self._idle.clear()
 
-    async def _take(self) -> "_Helper":
+    async def _take(self) -> Process:
         while self._idle:
             helper = self._idle.pop()
-            if helper.is_running:
+            if helper.returncode is None:
                 self._on_taken("pool")
                 return helper
             await self._end(helper)
-        helper = await _Helper.start()
+        helper = await _start()
         self._on_taken("new")
         self._all.add(helper)
         return helper
 
-    async def _end(self, helper: "_Helper") -> None:
+    async def _end(self, helper: Process) -> None:
         self._all.discard(helper)
-        await helper.kill()
+        await _kill(helper)
 
 
-class _Helper:
-    """One helper process, and frames to and from it."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None  # noqa: S101 - both are pipes
-        assert process.stdout is not None  # noqa: S101
-        self._process = process
-        self._stdin, self._stdout = process.stdin, process.stdout
-
-    @classmethod
-    async def start(cls) -> "_Helper":
-        """Start a process and wait until it is ready. Raises HookError."""
-        # Its own search path and time zone only: none of the agent's credentials.
-        environment = {"PYTHONPATH": _ROOT, "LC_ALL": "C.UTF-8"}
-        if "TZ" in os.environ:
-            environment["TZ"] = os.environ["TZ"]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-s", "-B", "-m", _HELPER),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=environment,
-            cwd="/",
-        )
-        helper = cls(process)
-        try:
-            async with asyncio.timeout(START_S):
-                await helper._read()
-        except (EOFError, OSError, TimeoutError) as error:
-            await helper.kill()
+async def _start() -> Process:
+    """Start a helper process and wait until it is ready. Raises HookError."""
+    # Its own search path and time zone only: none of the agent's credentials.
+    environment = {"PYTHONPATH": _ROOT, "LC_ALL": "C.UTF-8"}
+    if "TZ" in os.environ:
+        environment["TZ"] = os.environ["TZ"]
+    helper = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-s", "-B", "-m", _HELPER),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        limit=ANSWER_BYTES,
+        env=environment,
+        cwd="/",
+    )
+    try:
+        async with asyncio.timeout(START_S):
+            await _read(helper)
+    except BaseException as error:
+        await _kill(helper)
+        if isinstance(error, ValueError | OSError | TimeoutError):
             raise HookError("the helper process for scripts does not start") from error
-        except BaseException:
-            await helper.kill()
-            raise
-        return helper
+        raise
+    return helper
 
-    @property
-    def is_running(self) -> bool:
-        return self._process.returncode is None
 
-    async def exchange(self, frame: bytes) -> dict[str, Any]:
-        """Send a frame and return the answer. Raises EOFError, OSError if the process ended."""
-        self._stdin.write(_LENGTH.pack(len(frame)) + frame)
-        await self._stdin.drain()
-        return await self._read()
+async def _exchange(helper: Process, frame: Any) -> dict[str, Any]:
+    """Send a frame and return the answer. Raises ValueError, OSError if the process ended."""
+    assert helper.stdin is not None  # noqa: S101 - a pipe
+    helper.stdin.write(orjson.dumps(frame) + b"\n")
+    await helper.stdin.drain()
+    return await _read(helper)
 
-    async def _read(self) -> dict[str, Any]:
-        length = _LENGTH.unpack(await self._stdout.readexactly(_LENGTH.size))[0]
-        if length > ANSWER_BYTES:
-            raise EOFError(f"an answer of {length} bytes")
-        answer: dict[str, Any] = orjson.loads(await self._stdout.readexactly(length))
-        return answer
 
-    async def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        self._stdin.close()
-        await self._process.wait()
+async def _read(helper: Process) -> dict[str, Any]:
+    assert helper.stdout is not None  # noqa: S101 - a pipe
+    answer: dict[str, Any] = orjson.loads(await helper.stdout.readline())
+    return answer
+
+
+async def _kill(helper: Process) -> None:
+    with suppress(ProcessLookupError):
+        helper.kill()
+    if helper.stdin is not None:
+        helper.stdin.close()
+    await helper.wait()

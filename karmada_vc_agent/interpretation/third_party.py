@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import wraps
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from karmada_vc_agent.interpretation.lua_values import (
@@ -26,8 +27,7 @@ from karmada_vc_agent.interpretation.lua_values import (
     to_number,
     to_table,
 )
-from karmada_vc_agent.interpretation.native_rules import HealthRule, ReflectRule, RetainRule
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import karmada, yaml_text
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 _Retain = Callable[[Object, Object], None]
@@ -303,62 +303,7 @@ _RETAIN: dict[str, _Retain] = {
     "argoproj.io/v1alpha1/Workflow": _keep("spec.suspend", "status"),
     **dict.fromkeys(_FLUX_KINDS, _keep("spec.suspend")),
 }
-_SHOWN = {
-    f"{_KRUISE}/BroadcastJob": (
-        "conditions startTime completionTime active succeeded failed desired phase"
-    ),
-    f"{_KRUISE}/CloneSet": (
-        "+ replicas updatedReplicas readyReplicas availableReplicas updatedReadyReplicas"
-        " expectedUpdatedReplicas updateRevision currentRevision observedGeneration labelSelector"
-    ),
-    f"{_KRUISE}/DaemonSet": (
-        "+ observedGeneration currentNumberScheduled numberMisscheduled desiredNumberScheduled"
-        " numberReady updatedNumberScheduled numberAvailable numberUnavailable daemonSetHash"
-    ),
-    f"{_KRUISE}/SidecarSet": "matchedPods=0 updatedPods=0 readyPods=0",
-    f"{_KRUISE}/UnitedDeployment": (
-        "+ replicas updatedReplicas readyReplicas availableReplicas unavailableReplicas"
-        " observedGeneration conditions"
-    ),
-    "apps.kruise.io/v1beta1/StatefulSet": (
-        "+ replicas readyReplicas currentReplicas updatedReplicas availableReplicas"
-        " updateRevision currentRevision updatedReadyReplicas observedGeneration"
-    ),
-    "batch.volcano.sh/v1alpha1/Job": (
-        "minAvailable pending running succeeded failed terminating unknown version retryCount"
-        " runningDuration state taskStatusCount{} controlledResources{} conditions[]"
-    ),
-    "flink.apache.org/v1beta1/FlinkDeployment": (
-        "clusterInfo error jobManagerDeploymentStatus jobStatus observedGeneration"
-        " lifecycleState reconciliationStatus taskManager"
-    ),
-    "helm.toolkit.fluxcd.io/v2beta1/HelmRelease": (
-        "+ conditions observedGeneration lastAttemptedRevision lastAppliedRevision"
-        " lastAttemptedValuesChecksum helmChart lastReleaseRevision failures upgradeFailures"
-        " installFailures"
-    ),
-    "kustomize.toolkit.fluxcd.io/v1/Kustomization": (
-        "+ conditions lastAppliedRevision lastAttemptedRevision observedGeneration"
-    ),
-    "source.toolkit.fluxcd.io/v1/GitRepository": (
-        "+ conditions artifact observedGeneration observedIgnore observedRecurseSubmodules"
-    ),
-    f"{_FLUX}/Bucket": "+ conditions artifact observedGeneration observedIgnore url",
-    f"{_FLUX}/HelmChart": (  # without observedGeneration
-        "+ conditions artifact observedChartName observedSourceArtifactRevision url"
-    ),
-    f"{_FLUX}/HelmRepository": "+ conditions artifact observedGeneration url",
-    f"{_FLUX}/OCIRepository": (
-        "+ conditions artifact observedGeneration observedIgnore observedLayerSelector url"
-    ),
-    "kubeflow.org/v1/Notebook": "readyReplicas=0 containerState conditions[]",
-    "kyverno.io/v1/ClusterPolicy": "ready conditions autogen rulecount",
-    "kyverno.io/v1/Policy": "ready conditions autogen rulecount",
-    "sparkoperator.k8s.io/v1beta2/SparkApplication": (
-        "applicationState driverInfo executorState sparkApplicationId lastSubmissionAttemptTime"
-        " submissionAttempts executionAttempts submissionID terminationTime"
-    ),
-}
+_SHOWN = yaml_text.load(Path(__file__).with_name("third_party_status.yaml").read_bytes())
 _REFLECT: dict[str, _Reflect] = {
     "kubeflow.org/v2beta1/MPIJob": _reflect_mpi_job,
     **{kind: _show(names) for kind, names in _SHOWN.items()},
@@ -387,7 +332,7 @@ _HEALTH: dict[str, _Health] = {
 }
 
 
-def _retaining(rule: _Retain) -> RetainRule:
+def _retaining(rule: _Retain) -> Callable[[Object, Object], Object]:
     @wraps(rule)
     def retain(desired: Object, live: Object) -> Object:
         table = to_table(desired)
@@ -397,7 +342,7 @@ def _retaining(rule: _Retain) -> RetainRule:
     return retain
 
 
-def _reflecting(rule: _Reflect) -> ReflectRule:
+def _reflecting(rule: _Reflect) -> _Reflect:
     @wraps(rule)
     def reflect(live: Object) -> Object:
         table = to_table(live)
@@ -406,7 +351,7 @@ def _reflecting(rule: _Reflect) -> ReflectRule:
     return reflect
 
 
-def _judging(rule: _Health) -> HealthRule:
+def _judging(rule: _Health) -> _Health:
     @wraps(rule)
     def is_healthy(live: Object) -> bool:
         return rule(to_table(live))

@@ -1,11 +1,8 @@
-"""Hooks of users: scripts of customizations, errors, and circuit breakers.
-
-Source: contract 7.1, 7.6; karmada pkg/resourceinterpreter/customized/declarative.
-"""
+"""Hooks of users: scripts, errors, and circuit breakers (contract 7.1, 7.6)."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from cachetools import LRUCache
 
@@ -66,63 +63,35 @@ class Hook:
     call: Call
 
 
-class HookLevel(Protocol):
-    """An interpreter level with hooks of users."""
-
-    @property
-    def name(self) -> str: ...
-
-    def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None: ...
-
-
-@dataclass(slots=True)
-class _Breaker:
-    failures: int = 0
-    until: float = 0.0
-    problem: str = ""
-    is_tried: bool = False
-
-
 class Breakers:
-    """Circuit breakers: hooks that failed several times in a row are not called for a while.
+    """Circuit breakers: a hook that failed several times in a row is not called for a while.
 
-    Each overrun blocks a worker for the whole deadline; a hook that always overruns would block all
-    workers of its virtual cluster again and again. After the pause one call tries the hook; other
-    calls fail fast until it succeeds. now: monotonic clock, in seconds.
+    Each overrun blocks a worker for the whole deadline. After the pause one call tries the hook;
+    others fail fast until it succeeds. now: monotonic clock, in seconds.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._breakers: LRUCache[Hashable, _Breaker] = LRUCache(REMEMBERED)
+        self._failures: LRUCache[Hashable, tuple[int, float, str]] = LRUCache(REMEMBERED)
 
     def problem(self, key: Hashable) -> str:
-        """Return why a hook must not be called now; if it may, `ended` or `failed` must follow."""
-        breaker = self._breakers.get(key)
-        if breaker is None or breaker.failures < FAILURES_BEFORE_REST:
+        """Return why a hook must not be called now; "": this call tries it."""
+        count, until, problem = self._failures.get(key, (0, 0.0, ""))
+        if count < FAILURES_BEFORE_REST:
             return ""
-        if breaker.is_tried or self._now() < breaker.until:
-            return breaker.problem
-        breaker.is_tried = True
+        if self._now() < until:
+            return problem
+        self._failures[key] = count, self._now() + REST_S, problem
         return ""
 
     def failed(self, key: Hashable, problem: str) -> None:
         """Count a failure; after a pause one suffices."""
-        breaker = self._breakers.setdefault(key, _Breaker())
-        breaker.failures += 1
-        breaker.problem = problem
-        breaker.is_tried = False
-        if breaker.failures >= FAILURES_BEFORE_REST:
-            breaker.until = self._now() + REST_S
+        count, *_ = self._failures.get(key, (0,))
+        self._failures[key] = count + 1, self._now() + REST_S, problem
 
     def ended(self, key: Hashable) -> None:
         """Reset: the hook answered."""
-        self._breakers.pop(key, None)
-
-    def abandoned(self, key: Hashable) -> None:
-        """Let another call try a hook: this one was cancelled."""
-        breaker = self._breakers.get(key)
-        if breaker is not None:
-            breaker.is_tried = False
+        self._failures.pop(key, None)
 
 
 RunScript = Callable[[Hashable, str, Operation, Sequence[Object]], Awaitable[Any]]
@@ -136,15 +105,8 @@ _FIELDS: dict[Operation, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A script and the name of its customization."""
-
-    customization: str
-    text: str
-
-
-Scripts = dict[tuple[GroupVersionKind, Operation], Script]
+Scripts = dict[tuple[GroupVersionKind, Operation], tuple[str, str]]
+"""Kind and operation -> the name of the customization, and its script."""
 
 
 def index_scripts(customizations: Iterable[Object]) -> Scripts:
@@ -155,14 +117,13 @@ def index_scripts(customizations: Iterable[Object]) -> Scripts:
         for operation, field in _FIELDS.items():
             text = dig(customization, "spec", "customizations", field, "luaScript")
             if text and isinstance(text, str):
-                script = Script(customization["metadata"]["name"], text)
-                scripts.setdefault((kind, operation), script)
+                scripts.setdefault((kind, operation), (customization["metadata"]["name"], text))
     return scripts
 
 
 def changed_kinds(before: Scripts, after: Scripts) -> frozenset[GroupVersionKind]:
     """Return the kinds whose scripts differ."""
-    texts = ({(key, script.text) for key, script in each.items()} for each in (before, after))
+    texts = ({(key, text) for key, (_, text) in each.items()} for each in (before, after))
     return frozenset(key[0] for key, _ in set.symmetric_difference(*texts))
 
 
@@ -177,11 +138,11 @@ class DeclarativeLevel:
 
     def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None:
         """Return the hook for a kind and operation, if there is one."""
-        script = self.scripts.get((kind, operation))
-        if script is None:
+        if (kind, operation) not in self.scripts:
             return None
+        customization, script = self.scripts[kind, operation]
 
         async def call(cluster: str, objects: Sequence[Object]) -> Any:
-            return await self._run(cluster, script.text, operation, objects)
+            return await self._run(cluster, script, operation, objects)
 
-        return Hook(script.text, f'ResourceInterpreterCustomization "{script.customization}"', call)
+        return Hook(script, f'ResourceInterpreterCustomization "{customization}"', call)

@@ -1,21 +1,18 @@
-"""Level 2, webhooks: which one is called, the request, and the meaning of the response.
-
-Protocol only: the transport is passed in. Source: contract 7.8; karmada
-pkg/resourceinterpreter/customized/webhook.
-"""
+"""Webhooks: which is called, the request, and what the response means (contract 7.8)."""
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
     RETAIN,
+    DeclarativeLevel,
     Hook,
     HookError,
     Operation,
@@ -72,7 +69,8 @@ class Webhook:
 
     def concerns(self, kind: GroupVersionKind) -> bool:
         """Return whether any of its rules matches the kind."""
-        return any(self.is_for(kind, operation) for operation in _READERS)
+        operations: tuple[Operation, ...] = (RETAIN, INTERPRET_STATUS, INTERPRET_HEALTH)
+        return any(self.is_for(kind, operation) for operation in operations)
 
 
 Call = Callable[[Webhook, bytes], Awaitable[bytes]]
@@ -95,31 +93,21 @@ def changed_webhooks(before: Sequence[Webhook], after: Sequence[Webhook]) -> lis
 
 
 def service_url(reference: ServiceReference, service: Object | None) -> str:
-    """Return the URL of a hook's Service: by cluster IP, or by name if there is none.
-
-    service: the Service of the hub. Raises HookError.
-    """
+    """Return the URL of a hook's Service on the hub; by its name if it does not exist."""
     host, port = reference.host, reference.port
-    if service is not None:
-        spec = service.get("spec") or {}
-        service_type = spec.get("type") or "ClusterIP"
-        if service_type == "ExternalName":
-            host = spec.get("externalName") or ""
-        elif service_type not in ("ClusterIP", "NodePort", "LoadBalancer"):
-            raise HookError(f'Service {_name(reference)} has the unknown type "{service_type}"')
-        else:
-            host = spec.get("clusterIP") or ""
-            if host in ("", "None"):
-                raise HookError(f"Service {_name(reference)} has no cluster IP")
-            if port not in [dig(entry, "port") for entry in spec.get("ports") or ()]:
-                raise HookError(f"Service {_name(reference)} has no port {port}")
+    spec = dig(service, "spec") or {}
+    if spec.get("type") == "ExternalName":
+        host = spec.get("externalName") or ""
+    elif service is not None:
+        host = spec.get("clusterIP") or ""
+        if host in ("", "None") or port not in [
+            dig(each, "port") for each in spec.get("ports") or ()
+        ]:
+            where = f"{reference.namespace}/{reference.name}"
+            raise HookError(f"Service {where} has no cluster IP with port {port}")
     if ":" in host:
         host = f"[{host}]"
     return f"https://{host}:{port}/{reference.path.lstrip('/')}"
-
-
-def _name(reference: ServiceReference) -> str:
-    return f"{reference.namespace}/{reference.name}"
 
 
 def request_body(uid: str, operation: Operation, objects: Sequence[Object]) -> bytes:
@@ -143,29 +131,50 @@ def request_body(uid: str, operation: Operation, objects: Sequence[Object]) -> b
     return orjson.dumps(context)
 
 
+class _Status(msgspec.Struct):
+    code: int | None = None
+    message: str | None = None
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    uid: str
+    successful: bool = False
+    status: _Status | None = None
+    patch: bytes | None = None
+    patch_type: str | None = None
+    raw_status: Object | None = None
+    healthy: bool | None = None
+
+
+class _Context(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    response: _Response
+
+
 def read_answer(uid: str, operation: Operation, objects: Sequence[Object], content: bytes) -> Any:
     """Return the object, the status or the health in a response. Raises HookError."""
     try:
-        context = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise HookError("the response is not JSON") from error
-    kind = (dig(context, "apiVersion"), dig(context, "kind"))
-    if kind != _CONTEXT:
+        context = msgspec.convert(orjson.loads(content), _Context)
+    except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
+        raise HookError(f"the response is no ResourceInterpreterContext: {error}") from error
+    if (context.api_version, context.kind, context.response.uid) != (*_CONTEXT, uid):
         raise HookError(
-            f"the response is a {kind[1]} of {kind[0]}, not a ResourceInterpreterContext"
+            f"the response is {context.kind} of {context.api_version} with uid "
+            f'"{context.response.uid}", not {_CONTEXT[1]} of {_CONTEXT[0]} with uid "{uid}"'
         )
-    response = dig(context, "response")
-    if not isinstance(response, dict):
-        raise HookError("the response has no field response")
-    if response.get("uid") != uid:
-        raise HookError(f'the response has uid "{response.get("uid")}", not "{uid}"')
-    if response.get("successful") is not True:
-        status = response.get("status")
-        if not isinstance(status, dict):
-            raise HookError("the response is not successful and has no status")
-        code, message = status.get("code") or 0, status.get("message") or ""
-        raise HookError(f"the response is not successful, code {code}: {message}")
-    return _READERS[operation](response, objects[0])
+    response = context.response
+    if not response.successful:
+        status = response.status or _Status()
+        text = f"code {status.code or 0}: {status.message or 'no status'}"
+        raise HookError(f"the response is not successful, {text}")
+    if operation == RETAIN:
+        return _retained(response, objects[0])
+    answer = response.raw_status if operation == INTERPRET_STATUS else response.healthy
+    if answer is None:
+        field = "rawStatus" if operation == INTERPRET_STATUS else "healthy"
+        raise HookError(f"the response has no {field}")
+    return answer
 
 
 class WebhookLevel:
@@ -182,13 +191,10 @@ class WebhookLevel:
         """Return the first hook for a kind and operation, or None."""
         for webhook in self.webhooks:
             if webhook.is_for(kind, operation):
-                # The whole hook is the key: a changed one starts with a clean record.
-                return Hook(webhook, f'webhook "{webhook.uid}"', self._calling(webhook, operation))
-        return None
+                break
+        else:
+            return None
 
-    def _calling(
-        self, webhook: Webhook, operation: Operation
-    ) -> Callable[[str, Sequence[Object]], Awaitable[Any]]:
         async def call(_cluster: str, objects: Sequence[Object]) -> Any:
             if _CONTEXT_VERSION not in webhook.versions:
                 raise HookError(f"it does not support context version {_CONTEXT_VERSION}")
@@ -196,7 +202,11 @@ class WebhookLevel:
             content = await self._call(webhook, request_body(uid, operation, objects))
             return read_answer(uid, operation, objects, content)
 
-        return call
+        # The whole hook is the key: a changed one starts with a clean record.
+        return Hook(webhook, f'webhook "{webhook.uid}"', call)
+
+
+HookLevel = DeclarativeLevel | WebhookLevel
 
 
 def _webhook(configuration: str, hook: Object) -> Webhook:
@@ -239,43 +249,15 @@ def _timeout_s(seconds: int) -> int:
     return seconds if 0 < seconds <= LONGEST_TIMEOUT_S else LONGEST_TIMEOUT_S
 
 
-def _retained(response: Object, desired: Object) -> Object:
-    patch, patch_type = response.get("patch"), response.get("patchType")
-    if not patch and patch_type is None:
+def _retained(response: _Response, desired: Object) -> Object:
+    if not response.patch and response.patch_type is None:
         return desired
-    if patch_type is None or not patch:
-        raise HookError("the response has a patch without patchType, or a patchType without patch")
-    if patch_type != "JSONPatch":
-        raise HookError(f'the response has patchType "{patch_type}", must be JSONPatch')
+    if not response.patch or response.patch_type != "JSONPatch":
+        raise HookError("the response needs a patch with patchType JSONPatch, or neither of both")
     try:
-        operations = orjson.loads(base64.b64decode(patch, validate=True))
-    except (binascii.Error, orjson.JSONDecodeError, TypeError) as error:
-        raise HookError("the patch is not base64-encoded JSON") from error
-    try:
-        patched = apply_json_patch(desired, operations)
-    except ValueError as error:
+        patched = apply_json_patch(desired, orjson.loads(response.patch))
+    except (orjson.JSONDecodeError, TypeError, ValueError) as error:
         raise HookError(f"the patch cannot be applied: {error}") from error
     if not isinstance(patched, dict) or not patched.get("kind"):
         raise HookError("the patch results in no object")
     return patched
-
-
-def _status(response: Object, _live: Object) -> Object:
-    status = response.get("rawStatus")
-    if not isinstance(status, dict):
-        raise HookError("the response has no rawStatus, or one that is not an object")
-    return status
-
-
-def _health(response: Object, _live: Object) -> bool:
-    healthy = response.get("healthy")
-    if not isinstance(healthy, bool):
-        raise HookError("the response does not say whether the object is healthy")
-    return healthy
-
-
-_READERS: dict[Operation, Callable[[Object, Object], Any]] = {
-    RETAIN: _retained,
-    INTERPRET_STATUS: _status,
-    INTERPRET_HEALTH: _health,
-}

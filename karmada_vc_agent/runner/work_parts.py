@@ -23,7 +23,7 @@ from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Guard
 from karmada_vc_agent.runner.common import HOST_OBJECT_INDEXES, Common, cluster_of_key
 from karmada_vc_agent.runner.translation_contexts import TranslationContexts
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
-from karmada_vc_agent.translation.shared_names import index_keys
+from karmada_vc_agent.translation.shared_names import shared_names
 from karmada_vc_agent.work.affected_works import AffectedWorks, DependencyChanges
 from karmada_vc_agent.work.execution import LARGE_AT_ONCE
 from karmada_vc_agent.work.host_objects import HostObjects
@@ -127,7 +127,7 @@ class WorkParts:
             host,
             {"labelSelector": CLUSTER_LABEL},
             signals.host_object.emit,
-            {**HOST_OBJECT_INDEXES, NAME_INDEX: index_keys},
+            {**HOST_OBJECT_INDEXES, NAME_INDEX: shared_names},
             common.supervisor,
             self.scope,
             IDLE_S,

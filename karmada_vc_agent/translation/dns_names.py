@@ -1,18 +1,7 @@
-"""Virtual names of Services: search domains, rewrite rules, and texts (ADR 15).
-
-A pod gets a search domain of its virtual cluster, `<cluster>.vc.<cluster domain>`. The host's
-CoreDNS rewrites names with that suffix to the host namespace: `web.shop.branch-a.vc.cluster.local`
--> `web.shop-v-branch-a.svc.cluster.local`. Resolvers try search domains first for every name with
-fewer dots than `ndots` (5), so `web.shop`, `web.shop.svc` and `web.shop.svc.cluster.local` all
-work. The rules are generated from the claims, since a pattern cannot compute host names with a
-hash.
-
-In texts names are rewritten if annotation `D/rewrite-dns: "env,args,data"` lists the places: values
-of environment variables, arguments and commands, data of a ConfigMap (rewriting-rules 4.3).
-"""
+"""Virtual names of Services: search domains, rewrite rules, and texts (ADR 15)."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from karmada_vc_agent.model import kinds
@@ -26,7 +15,9 @@ from karmada_vc_agent.model.virtual_cluster import (
 )
 from karmada_vc_agent.translation import kind_paths
 from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Notice, NoticeCode
 from karmada_vc_agent.translation.kind_paths import pod_specs
+from karmada_vc_agent.translation.references import change_at
 
 _ZONE = "vc"
 _CLUSTER_FIRST = ("", "ClusterFirst", "ClusterFirstWithHostNet")
@@ -39,11 +30,7 @@ def search_domain(cluster: str, cluster_domain: str) -> str:
 
 
 def name_services(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
-    """Give every pod spec of an object the search domain of its virtual cluster.
-
-    Pods that do not use the cluster's DNS are not changed. `VirtualFirst` requires the setting
-    `clusterDNS`.
-    """
+    """Give every pod spec that uses the cluster's DNS the search domain of its virtual cluster."""
     vc, settings = context.vc, context.settings
     if vc.service_names == SERVICE_NAMES_NONE:
         return
@@ -65,10 +52,11 @@ def rewrite_rules(
     cluster_domain: str,
     claims: Mapping[str, Mapping[VirtualNamespace, HostNamespace]],
 ) -> str:
-    """Return the rewrite rules, to be imported into CoreDNS's server block of the cluster domain.
+    """Return the rules to be imported into CoreDNS's server block; the first match wins.
 
-    claims: by virtual cluster, as it is named on the host. Longer suffixes come first, since the
-    first match wins.
+    `web.shop.branch-a.vc.cluster.local` -> `web.shop-v-branch-a.svc.cluster.local`: resolvers try
+    search domains first for names with fewer dots than `ndots`, 5. No pattern computes hashes.
+    claims: by virtual cluster, as it is named on the host.
     """
     rules = {
         f".{virtual}{form}.{search_domain(cluster, cluster_domain)}.": host
@@ -123,8 +111,14 @@ PLACES = (ENV, ARGS, DATA)
 DATA_FIELDS: Mapping[GroupKind, tuple[str, ...]] = {kinds.CONFIG_MAP: ("data",)}
 """The fields behind `data`: maps of strings."""
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_PATHS = {
+    ENV: [f"{field}[].env[].value" for field in _CONTAINERS],
+    ARGS: [f"{field}[].{texts}[]" for field in _CONTAINERS for texts in ("args", "command")],
+}
+"""Place -> its paths in a pod spec."""
 
-Replace = Callable[[str], str]
+Replace = Callable[[Any, str], Any]
+"""(value, path) -> the value with names replaced."""
 
 
 def places_of(obj: Object) -> tuple[str, ...]:
@@ -133,55 +127,44 @@ def places_of(obj: Object) -> tuple[str, ...]:
     return tuple(place for place in map(str.strip, text.split(",")) if place)
 
 
+def unknown_places(obj: Object) -> Iterator[Notice]:
+    """Report invalid values of the annotation `D/rewrite-dns` (4.3)."""
+    for place in places_of(obj):
+        if place not in PLACES:
+            valid = ", ".join(PLACES)
+            detail = f'annotation {REWRITE_DNS_ANNOTATION} contains "{place}"; valid are {valid}'
+            yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
+
+
 def rewrite_texts(
     obj: Object,
     gvk: GroupVersionKind,
     namespaces: Iterable[tuple[str, str]],
     extra: Iterable[kind_paths.PodTemplates] = (),
 ) -> bool:
-    """Replace, in place, namespaces in the texts that the object's annotation selects.
-
-    namespaces: what to replace -> replacement. Returns whether the object has the annotation: the
-    result then depends on the claims.
-    """
+    """Replace, in place, namespaces in texts that the annotation selects; False: none is set."""
     places = frozenset(places_of(obj)).intersection(PLACES)
     if not places:
         return False
     replace = _replacing(dict(namespaces))
     if DATA in places:
         for field in DATA_FIELDS.get(gvk.group_kind, ()):
-            _change(obj.get(field), replace)
+            change_at(obj, f"{field}{{}}", replace)
     for pod_spec in kind_paths.pod_specs(obj, gvk, extra):
-        for container in _containers(pod_spec):
-            for variable in _list(dig(container, "env")) if ENV in places else ():
-                _change(variable, replace, "value")
-            for field in ("args", "command") if ARGS in places else ():
-                _change(dig(container, field), replace)
+        for place in places if not pod_spec.selector_only else ():
+            for path in _PATHS.get(place, ()):
+                change_at(pod_spec.spec, path, replace)
     return True
 
 
 def _replacing(namespaces: Mapping[str, str]) -> Replace:
     """Return a function that replaces all of them at once: a replacement may equal another key."""
-    if not namespaces:
-        return lambda text: text
-    names = "|".join(map(re.escape, sorted(namespaces)))
+    names = "|".join(map(re.escape, sorted(namespaces))) or "(?!)"  # which matches nothing
     pattern = re.compile(rf"\.({names})\.svc(?=\.|[:/]|$)", re.MULTILINE)
-    return lambda text: pattern.sub(lambda match: f".{namespaces[match[1]]}.svc", text)
 
+    def replace(text: Any, _path: str) -> Any:
+        if not isinstance(text, str):
+            return text
+        return pattern.sub(lambda match: f".{namespaces[match[1]]}.svc", text)
 
-def _containers(pod_spec: kind_paths.LocatedPodSpec) -> list[Any]:
-    if pod_spec.selector_only:
-        return []
-    return [each for field in _CONTAINERS for each in _list(pod_spec.spec.get(field))]
-
-
-def _change(part: Any, replace: Replace, *keys: str) -> None:
-    """Replace, in place, the texts in a map or list; keys: only those of a map."""
-    items = part.items() if isinstance(part, dict) else enumerate(_list(part))
-    for key, value in list(items):
-        if isinstance(value, str) and (not keys or key in keys):
-            part[key] = replace(value)
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return replace

@@ -1,13 +1,7 @@
-"""What in a manifest may affect others than its virtual cluster, and who may use it (ADR 23).
-
-A check finds; whether a finding is refused depends on the profile and on `allow` of the virtual
-cluster: see model/virtual_cluster.py. What is not refused may still give a notice. Checks read the
-original manifest, with virtual names.
-"""
+"""What in a manifest may affect others than its virtual cluster (ADR 23)."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from karmada_vc_agent.model import karmada, kinds
@@ -45,10 +39,7 @@ from karmada_vc_agent.translation.shared_names import (
 
 
 class _Finding(NamedTuple):
-    """Something that may affect others, and its path.
-
-    guard: what refuses it, and what `allow` lists; None = always refused.
-    """
+    """Something that may affect others, and its path; without a guard it is always refused."""
 
     code: Code
     path: str
@@ -59,39 +50,32 @@ class _Finding(NamedTuple):
 Find = Callable[[Object, TranslationContext], Iterator[_Finding]]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A search for what may affect others than the virtual cluster.
+Check = tuple[Find, Mapping[Guard, NoticeCode | None]]
+"""A search, and the guards that may let a finding pass, each with the notice for it.
 
-    guards: those that may let a finding pass, each with the notice for it, None = no notice. A
-    finding without a guard, or with one that is not listed, is always refused.
-    """
-
-    find: Find
-    guards: Mapping[Guard, NoticeCode | None]
+It reads the original manifest, with virtual names. A finding without a guard, or with one that is
+not listed, is always refused; others by profile and `allow` (model/virtual_cluster.py).
+"""
 
 
 def pass_guards(
     obj: Object, gvk: GroupVersionKind, context: TranslationContext, *, is_shared: bool
 ) -> Iterator[Notice]:
-    """Refuse the first finding that a guard covers; yield a notice for each finding that passes.
-
-    is_shared: all virtual clusters have one object of that name.
-    """
+    """Refuse the first finding that is not allowed; yield a notice for each guard that passes."""
     kind, reported = f"{gvk.group}/{gvk.kind}/{dig(obj, 'metadata', 'name')}", set()
     checks = [*BY_KIND.get(gvk.group_kind, ()), *OF_ALL]
     if has_rights_of_its_own(gvk.group_kind):
         checks.append(OF_CONTROLLER_KINDS)
     if is_shared:
         checks.append(OF_SHARED_KINDS)
-    for check in checks:
-        for code, path, problem, guard in check.find(obj, context):
+    for find, guards in checks:
+        for code, path, problem, guard in find(obj, context):
             if guard is None:
                 raise RefusedError(code, path, problem)
-            if guard not in check.guards or context.refuses(guard, kind):
+            if guard not in guards or context.refuses(guard, kind):
                 detail = f'{problem}; an administrator can allow it with "allow: [{guard}]"'
                 raise RefusedError(code, path, detail)
-            notice = check.guards[guard]
+            notice = guards[guard]
             if notice is not None and guard not in reported:
                 reported.add(guard)
                 yield Notice(notice, problem)
@@ -253,11 +237,7 @@ def _balanced(path: str, value: Any) -> _Finding:
 
 
 def _external_name(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
-    """Find an `externalName` other than a Service in a namespace of its own.
-
-    Any other name may be one of others: of their Services in short, of a pod by its address, or of
-    whatever domain has their address as an answer.
-    """
+    """Find an `externalName` other than a Service in a namespace of its own."""
     path = "spec.externalName"
     name = dig(obj, *path.split("."))
     if name and not (isinstance(name, str) and own_service(name, context.settings.cluster_domain)):
@@ -463,11 +443,11 @@ def _unknown_kind(obj: Object, context: TranslationContext) -> Iterator[_Finding
         yield _Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.UNKNOWN_KINDS)
 
 
-_VOLUME = Check(
+_VOLUME = (
     _volume,
     {Guard.UNCLAIMED_VOLUMES: None, Guard.HOST_PATH: None, Guard.NETWORK_VOLUMES: None},
 )
-_SERVICE = Check(
+_SERVICE = (
     _service,
     {
         Guard.EXTERNAL_ADDRESSES: NoticeCode.SHARED_ADDRESS,
@@ -475,8 +455,8 @@ _SERVICE = Check(
         **dict.fromkeys((Guard.LOAD_BALANCER_CLASSES, Guard.NODE_PORTS)),
     },
 )
-_CLASS = Check(_class_secrets, {Guard.NETWORK_VOLUMES: None})
-_ENDPOINTS = Check(_endpoints, {Guard.HOST_ENDPOINTS: None, Guard.FOREIGN_ENDPOINTS: None})
+_CLASS = (_class_secrets, {Guard.NETWORK_VOLUMES: None})
+_ENDPOINTS = (_endpoints, {Guard.HOST_ENDPOINTS: None, Guard.FOREIGN_ENDPOINTS: None})
 _DNS = {Guard.EXTERNAL_DNS: NoticeCode.SHARED_ADDRESS}
 _BALANCER = {Guard.LOAD_BALANCER_ADDRESSES: NoticeCode.SHARED_ADDRESS}
 _INFRASTRUCTURE = {
@@ -487,50 +467,50 @@ _INFRASTRUCTURE = {
 }
 _BY_OTHERS = {Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS}
 _MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
-_LISTENERS = Check(_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS)
-_ROUTE = Check(_hosts("spec.hostnames[]", is_needed=False), _MANY_HOSTS)
+_LISTENERS = (_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS)
+_ROUTE = (_hosts("spec.hostnames[]", is_needed=False), _MANY_HOSTS)
 
 BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     kinds.PERSISTENT_VOLUME: (_VOLUME,),
     GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): (
-        Check(_snapshot_content, {Guard.NETWORK_VOLUMES: None}),
+        (_snapshot_content, {Guard.NETWORK_VOLUMES: None}),
     ),
-    GroupKind("", "Secret"): (Check(_account_token, {Guard.ACCOUNT_TOKENS: None}),),
+    GroupKind("", "Secret"): ((_account_token, {Guard.ACCOUNT_TOKENS: None}),),
     kinds.STORAGE_CLASS: (_CLASS,),
     GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotClass"): (_CLASS,),
-    kinds.SERVICE: (_SERVICE, Check(_external_name, {Guard.EXTERNAL_NAMES: None})),
+    kinds.SERVICE: (_SERVICE, (_external_name, {Guard.EXTERNAL_NAMES: None})),
     GroupKind("", "Endpoints"): (_ENDPOINTS,),
     kinds.ENDPOINT_SLICE: (_ENDPOINTS,),
     GroupKind("networking.k8s.io", "Ingress"): (
-        Check(_ingress, _MANY_HOSTS),
-        Check(_paths, {Guard.PROXY_SNIPPETS: None}),
+        (_ingress, _MANY_HOSTS),
+        (_paths, {Guard.PROXY_SNIPPETS: None}),
     ),
-    GroupKind("externaldns.k8s.io", "DNSEndpoint"): (Check(_dns_endpoint, _DNS),),
-    GroupKind("monitoring.coreos.com", "ServiceMonitor"): (Check(_scraped_by_files, _BY_OTHERS),),
+    GroupKind("externaldns.k8s.io", "DNSEndpoint"): ((_dns_endpoint, _DNS),),
+    GroupKind("monitoring.coreos.com", "ServiceMonitor"): ((_scraped_by_files, _BY_OTHERS),),
     GroupKind(GATEWAY_GROUP, "Gateway"): (
-        Check(_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
-        Check(_gateway_infrastructure, _INFRASTRUCTURE),
+        (_gateway_addresses, {Guard.EXTERNAL_ADDRESSES: None}),
+        (_gateway_infrastructure, _INFRASTRUCTURE),
         _LISTENERS,
     ),
     GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),
     kinds.LISTENER_SET_BEFORE: (_LISTENERS,),
-    GroupKind("rules.kubeedge.io", "Rule"): (Check(_rule_calls, {Guard.FOREIGN_ENDPOINTS: None}),),
+    GroupKind("rules.kubeedge.io", "Rule"): ((_rule_calls, {Guard.FOREIGN_ENDPOINTS: None}),),
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE,),
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): (_ROUTE,),
     GroupKind(GATEWAY_GROUP, "TLSRoute"): (_ROUTE,),
 }
-OF_ALL = (
-    Check(_default_class, {Guard.DEFAULT_CLASSES: None}),
-    Check(_external_dns, _DNS),
-    Check(_load_balancer_keys, _BALANCER),
-    Check(_proxy_calls, {Guard.FOREIGN_ENDPOINTS: None}),
-    Check(_pods, {Guard.NETWORK_VOLUMES: None, Guard.POD_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
-    Check(_snippets, {Guard.PROXY_SNIPPETS: None}),
-    Check(_copies, _BY_OTHERS),
-    Check(_unknown_kind, {Guard.UNKNOWN_KINDS: None}),
+OF_ALL: tuple[Check, ...] = (
+    (_default_class, {Guard.DEFAULT_CLASSES: None}),
+    (_external_dns, _DNS),
+    (_load_balancer_keys, _BALANCER),
+    (_proxy_calls, {Guard.FOREIGN_ENDPOINTS: None}),
+    (_pods, {Guard.NETWORK_VOLUMES: None, Guard.POD_ADDRESSES: NoticeCode.SHARED_ADDRESS}),
+    (_snippets, {Guard.PROXY_SNIPPETS: None}),
+    (_copies, _BY_OTHERS),
+    (_unknown_kind, {Guard.UNKNOWN_KINDS: None}),
 )
 """For objects of every kind."""
-OF_CONTROLLER_KINDS = Check(_controller_kind, _BY_OTHERS)
+OF_CONTROLLER_KINDS: Check = (_controller_kind, _BY_OTHERS)
 """For objects of kinds in CONTROLLER_KINDS (kind_policy.py)."""
-OF_SHARED_KINDS = Check(_shared_name, {Guard.SHARED_KINDS: None})
+OF_SHARED_KINDS: Check = (_shared_name, {Guard.SHARED_KINDS: None})
 """For objects of the kinds that all virtual clusters share."""

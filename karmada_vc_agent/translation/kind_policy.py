@@ -3,11 +3,12 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
-from karmada_vc_agent.model import karmada, kinds
+from karmada_vc_agent.model import karmada, kinds, yaml_text
 from karmada_vc_agent.model.domain import DOMAIN
-from karmada_vc_agent.model.kinds import ANY, GATEWAY_GROUP, NAME_FIELD, matches_any, parse_kind
+from karmada_vc_agent.model.kinds import ANY, NAME_FIELD, matches_any, parse_kind
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -20,6 +21,7 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.texts import either
 from karmada_vc_agent.model.virtual_cluster import Guard, VirtualCluster
 from karmada_vc_agent.translation import kind_paths
+from karmada_vc_agent.translation.kind_paths import kind_named
 
 
 class Code(StrEnum):
@@ -81,10 +83,7 @@ class Refusal:
     about: str = ""
 
     def text(self, vc: str, kind: str, namespace: str, name: str) -> str:
-        """Return the full sentence for conditions, events and the gateway's answers.
-
-        namespace: the virtual one, "" for cluster-scoped objects. Source: rewriting-rules 7.
-        """
+        """Return the full sentence for users (rewriting-rules 7); namespace: virtual, "" = none."""
         target = f"{kind} {namespaced_name(namespace, name)}"
         return f'virtual cluster "{vc}" refused {target}: {self.code}: {self.detail}'
 
@@ -98,29 +97,8 @@ class RefusedError(Exception):
         super().__init__(f"{code}: {detail}")
 
 
-_WHOLE_GROUPS = (
-    *("addons.cluster.x-k8s.io", "catalog.cattle.io", "config.projectsveltos.io", "core.oam.dev"),
-    *("fleet.cattle.io", "helm.cattle.io", "helm.crossplane.io", "helm.m.crossplane.io"),
-    *("hnc.x-k8s.io", "infra.contrib.fluxcd.io", "k3s.cattle.io", "kappctrl.k14s.io", "kro.run"),
-    *("kubernetes.crossplane.io", "kubernetes.m.crossplane.io", "kyverno.io"),
-    *("operator.cluster.x-k8s.io", "operator.tekton.dev", "operators.coreos.com"),
-    *("packaging.carvel.dev", "policies.kyverno.io", "velero.io"),
-)
-_BY_GROUP: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(_WHOLE_GROUPS, (ANY,)),
-    "apps.kruise.io": ("ImageListPullJob", "ImagePullJob"),
-    "argoproj.io": ("Application", "ApplicationSet", "AppProject", "ArgoCD"),
-    "cdi.kubevirt.io": ("DataImportCron", "DataSource", "DataVolume"),
-    "cilium.io": ("CiliumEndpoint", "CiliumEnvoyConfig"),
-    "elbv2.k8s.aws": ("TargetGroupBinding",),
-    "gateway.envoyproxy.io": ("EnvoyPatchPolicy", "EnvoyProxy"),
-    "helm.toolkit.fluxcd.io": ("HelmRelease",),
-    "kustomize.toolkit.fluxcd.io": ("Kustomization",),
-    "nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup"),
-}
-"""Group -> its kinds; cluster-scoped ones are refused anyway unless opened by a setting."""
-
-
+_TABLES = yaml_text.load(Path(__file__).with_name("kind_policy.yaml").read_bytes())
+_BY_GROUP: Mapping[str, list[str]] = _TABLES["controllers"]
 CONTROLLER_KINDS = frozenset(
     GroupKind(group, kind) for group, names in _BY_GROUP.items() for kind in names
 )
@@ -134,7 +112,7 @@ def has_rights_of_its_own(kind: GroupKind) -> bool:
 def is_resource_of_one(group: str, resource: str) -> bool:
     """Return whether a (sub)resource belongs to such a kind; plurals are assumed regular."""
     plural = resource.partition("/")[0]
-    names = _BY_GROUP.get(group, ())
+    names = _BY_GROUP.get(group, [])
     return ANY in names or plural in [f"{kind.lower()}s" for kind in names]
 
 
@@ -160,42 +138,13 @@ CONFIGURABLE = (Policy.SHARE, Policy.RENAME, Policy.REFUSE)
 """Values that the setting `clusterScopedKinds` may have."""
 
 CLUSTER_SCOPED: Mapping[GroupKind, Policy] = {
-    kinds.NAMESPACE: Policy.MAP,
-    kinds.CLUSTER_ROLE: Policy.RENAME,
-    kinds.CLUSTER_ROLE_BINDING: Policy.CONVERT,
-    kinds.PERSISTENT_VOLUME: Policy.RENAME,
-    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): Policy.RENAME,
-    kinds.CUSTOM_RESOURCE_DEFINITION: Policy.SHARE,
-    kinds.STORAGE_CLASS: Policy.SHARE,
-    GroupKind("networking.k8s.io", "IngressClass"): Policy.SHARE,
-    GroupKind("node.k8s.io", "RuntimeClass"): Policy.SHARE,
-    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotClass"): Policy.SHARE,
-    GroupKind(GATEWAY_GROUP, "GatewayClass"): Policy.SHARE,
-    kinds.PRIORITY_CLASS: Policy.SHARE,
+    kind_named(name): Policy(policy)
+    for policy, names in _TABLES["cluster_scoped"].items()
+    for name in names
 }
 """Cluster-scoped kinds that are not refused (rewriting-rules 5.1)."""
 
-NEVER_OPENED = frozenset(
-    {
-        kinds.NAMESPACE,
-        GroupKind("", "Node"),
-        GroupKind("", "ComponentStatus"),
-        kinds.CLUSTER_ROLE,
-        kinds.CLUSTER_ROLE_BINDING,
-        GroupKind("admissionregistration.k8s.io", ANY),
-        GroupKind("apiregistration.k8s.io", ANY),
-        GroupKind("flowcontrol.apiserver.k8s.io", ANY),
-        GroupKind("certificates.k8s.io", ANY),
-        GroupKind("storage.k8s.io", "CSIDriver"),
-        GroupKind("storage.k8s.io", "CSINode"),
-        GroupKind("storage.k8s.io", "VolumeAttachment"),
-        GroupKind("apps.kubeedge.io", "NodeGroup"),
-        GroupKind("operations.kubeedge.io", "NodeUpgradeJob"),
-        GroupKind("operations.kubeedge.io", "ConfigUpdateJob"),
-        GroupKind("reliablesyncs.kubeedge.io", ANY),
-        GroupKind(DOMAIN, ANY),
-    }
-)
+NEVER_OPENED = frozenset(map(kind_named, (*_TABLES["never_opened"], f"{DOMAIN}/{ANY}")))
 """Cluster-scoped kinds that affect or belong to the whole host: no setting opens them."""
 
 NEVER_DENIED = frozenset({kinds.NAMESPACE})
@@ -216,26 +165,11 @@ HOSTS_GROUPS = ("k8s.io", "kubernetes.io", "karmada.io", "kubeedge.io")
 _PRIORITY_MAX = 1_000_000
 """Of a PriorityClass: preemption is per node, but the queue of pending pods is the host's."""
 
-_NOT_ALLOWED = "kind {kind} is not allowed"
 _CONTROL_PLANE = "kind {kind} belongs to Karmada's control plane"
 
 REFUSED_NAMESPACED: Mapping[GroupKind, str] = {
-    GroupKind("", "Event"): _NOT_ALLOWED,
-    GroupKind("events.k8s.io", "Event"): _NOT_ALLOWED,
-    GroupKind("", "Binding"): _NOT_ALLOWED,
-    GroupKind("authentication.k8s.io", "TokenRequest"): _NOT_ALLOWED,
-    GroupKind("authorization.k8s.io", "LocalSubjectAccessReview"): _NOT_ALLOWED,
-    GroupKind("storage.k8s.io", "CSIStorageCapacity"): (
-        "kind {kind} is made by CSI drivers; schedulers go by those of all namespaces"
-    ),
-    GroupKind("certificates.k8s.io", "PodCertificateRequest"): (
-        "kind {kind} is made by kubelets; signers take it for their word"
-    ),
-    GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): (
-        "kind {kind} is created by KubeEdge itself"
-    ),
-    GroupKind("reliablesyncs.kubeedge.io", ANY): _NOT_ALLOWED,
-    GroupKind(DOMAIN, ANY): _NOT_ALLOWED,  # ours: it would define virtual clusters of the host
+    **{kind_named(name): why for name, why in _TABLES["refused_namespaced"].items()},
+    GroupKind(DOMAIN, ANY): "kind {kind} is not allowed",  # it would define virtual clusters
 }
 """Namespaced kinds that are refused, and why; others are applied (rewriting-rules 5.3)."""
 
@@ -352,10 +286,9 @@ def hidden_from_api_enablements(
     vc: VirtualCluster | None = None,
     is_reached: bool = False,
 ) -> bool:
-    """Return whether a kind is omitted from the APIs reported to Karmada.
+    """Return whether a kind is omitted from the APIs reported to Karmada, which sends no others.
 
-    Karmada schedules only kinds that a Cluster reports, so it does not send what would be refused.
-    karmada-search reads no others, either. is_reached: it can, by the gateway.
+    is_reached: karmada-search can read it, by the gateway.
     """
     if is_reached and gvk.group_kind in ONLY_READ:
         return False
@@ -454,11 +387,9 @@ CONTENT: Mapping[GroupKind, Content] = {
 
 
 def control_planes_own(manifest: Object) -> Policy | None:
-    """Return the policy for an object that lets Karmada impersonate users; None for others.
+    """Return the policy for an object that lets Karmada impersonate users; None for others (5.4).
 
-    A template with that name and label differs by the label of its binding and by its Work, which
-    must be the Cluster's own; the caller checks that.
-    Source: rewriting-rules 5.4; contract 10.6.
+    The caller checks that its Work is the Cluster's own.
     """
     policy = CONTROL_PLANES_OWN.get(gvk_of(manifest).group_kind)
     labels = labels_of(manifest)

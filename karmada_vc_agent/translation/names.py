@@ -1,21 +1,13 @@
-"""The only place that maps virtual <-> host names.
-
-Namespaces: an existing claim wins, then the function `M` (rewriting-rules 1.1). Names of
-cluster-scoped objects: the function `R` (1.4). On the way back a claim wins, then what
-translate() recorded on the object; the last resort is a guess that is valid only if it maps forward
-to the same host name.
-"""
+"""The only place that maps virtual <-> host names."""
 
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import ClassVar
 
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.karmada import EXECUTION_NAMESPACE_PREFIX, LEASE_NAMESPACE
-from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace, by_host
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 
@@ -30,7 +22,6 @@ A key can also be the path of a selector that meant ALL_NAMESPACES, or of a repl
 Names and such paths cannot be confused: no name has a dot and a capital letter.
 """
 ALL_NAMESPACES = "*"
-_BETWEEN_NAMES = ","
 
 ALWAYS_FORBIDDEN = (
     ANCHOR_NAMESPACE,
@@ -42,8 +33,7 @@ ALWAYS_FORBIDDEN = (
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 LABEL_MAX_LENGTH = 63
-_SEPARATOR = re.compile(r"[a-z0-9-]+")
-_PLACEHOLDERS = ("{namespace}", "{cluster}")
+_TEMPLATE = re.compile(r"(\{namespace\}|\{cluster\})([a-z0-9-]+)(\{namespace\}|\{cluster\})")
 _PIECE_MAX_LENGTH = 23
 HASH_LENGTH = 12
 HASH_MARK = "--"
@@ -67,32 +57,20 @@ class NamespaceTemplate:
 
     @classmethod
     def parse(cls, text: str) -> "NamespaceTemplate":
-        """Parse `{namespace}<separator>{cluster}`, in either order.
-
-        Raises ValueError with the problem. Source: rewriting-rules 1.1.
-        """
-        if any(text.count(placeholder) != 1 for placeholder in _PLACEHOLDERS):
-            raise ValueError(f'"{text}" must contain {{namespace}} and {{cluster}} once each')
-        cluster_first = text.index("{cluster}") < text.index("{namespace}")
-        first, second = reversed(_PLACEHOLDERS) if cluster_first else _PLACEHOLDERS
-        before, _, rest = text.partition(first)
-        separator, _, after = rest.partition(second)
-        if before or after:
-            raise ValueError(f'"{text}" must start and end with a placeholder')
-        if not _SEPARATOR.fullmatch(separator):
+        """Parse `{namespace}<separator>{cluster}`, in either order (1.1). Raises ValueError."""
+        match = _TEMPLATE.fullmatch(text)
+        first, separator, second = match.groups() if match else ("", "", "")
+        template = cls(separator, cluster_first=second == "{namespace}")
+        if first == second or HASH_MARK in separator or template.piece_length < 1:
             raise ValueError(
-                f'"{text}" needs characters of a-z, 0-9 and "-" between its placeholders'
+                f'"{text}" must be {{namespace}} and {{cluster}} with a short separator between '
+                f'them: characters of a-z, 0-9 and "-", without "{HASH_MARK}"'
             )
-        if HASH_MARK in separator:
-            raise ValueError(f'"{text}" must not contain "{HASH_MARK}"')
-        template = cls(separator, cluster_first)
-        if template.piece_length < 1:
-            raise ValueError(f'"{text}" leaves no space for names: shorten its separator')
         return template
 
     def __str__(self) -> str:
         """Return the text that parse() takes."""
-        return self.join(*_PLACEHOLDERS)
+        return self.join("{namespace}", "{cluster}")
 
     @property
     def piece_length(self) -> int:
@@ -159,10 +137,7 @@ def _computed_from(template: NamespaceTemplate, host: str, cluster: str) -> Virt
 
 
 def host_name(name: str, cluster: str) -> str:
-    """Compute the host name of a cluster-scoped object: the function R.
-
-    Source: rewriting-rules 1.4.
-    """
+    """Compute the host name of a cluster-scoped object: the function R (rewriting-rules 1.4)."""
     plain = name + NAME_SEPARATOR + cluster
     if len(plain) <= _NAME_MAX_LENGTH and _occurrences(NAME_SEPARATOR, plain) == 1:
         return plain
@@ -195,6 +170,9 @@ def _digest(name: str, cluster: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Names:
     """Maps the names of one virtual cluster, both ways.
+
+    To the host a claim wins, then the function M or R. On the way back a claim wins, then what
+    translate() recorded on the object, then a guess that maps forward to the same host name.
 
     cluster: its name on the host.
     claims: the namespaces of this virtual cluster that exist on the host.
@@ -287,16 +265,19 @@ def _without_hash(name: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ToHost:
-    """Maps virtual names to host names and records those that cannot be computed back."""
+class Direction:
+    """Maps names to the host or back; on the way back names of others are not changed.
 
-    to_host: ClassVar[bool] = True
+    noted: host name -> virtual name of those that cannot be computed back.
+    """
+
     names: Names
+    to_host: bool
     noted: dict[str, str] = field(default_factory=dict)
 
     def namespace(self, value: str, path: str) -> str:
         """Map a namespace; refuses one that the virtual cluster may not refer to."""
-        if self.names.forbids(value):
+        if self.to_host and self.names.forbids(value):
             raise RefusedError(
                 Code.REFERENCE_FORBIDDEN,
                 path,
@@ -306,6 +287,8 @@ class ToHost:
 
     def selected_namespace(self, value: str) -> str:
         """Map the value of a selector; a forbidden namespace then selects nothing."""
+        if not self.to_host:
+            return self.names.virtual_namespace(value) or value
         host = self.names.host_namespace(value)
         if self.names.virtual_namespace(host) != value:
             self.noted[host] = value
@@ -313,47 +296,9 @@ class ToHost:
 
     def name(self, value: str) -> str:
         """Map the name of a cluster-scoped object."""
+        if not self.to_host:
+            return self.names.virtual_name(value) or value
         host = self.names.host_name(value)
         if self.names.virtual_name(host) != value:
             self.noted[host] = value
         return host
-
-    def any_selector(self, selector: Object, path: str) -> Object | None:
-        """Map `{any: true}` of a monitor to a list of the claims; None if it means less."""
-        if selector.get("any") is not True:
-            return None
-        self.noted[path] = ALL_NAMESPACES
-        return {"matchNames": sorted(self.names.claims.values())}
-
-    def note_names(self, names: list[str], path: str) -> None:
-        """Record the namespaces that a path listed."""
-        self.noted[path] = _BETWEEN_NAMES.join(names)
-
-
-@dataclass(frozen=True, slots=True)
-class ToVirtual:
-    """Maps host names back, as ToHost mapped them; names of others are not changed."""
-
-    to_host: ClassVar[bool] = False
-    names: Names
-
-    def namespace(self, value: str, _path: str) -> str:
-        return self.selected_namespace(value)
-
-    def selected_namespace(self, value: str) -> str:
-        return self.names.virtual_namespace(value) or value
-
-    def name(self, value: str) -> str:
-        return self.names.virtual_name(value) or value
-
-    def any_selector(self, _selector: Object, path: str) -> Object | None:
-        return {"any": True} if self.names.noted.get(path) == ALL_NAMESPACES else None
-
-    def noted_names(self, path: str) -> list[str] | None:
-        """Return the namespaces that translate() recorded for a path."""
-        noted = self.names.noted.get(path)
-        return None if noted is None else noted.split(_BETWEEN_NAMES)
-
-
-Direction = ToHost | ToVirtual
-"""One direction through the tables of references."""

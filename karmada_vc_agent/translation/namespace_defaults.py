@@ -75,7 +75,8 @@ def namespace_defaults(
     """
     objects = []
     if vc.limits:
-        objects.append(_object("v1", "LimitRange", LIMITS_NAME, {"spec": _limits(vc.limits)}))
+        limits = {"spec": {"limits": list(map(_with_server_defaults, vc.limits))}}
+        objects.append(_object("v1", "LimitRange", LIMITS_NAME, limits))
     if vc.network_policy == "isolate":
         spec = {"spec": _isolation(vc.name, infrastructure, pod_cidrs)}
         objects.append(_object("networking.k8s.io/v1", "NetworkPolicy", ISOLATION_NAME, spec))
@@ -90,10 +91,7 @@ def namespace_defaults(
 def _bindings_of_gateway(
     vc: VirtualCluster, virtual: VirtualNamespace, gateway: GatewayBinding
 ) -> Iterator[Object]:
-    """Yield what callers of the gateway, and the gateway itself, may do in a namespace (G-22).
-
-    Requests about no namespace, or about all, are authorized in the anchor.
-    """
+    """Yield what callers of the gateway may do; in the anchor without a namespace (G-22)."""
     admins = [
         {"apiGroup": RBAC_GROUP, "kind": "Group", "name": group} for group in admin_groups(vc.name)
     ]
@@ -129,10 +127,7 @@ def put_pod_security(namespace: Object, vc: VirtualCluster) -> None:
 
 
 def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
-    """Return the merge patch of metadata that sets the level; {} = no change.
-
-    The setting wins over the Work; it also removes a label that we set earlier.
-    """
+    """Return the merge patch of metadata that sets the level, or removes ours; {} = no change."""
     label = labels_of(live).get(POD_SECURITY_LABEL)
     changes: Object = {}
     level = vc.pod_security or None
@@ -163,16 +158,8 @@ def _claimed(
     return obj
 
 
-def _limits(limits: Iterable[Object]) -> Object:
-    return {"limits": [_with_server_defaults(limit) for limit in limits]}
-
-
 def _with_server_defaults(limit: Object) -> Object:
-    """Return one item of a LimitRange as the server stores it.
-
-    For containers the server derives `default` and `defaultRequest`. Source: kubernetes
-    pkg/apis/core/v1/defaults.go.
-    """
+    """Return one item of a LimitRange with defaults of kubernetes pkg/apis/core/v1/defaults.go."""
     amounts: dict[str, dict[str, str]] = {
         key: {name: str(quantity.parse(amount)) for name, amount in value.items()}
         for key, value in limit.items()

@@ -6,7 +6,8 @@ afterwards, for labels of nodes it does not, so groups become labels (kubeedge 4
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -34,9 +35,6 @@ from karmada_vc_agent.translation.draft import (
     Notice,
     NoticeCode,
     OwnSteps,
-    Returning,
-    immediate_binding,
-    rules_cut,
 )
 from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
@@ -57,8 +55,7 @@ _CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
 def drop_controllers_annotations(draft: Draft) -> None:
     """Drop annotations `apps.kubeedge.io/*`: the controller deletes what they list.
 
-    In any namespace. They are also dropped from the list of fields that Karmada manages, so that
-    the host's own values stay.
+    They are no longer listed as managed, either, so that the host's own values stay.
     """
     _drop_annotations(draft.obj)
 
@@ -76,19 +73,14 @@ def _drop_annotations(obj: Object) -> None:
 
 
 def rewrite_inside(draft: Draft) -> None:
-    """Rewrite each embedded manifest by all steps; node groups and labels must be its own.
-
-    Those without a namespace get the object's. Refuses what the steps refuse, with the path inside
-    the EdgeApplication.
-    """
-    _rewrite_manifests(draft)
+    """Rewrite each embedded manifest by all steps; node groups and labels must be its own."""
+    manifests = dig(draft.obj, *_MANIFESTS)
+    if isinstance(manifests, list):
+        _rewrite_manifests(manifests, draft)
     _confine_scope(draft.obj, draft.context)
 
 
-def _rewrite_manifests(draft: Draft) -> None:
-    manifests = dig(draft.obj, *_MANIFESTS)
-    if not isinstance(manifests, list):
-        return
+def _rewrite_manifests(manifests: list[Any], draft: Draft) -> None:
     where = ".".join(_MANIFESTS)
     if len(manifests) > MANIFESTS_MAX:
         detail = f"{where} has more than {MANIFESTS_MAX} entries; divide them among several"
@@ -96,7 +88,7 @@ def _rewrite_manifests(draft: Draft) -> None:
     for index, manifest in enumerate(manifests):
         path = f"{where}[{index}]"
         _refuse_unfit(manifest, path, draft.context)
-        result = draft.translate_inside(_in_namespace(manifest, draft.virtual_namespace), draft)
+        result = draft.inside(_in_namespace(manifest, draft.virtual_namespace))
         if isinstance(result, Refusal):
             inside = f"{path}.{result.path}" if result.path else path
             raise RefusedError(result.code, inside, f"{path}: {result.detail}", result.about)
@@ -104,12 +96,12 @@ def _rewrite_manifests(draft: Draft) -> None:
         manifests[index] = result
 
 
-def restore_inside(returning: Returning) -> None:
+def restore_inside(draft: Draft) -> None:
     """Restore each embedded manifest, and the node groups."""
-    manifests, restore = dig(returning.obj, *_MANIFESTS), returning.restore_inside
+    manifests, restore = dig(draft.obj, *_MANIFESTS), draft.inside
     if isinstance(manifests, list):
         manifests[:] = [restore(each) if isinstance(each, dict) else each for each in manifests]
-    _restore_scope(returning.obj, returning.context.vc.required_selector)
+    _restore_scope(draft.obj, draft.context.vc.required_selector)
 
 
 def _confine_scope(obj: Object, context: TranslationContext) -> None:
@@ -117,10 +109,7 @@ def _confine_scope(obj: Object, context: TranslationContext) -> None:
 
     A group becomes the label of its nodes: for a group KubeEdge replaces the node selector of pods,
     which the host then denies; for labels it writes node affinity (kubeedge 4). One exception: a
-    virtual cluster that is selected by this label.
-
-    Refuses NodeScopeForbidden: a group or labels that match other nodes. ReferenceForbidden: an
-    override of anything but an image.
+    virtual cluster that is selected by this label. Refuses NodeScopeForbidden, ReferenceForbidden.
     """
     _refuse_other_overrides(obj)
     required = context.vc.required_selector
@@ -217,16 +206,22 @@ def _targets(obj: Object, field: str) -> list[Any]:
     return targets if isinstance(targets, list) else []
 
 
+def immediate_binding(manifest: Object, _context: TranslationContext) -> Iterator[Notice]:
+    """Report volumes that are provisioned before a pod is scheduled (`ImmediateBinding`)."""
+    if manifest.get("volumeBindingMode") in (None, "", "Immediate"):
+        yield Notice(
+            NoticeCode.IMMEDIATE_BINDING,
+            "volumes are provisioned before a pod is scheduled, possibly out of reach of the "
+            "nodes of this virtual cluster: set volumeBindingMode WaitForFirstConsumer",
+        )
+
+
 _NO_ADDRESS = "None"
 _EXTERNAL_NAME = "spec.externalName"
 
 
 def rewrite_service(draft: Draft) -> None:
-    """Drop what the host allocates, map the namespace in `externalName` (rewriting-rules 4.3).
-
-    Headless stays headless; on updates Retain restores the host's values. Refuses
-    ReferenceForbidden.
-    """
+    """Drop what the host allocates, map the namespace in `externalName` (rewriting-rules 4.3)."""
     spec = draft.obj.get("spec")
     if not isinstance(spec, dict):
         return
@@ -235,7 +230,7 @@ def rewrite_service(draft: Draft) -> None:
     if spec.get("clusterIPs") != [_NO_ADDRESS]:
         spec.pop("clusterIPs", None)
     spec.pop("healthCheckNodePort", None)
-    _map_external_name(draft)
+    map_external_name(draft)
 
 
 def keep_to_pool(draft: Draft) -> None:
@@ -245,25 +240,20 @@ def keep_to_pool(draft: Draft) -> None:
         metadata_map(draft.obj, "labels")[BALANCER_POOL_LABEL] = required[BALANCER_POOL_LABEL]
 
 
-def restore_service(returning: Returning) -> None:
-    """Restore the virtual name of the namespace in `externalName`."""
-    _map_external_name(returning)
-
-
 def own_service(name: str, cluster_domain: str) -> re.Match[str] | None:
-    """Return the parts of an externalName that refers to a Service of the cluster, or None.
-
-    Forms: `<x>.<namespace>.svc`, with or without the cluster domain, with or without a final dot.
-    """
+    """Match `<x>.<namespace>.svc`, with or without the cluster domain and a final dot."""
     ending = rf"\.svc(?:\.{re.escape(cluster_domain)})?\.?"
     return re.fullmatch(rf"(?P<before>.+\.)(?P<namespace>[^.]+)(?P<after>{ending})", name)
 
 
-def _map_external_name(part: Draft | Returning) -> None:
-    name = dig(part.obj, "spec", "externalName")
-    if isinstance(name, str) and (match := own_service(name, part.context.settings.cluster_domain)):
-        namespace = part.direction.namespace(match["namespace"], _EXTERNAL_NAME)
-        part.obj["spec"]["externalName"] = match["before"] + namespace + match["after"]
+def map_external_name(draft: Draft) -> None:
+    """Restore the virtual name of the namespace in `externalName`."""
+    name = dig(draft.obj, "spec", "externalName")
+    if isinstance(name, str) and (
+        match := own_service(name, draft.context.settings.cluster_domain)
+    ):
+        namespace = draft.direction.namespace(match["namespace"], _EXTERNAL_NAME)
+        draft.obj["spec"]["externalName"] = match["before"] + namespace + match["after"]
 
 
 _SHARED_PATTERNS = (
@@ -297,9 +287,9 @@ def confine_namespace(draft: Draft) -> None:
     _report(draft, dropped, 'an administrator can allow them with "namespaceKeys"')
 
 
-def restore_namespace(returning: Returning) -> None:
+def restore_namespace(draft: Draft) -> None:
     """Restore the virtual name in label `kubernetes.io/metadata.name`."""
-    metadata = returning.obj.get("metadata") or {}
+    metadata = draft.obj.get("metadata") or {}
     labels = metadata.get("labels") or {}
     if NAMESPACE_NAME_LABEL in labels and metadata.get("name"):
         labels[NAMESPACE_NAME_LABEL] = metadata["name"]
@@ -308,8 +298,7 @@ def restore_namespace(returning: Returning) -> None:
 def tenants_patterns(profile: str, allowed: Iterable[str]) -> tuple[str, ...]:
     """Return patterns of what tenants may change of a Namespace through the gateway.
 
-    Fewer than Works may contain: Pod Security decides what pods may do to nodes, and Karmada's
-    own keys are Karmada's. profile: setting `tenancy`. allowed: setting `namespaceKeys`.
+    Fewer than Works may contain. profile: setting `tenancy`. allowed: setting `namespaceKeys`.
     """
     shared = () if profile == virtual_cluster.STRICT else (PLAIN_KEYS, *_SHARED_PATTERNS)
     kept = (each for each in (*shared, *allowed) if not each.startswith(_POD_SECURITY_DOMAIN))
@@ -365,22 +354,18 @@ def _drop(obj: Object, field: str, stays: Callable[[str], bool]) -> list[str]:
     return dropped
 
 
+_ROLE = OwnSteps(rewrite=rbac.confine_rules, notices=rbac.rules_cut, restore=rbac.restore_rules)
 _BINDING = OwnSteps(rewrite=rbac.confine_subjects, restore=rbac.restore_subjects)
 OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
     kinds.NAMESPACE: OwnSteps(metadata=confine_namespace, restore=restore_namespace),
-    kinds.CLUSTER_ROLE: OwnSteps(
-        metadata=confine_cluster_role,
-        rewrite=rbac.confine_rules,
-        notices=rules_cut,
-        restore=rbac.restore_rules,
-    ),
-    kinds.ROLE: OwnSteps(rewrite=rbac.confine_rules, notices=rules_cut, restore=rbac.restore_rules),
+    kinds.CLUSTER_ROLE: replace(_ROLE, metadata=confine_cluster_role),
+    kinds.ROLE: _ROLE,
     kinds.CLUSTER_ROLE_BINDING: _BINDING,
     kinds.ROLE_BINDING: _BINDING,
     kinds.SERVICE: OwnSteps(
         rewrite=rewrite_service,
         place=keep_to_pool,
-        restore=restore_service,
+        restore=map_external_name,
     ),
     kinds.PERSISTENT_VOLUME_CLAIM: OwnSteps(place=placement.drop_selected_node),
     kinds.PERSISTENT_VOLUME: OwnSteps(place=placement.tie_volume),

@@ -1,8 +1,4 @@
-"""Node selectors, affinity and tolerations of pods (rewriting-rules 3.3, 3.4).
-
-A taint on every node of the group dedicates the group, so the pods of the virtual cluster tolerate
-it (docs/adr/0014). One on some nodes only means that these must not be used now.
-"""
+"""Node selectors, affinity and tolerations of pods (rewriting-rules 3.3, 3.4)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -27,7 +23,10 @@ _OF_KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 def common_taints(nodes: Sequence[Node]) -> tuple[Taint, ...]:
-    """Return the taints that all nodes carry and that repel pods, without those for a state."""
+    """Return the taints that all nodes carry and that repel pods, without those for a state.
+
+    They dedicate the group, so its pods tolerate them (ADR 14); one on some nodes only does not.
+    """
     if not nodes:
         return ()
     first, *others = nodes
@@ -49,20 +48,9 @@ def missing_tolerations(taints: Iterable[Taint], tolerations: Sequence[Object]) 
     ]
 
 
-def is_toleration_of(toleration: Object, taints: Iterable[Taint]) -> bool:
-    """Return whether missing_tolerations() returns a toleration for one of the taints."""
-    return any(toleration == _toleration_of(taint) for taint in taints)
-
-
 def _toleration_of(taint: Taint) -> Object:
-    if not taint.value:
-        return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
-    return {
-        "key": taint.key,
-        "operator": "Equal",
-        "value": taint.value,
-        "effect": taint.effect,
-    }
+    operator, value = ("Equal", {"value": taint.value}) if taint.value else ("Exists", {})
+    return {"key": taint.key, "operator": operator, **value, "effect": taint.effect}
 
 
 def _tolerates(toleration: Object, taint: Taint) -> bool:
@@ -87,11 +75,7 @@ _OFFLINE_TOLERATIONS: tuple[Object, ...] = (
 
 
 def place_pods(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
-    """Pin every pod spec of an object to the nodes of the virtual cluster.
-
-    Refuses NodeSelectorConflict, NodeNameForbidden, NodeAffinityConflict.
-    Source: rewriting-rules 3.3.
-    """
+    """Pin every pod spec of an object to the nodes of the virtual cluster (rewriting-rules 3.3)."""
     kind_paths.add_missing_specs(obj, gvk)
     for pod_spec in kind_paths.pod_specs(obj, gvk, context.settings.pod_templates):
         merge_node_selector(pod_spec.spec, pod_spec.path, context.vc.required_selector)
@@ -118,10 +102,7 @@ def merge_node_selector(spec: Object, path: str, required: Mapping[str, str]) ->
 
 
 def _refuse_affinity_elsewhere(pod_spec: LocatedPodSpec, context: TranslationContext) -> None:
-    """Refuse NodeAffinityConflict if every term excludes the required nodes.
-
-    Terms are ORed, so one that may match is enough; the nodeSelector is ANDed to all of them.
-    """
+    """Refuse NodeAffinityConflict if every term, they are ORed, excludes the required nodes."""
     required = dig(pod_spec.spec, "affinity", "nodeAffinity", _REQUIRED)
     if required is None:
         return
@@ -173,15 +154,10 @@ def _add_tolerations(spec: Object, context: TranslationContext) -> None:
 
 
 def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> None:
-    """Keep the tolerations of a live pod spec that cannot be changed.
-
-    They are kept if they contain all desired ones but those for taints of the nodes: these change
-    over time, and a Job created earlier must not fail for it.
-    """
+    """Keep the tolerations of a live, fixed pod spec if they have all but those for taints."""
     kept, desired = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
-    if all(
-        toleration in kept for toleration in desired if not is_toleration_of(toleration, taints)
-    ):
+    of_taints = list(map(_toleration_of, taints))
+    if all(each in kept or each in of_taints for each in desired):
         spec.pop("tolerations", None)
         if kept:
             spec["tolerations"] = copy_object(kept)
@@ -195,10 +171,7 @@ def drop_selected_node(draft: Draft) -> None:
 
 
 def tie_volume(draft: Draft) -> None:
-    """Pin a `local` or `hostPath` volume to own nodes (rewriting-rules 3.4).
-
-    Every term gets the required labels; other volumes are reachable from anywhere.
-    """
+    """Pin a `local` or `hostPath` volume to own nodes (rewriting-rules 3.4)."""
     spec, required = draft.obj.get("spec"), draft.context.vc.required_selector
     if not isinstance(spec, dict) or not any(spec.get(source) for source in _ON_A_NODE):
         return
@@ -217,10 +190,7 @@ def tie_volume(draft: Draft) -> None:
 
 
 def confine_image_pull(draft: Draft) -> None:
-    """Require own nodes by labels, if it lists none by name (rewriting-rules 5.1).
-
-    Names are checked as references. Refuses NodeScopeForbidden: labels that match other nodes.
-    """
+    """Require own nodes by labels, if it lists none by name (rewriting-rules 5.1)."""
     job = dig(draft.obj, "spec", _IMAGE_PULL)
     if not isinstance(job, dict):
         return
@@ -230,19 +200,14 @@ def confine_image_pull(draft: Draft) -> None:
 
 
 def require_node_labels(target: Object, path: str, required: Mapping[str, str]) -> None:
-    """Add, in place, the required labels to target.labelSelector; path: of its matchLabels.
-
-    Refuses NodeScopeForbidden if another value is requested.
-    """
-    selector = target.get("labelSelector")
-    selector = dict(selector) if isinstance(selector, dict) else {}
-    labels = selector.get("matchLabels")
-    labels = dict(labels) if isinstance(labels, dict) else {}
+    """Add, in place, the required labels to target.labelSelector; refuses NodeScopeForbidden."""
+    selector = _map_at(target, "labelSelector")
+    labels = _map_at(selector, "matchLabels")
     for key, value in required.items():
         if labels.get(key, value) != value:
             detail = f'{path}["{key}"] is "{labels[key]}", required "{value}"'
             raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail)
-    target["labelSelector"] = {**selector, "matchLabels": {**labels, **required}}
+    labels.update(required)
 
 
 def node_selector_annotation(required: Mapping[str, str]) -> str:
@@ -280,9 +245,9 @@ def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
     return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))
 
 
-def _list_at(obj: Any, key: str) -> list[Any]:
+def _list_at(obj: Any, *path: str) -> list[Any]:
     """Return a list for reading; empty if missing or not a list."""
-    value = dig(obj, key)
+    value = dig(obj, *path)
     return value if isinstance(value, list) else []
 
 
@@ -301,30 +266,20 @@ _ANSWERS = ("field is immutable", "pod updates may not change fields")
 def explain_immutable(
     answer: str, gvk: GroupVersionKind, live: Object | None, required: Mapping[str, str]
 ) -> Refusal | None:
-    """Return Immutable if the host rejected a change of the node selector of a live object.
+    """Return Immutable if the host's 422 was about the node selector of a live object, else None.
 
-    answer: its 422. live: the host object. required: the required selector. None if something else
-    was wrong. A Job that was not started yet may still move, so the host is tried first.
+    A Job that was not started yet may still move, so the host is tried first.
     """
-    if live is None or not any(words in answer for words in _ANSWERS):
-        return None
-    if not have_fixed_pods(gvk):
+    if live is None or not have_fixed_pods(gvk) or not any(each in answer for each in _ANSWERS):
         return None
     for pod_spec in pod_specs(live, gvk):
-        missing = _missing(pod_spec, required)
+        selector = pod_spec.spec.get("nodeSelector") or {}
+        missing = {key: value for key, value in required.items() if selector.get(key) != value}
         if missing:
             path = f"{pod_spec.path}.nodeSelector"
             detail = (
-                f"{path} cannot be changed to select {missing}; the object stays where it is: to "
-                "move it, delete and recreate it"
+                f"{path} cannot be changed to select {node_selector_annotation(missing)}; the "
+                "object stays where it is: to move it, delete and recreate it"
             )
             return Refusal(Code.IMMUTABLE, path, detail)
     return None
-
-
-def _missing(pod_spec: LocatedPodSpec, required: Mapping[str, str]) -> str:
-    """Return the labels that a pod spec does not select, as `k=v,k2=v2`."""
-    selector = pod_spec.spec.get("nodeSelector") or {}
-    return node_selector_annotation(
-        {key: value for key, value in required.items() if selector.get(key) != value}
-    )

@@ -21,9 +21,10 @@ from karmada_vc_agent.model.kinds import (
 )
 from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.translation import rbac_rules
-from karmada_vc_agent.translation.draft import Draft, Returning
+from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Draft, Notice, NoticeCode
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR, Code, RefusedError
-from karmada_vc_agent.translation.names import Direction, Names, ToHost, host_name
+from karmada_vc_agent.translation.names import Direction, Names, host_name
 
 CONVERTED_PREFIX = "vc:crb:"
 
@@ -31,6 +32,8 @@ _SERVICE_ACCOUNT_GROUP = "system:serviceaccounts:"
 _ALL_SERVICE_ACCOUNTS = ("Group", "system:serviceaccounts")
 _AUTHENTICATED = ("Group", "system:authenticated")
 _UNAUTHENTICATED = ("Group", "system:unauthenticated")
+_MapNamespace = Callable[[str, str], str]
+"""(namespace, path) -> its name on the other side."""
 _OF_THE_NAMESPACE = frozenset({kinds.ROLE.kind})
 _OF_THE_CLUSTER = frozenset({kinds.CLUSTER_ROLE.kind})
 """Kinds of roles; a Role keeps its name on the host."""
@@ -47,10 +50,7 @@ def everyone(cluster: str) -> str:
 
 
 def confine_rules(draft: Draft) -> None:
-    """Expand `*`, and cut rules to what `virtual-cluster-admin` may (rewriting-rules 5.2).
-
-    Refuses RuleForbidden.
-    """
+    """Expand `*`, and cut rules to what `virtual-cluster-admin` may (rewriting-rules 5.2)."""
     obj, context = draft.obj, draft.context
     if obj.get("rules") is None:
         return
@@ -76,28 +76,31 @@ def confine_rules(draft: Draft) -> None:
 
 
 def confine_subjects(draft: Draft) -> None:
-    """Map subjects to names of the virtual cluster, and the ClusterRole (rewriting-rules 5.2).
-
-    Refuses RuleForbidden, SubjectForbidden, ReferenceForbidden.
-    """
+    """Map subjects to names of the virtual cluster, and the ClusterRole (rewriting-rules 5.2)."""
     obj, direction, cluster = draft.obj, draft.direction, draft.context.vc.name
     if obj.get("subjects") is not None:
         subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
         draft.depends_on_claims |= any(map(_is_all_service_accounts, subjects))
-        obj["subjects"] = [
-            mapped
-            for index, subject in _all_accounts_once(subjects)
-            for mapped in _host_subjects(subject, f"subjects[{index}]", cluster, direction)
-        ]
+        obj["subjects"] = list(_host_subjects(subjects, cluster, direction))
     if obj.get("roleRef") is not None:
         obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
 
 
-def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:
-    """Return the RoleBinding that represents a ClusterRoleBinding in one namespace.
+def rules_cut(manifest: Object, context: TranslationContext) -> Iterator[Notice]:
+    """Report the rules that were cut (`RuleCut`)."""
+    rules = manifest.get("rules")
+    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+        cut = list(rbac_rules.beyond(rule, context.allow_in_strict))
+        if cut:
+            detail = (
+                f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
+                f"{'; '.join(cut)}"
+            )
+            yield Notice(NoticeCode.RULE_CUT, detail)
 
-    cluster_role_binding: already rewritten for the host. Source: rewriting-rules 5.2.
-    """
+
+def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:
+    """Return what a ClusterRoleBinding, as rewritten for the host, is in one namespace (5.2)."""
     metadata = cluster_role_binding["metadata"]
     return {
         **cluster_role_binding,
@@ -111,18 +114,18 @@ def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object
     }
 
 
-def restore_rules(returning: Returning) -> None:
+def restore_rules(draft: Draft) -> None:
     """Restore the virtual names in rules on namespaces."""
-    rules = returning.obj.get("rules")
+    rules = draft.obj.get("rules")
     for rule in rules if isinstance(rules, list) else ():
         if not rbac_rules.restore_written(rule):
-            rbac_rules.rename_namespaces(rule, "rules", returning.direction)
+            rbac_rules.rename_namespaces(rule, "rules", draft.direction)
 
 
-def restore_subjects(returning: Returning) -> None:
+def restore_subjects(draft: Draft) -> None:
     """Restore the virtual names of subjects and of the ClusterRole."""
-    obj, direction = returning.obj, returning.direction
-    cluster = returning.context.vc.name
+    obj, direction = draft.obj, draft.direction
+    cluster = draft.context.vc.name
     subjects = obj.get("subjects")
     if isinstance(subjects, list):
         obj["subjects"] = [_virtual_subject(each, cluster, direction) for each in subjects]
@@ -134,25 +137,16 @@ def _is_all_service_accounts(subject: Any) -> bool:
     return (dig(subject, "kind"), dig(subject, "name")) == _ALL_SERVICE_ACCOUNTS
 
 
-def _all_accounts_once(subjects: list[Any]) -> Iterator[tuple[int, Any]]:
-    """Yield subjects with their index, "all ServiceAccounts" once: it expands to many."""
-    seen = False
+def _host_subjects(subjects: list[Any], cluster: str, direction: Direction) -> Iterator[Object]:
+    """Map subjects; "all ServiceAccounts" becomes, once, those of each claimed namespace."""
+    is_expanded = False
     for index, subject in enumerate(subjects):
-        if _is_all_service_accounts(subject):
-            if seen:
-                continue
-            seen = True
-        yield index, subject
-
-
-def _host_subjects(subject: Any, path: str, cluster: str, direction: ToHost) -> list[Object]:
-    """Map one subject; "all ServiceAccounts" becomes those of each claimed namespace."""
-    if not _is_all_service_accounts(subject):
-        return [_host_subject(subject, path, cluster, direction)]
-    groups = (
-        _SERVICE_ACCOUNT_GROUP + namespace for namespace in sorted(direction.names.claims.values())
-    )
-    return [{**subject, "name": group} for group in groups]
+        if not _is_all_service_accounts(subject):
+            yield _host_subject(subject, f"subjects[{index}]", cluster, direction)
+        elif not is_expanded:
+            is_expanded = True
+            for namespace in sorted(direction.names.claims.values()):
+                yield {**subject, "name": _SERVICE_ACCOUNT_GROUP + namespace}
 
 
 def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -> Object:
@@ -170,14 +164,14 @@ def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
     if (kind, name) == _AUTHENTICATED:
         return {**subject, "name": everyone(cluster)}
-    return {**subject, "name": host_subject_name(kind, name, cluster, direction, path)}
+    return {**subject, "name": host_subject_name(kind, name, cluster, direction.namespace, path)}
 
 
 def host_subject_name(
-    kind: str, name: str, cluster: str, direction: Direction, path: str = ""
+    kind: str, name: str, cluster: str, map_namespace: _MapNamespace, path: str = ""
 ) -> str:
     """Return the host name of a User or Group of a virtual cluster; path: its place."""
-    return _BY_NAME[kind](name, path, direction) or identity_prefix(cluster) + name
+    return _BY_NAME[kind](name, path, map_namespace) or identity_prefix(cluster) + name
 
 
 def _virtual_subject(subject: Any, cluster: str, direction: Direction) -> Any:
@@ -189,30 +183,30 @@ def _virtual_subject(subject: Any, cluster: str, direction: Direction) -> Any:
         return subject
     if (kind, name) == (_AUTHENTICATED[0], everyone(cluster)):
         return {**subject, "name": _AUTHENTICATED[1]}
-    mapped = _BY_NAME[kind](name, "subjects", direction)
+    mapped = _BY_NAME[kind](name, "subjects", direction.namespace)
     return {**subject, "name": mapped or name.removeprefix(identity_prefix(cluster))}
 
 
-def _mapped_group(name: str, path: str, direction: Direction) -> str | None:
+def _mapped_group(name: str, path: str, map_namespace: _MapNamespace) -> str | None:
     """Map the namespace in a group of ServiceAccounts; None for other groups."""
     namespace = name.removeprefix(_SERVICE_ACCOUNT_GROUP)
     if namespace == name or not namespace or ":" in namespace:
         return None
-    return _SERVICE_ACCOUNT_GROUP + direction.namespace(namespace, f"{path}.name")
+    return _SERVICE_ACCOUNT_GROUP + map_namespace(namespace, f"{path}.name")
 
 
-def _mapped_user(name: str, path: str, direction: Direction) -> str | None:
+def _mapped_user(name: str, path: str, map_namespace: _MapNamespace) -> str | None:
     """Map the namespace in the user name of a ServiceAccount; None for other users."""
     parts = service_account_of(name)
     if parts is None:
         return None
     namespace, account = parts
-    return service_account_user(direction.namespace(namespace, f"{path}.name"), account)
+    return service_account_user(map_namespace(namespace, f"{path}.name"), account)
 
 
 _WITH_A_NAMESPACE = frozenset({"ServiceAccount"})
 """Kinds of subjects identified by namespace and name."""
-_BY_NAME: Mapping[str, Callable[[str, str, Direction], str | None]] = {
+_BY_NAME: Mapping[str, Callable[[str, str, _MapNamespace], str | None]] = {
     "Group": _mapped_group,
     "User": _mapped_user,
 }
@@ -259,33 +253,26 @@ _IDENTITIES = "vc:gateway"
 _ALL_ACCOUNTS = "system:serviceaccounts"
 
 
-class _Caller(ToHost):
-    """Maps names of callers: one of a missing namespace is no one, not a refusal."""
-
-    def namespace(self, value: str, _path: str) -> str:
-        return self.selected_namespace(value)
-
-
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Maps the callers of one virtual cluster to identities on the host.
-
-    cluster: its name, which is the prefix; names: of which renamed objects have the name on the
-    host.
-    """
+    """Maps the callers of one virtual cluster, by its name, to identities on the host."""
 
     cluster: str
     names: Names
 
     def user(self, name: str) -> str:
         """Return the user on the host for one of the hub. Raises RefusedError."""
-        return host_subject_name("User", name, self.cluster, _Caller(self.names))
+        return host_subject_name("User", name, self.cluster, self._map_namespace)
 
     def group(self, name: str) -> str:
         """Return the group on the host for one of the hub. Raises RefusedError."""
         if name == _ALL_ACCOUNTS:
             return name
-        return host_subject_name("Group", name, self.cluster, _Caller(self.names))
+        return host_subject_name("Group", name, self.cluster, self._map_namespace)
+
+    def _map_namespace(self, namespace: str, _path: str) -> str:
+        """Map any namespace: an account of one that is missing is no one, not a refusal."""
+        return self.names.host_namespace(namespace)
 
     @property
     def everyone(self) -> str:
@@ -295,9 +282,8 @@ class Callers:
     def role(self, agent: str, absorbed: Object | None) -> Object:
         """Return the ClusterRole that lists whom the gateway may impersonate.
 
-        absorbed: the stored role of Karmada, None = none. agent: the label by which the role is
-        aggregated into the gateway's. A rule without resourceNames, which Karmada never sends,
-        allows no one here. Accounts of the virtual cluster's namespaces are granted there.
+        absorbed: the stored role of Karmada; a rule of it without resourceNames allows no one.
+        agent: the label by which the role is aggregated into the gateway's.
         """
         users, groups = _allowed(absorbed, "users"), _allowed(absorbed, "groups")
         host_users = {self.user(KARMADA_USER), self.user(OPERATOR_USER), *_each(self.user, users)}

@@ -8,8 +8,11 @@ more. The maximum is `admin_rules`, which depends on what the host serves. It is
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
 from typing import Any
 
+from karmada_vc_agent.model import yaml_text
 from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.kinds import Rule
 from karmada_vc_agent.model.objects import Object, dig
@@ -25,48 +28,16 @@ _READING = ("get", "list", "watch")
 _FORBIDDEN_VERBS = frozenset({"escalate", "bind", "impersonate"})
 _NAMESPACES = "namespaces"
 
-_NEVER = frozenset(
-    {
-        ("", "serviceaccounts/token"),  # a token created there would be a credential of the host
-        ("", "bindings"),  # binding assigns any node
-        ("", "pods/binding"),
-    }
-)
-_FOR_NO_TENANT = frozenset(
-    {
-        *(
-            ("", "resourcequotas"),
-            ("", "resourcequotas/status"),
-        ),  # the limits that apply to the tenant
-        ("", "limitranges"),
-        ("certificates.k8s.io", "podcertificaterequests"),  # signers take it for a kubelet's word
-        ("certificates.k8s.io", "podcertificaterequests/status"),
-        ("policy.kubeedge.io", "serviceaccountaccesses"),  # what KubeEdge lets an edge read
-        ("policy.kubeedge.io", "serviceaccountaccesses/status"),
-    }
-)
-_UNREACHED = frozenset({("", "services/proxy"), ("", "pods/proxy")})
-"""Denied to all tenants: the API server would connect from the host's own network."""
-_TRANSLATED = frozenset(
-    (group, resource + part)
-    for group, resource in (
-        ("", "endpoints"),  # addresses of the host and of others
-        ("discovery.k8s.io", "endpointslices"),
-        ("apps.kubeedge.io", "edgeapplications"),  # reconciled with the rights of a controller
-        ("devices.kubeedge.io", "devices"),  # refers to any node
-        ("rules.kubeedge.io", "rules"),
-        ("rules.kubeedge.io", "ruleendpoints"),
-    )
-    for part in ("", "/status")
-) | {
-    ("", "services/status"),
-    ("", "pods/status"),
-    ("", "persistentvolumeclaims/status"),  # by a smaller capacity a quota counts less
-    ("resource.k8s.io", "resourceclaims/status"),  # takes devices of any node
-    ("snapshot.storage.k8s.io", "volumesnapshots/status"),  # names a snapshot of the host
-    ("storage.k8s.io", "csistoragecapacities"),  # the scheduler reads those of all namespaces
-}
-"""Read-only for tenants: by writing them they could reach what their Works are refused."""
+_RESOURCES = yaml_text.load(Path(__file__).with_name("rbac_rules.yaml").read_bytes())
+
+
+def _resources(table: str) -> frozenset[tuple[str, str]]:
+    """Return (group, resource) of the rows of a table."""
+    return frozenset(("".join(group), resource) for resource, *group in _RESOURCES[table])
+
+
+_NEVER, _UNREACHED = _resources("never"), _resources("unreached")
+_FOR_NO_TENANT, _TRANSLATED = _resources("for_no_tenant"), _resources("translated")
 _READ_ONLY = _FOR_NO_TENANT | _TRANSLATED
 _HOSTS_GROUPS = frozenset(
     {
@@ -119,10 +90,7 @@ def agent_rules(namespaced: Iterable[tuple[str, str]]) -> tuple[Object, ...]:
 
 
 def cut(rules: Iterable[Object], most: Iterable[Object]) -> tuple[Object, ...]:
-    """Return what rules of the host's own grant of what virtual clusters may have.
-
-    most: from admin_rules(). Namespaces are read as the host's rules let them be.
-    """
+    """Return what the host's own rules grant of admin_rules(), and of reading Namespaces."""
     granted = list(rules)
     namespaces: Object = {"apiGroups": [""], "resources": [_NAMESPACES], "verbs": list(_READING)}
     return _rules(
@@ -160,17 +128,22 @@ def _rules(grants: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Object, 
 
 def combinations(rule: Any) -> int:
     """Return how many combinations of group, resource and verb a rule makes."""
+    groups, resources, verbs = _fields(rule)
+    sizes = (_size(groups), _size(resources), len(verbs))
+    return prod(max(size, 1) for size in sizes)
+
+
+def _size(values: list[str]) -> int:
+    return sum(_OF_WILDCARD if WILDCARD in each else 1 for each in values)
+
+
+def _fields(rule: Any) -> tuple[list[str], list[str], list[str]]:
+    """Return groups, resources and verbs of a rule; what is not a list is empty."""
+    values = (dig(rule, field) for field in ("apiGroups", "resources", "verbs"))
     groups, resources, verbs = (
-        sum(_OF_WILDCARD if WILDCARD in str(each) and field != "verbs" else 1 for each in values)
-        for field in ("apiGroups", "resources", "verbs")
-        for values in (_list_in(rule, field),)
+        list(map(str, each)) if isinstance(each, list) else [] for each in values
     )
-    return max(groups, 1) * max(resources, 1) * max(verbs, 1)
-
-
-def _list_in(rule: Any, field: str) -> list[Any]:
-    values = dig(rule, field)
-    return values if isinstance(values, list) else []
+    return groups, resources, verbs
 
 
 def allowed_rules(
@@ -229,10 +202,7 @@ def restore_written(rule: Any) -> bool:
 
 def beyond(rule: Any, allow: Allow = None) -> Iterator[str]:
     """Yield `verbs resource` for what a rule lists explicitly and no virtual cluster may do."""
-    fields = (dig(rule, field) for field in ("apiGroups", "resources", "verbs"))
-    groups, resources, verbs = (
-        [str(each) for each in values] if isinstance(values, list) else [] for values in fields
-    )
+    groups, resources, verbs = _fields(rule)
     for resource in resources:
         cut = [
             verb
@@ -246,8 +216,7 @@ def beyond(rule: Any, allow: Allow = None) -> Iterator[str]:
 def excess(rule: Any, allow: Allow = None) -> Iterator[str]:
     """Yield what a rule on the host allows that no Work could have granted; rules have no `*`."""
     yield from beyond(rule, allow)
-    fields = ("verbs", "resources", "apiGroups")
-    verbs, resources, groups = ([str(e) for e in dig(rule, field) or ()] for field in fields)
+    groups, resources, verbs = _fields(rule)
     forbidden = _FORBIDDEN_VERBS & set(verbs)
     if forbidden or WILDCARD in (*verbs, *groups) or any(WILDCARD in each for each in resources):
         yield f"{', '.join(sorted(forbidden) or verbs)} {', '.join(resources)}"
@@ -347,21 +316,12 @@ _GROUPS = re.compile(r" \(groups=\[[^\]]*\]\)")
 
 
 def explain_denial(text: str, cluster: str, apply_as: ApplyAs) -> str:
-    """Return an answer of the host without the account's name, and with the missing rule.
-
-    text: of the 403, already in virtual names. Answers other than those of RBAC, such as those of
-    an admission policy, only lose the account's name. Source: rewriting-rules 7, ADR 14.
-    """
+    """Return a 403 of the host, in virtual names, without the account but with the missing rule."""
     match = _CANNOT.search(text)
-    if match is not None and match["verb"] == "impersonate" and apply_as.is_default:
-        return (
-            f'virtual cluster "{cluster}": the agent may not impersonate the account of this '
-            "virtual cluster (tenancy Strict); run karmada-vc-agent join"
-        )
     if match is not None and match["verb"] == "impersonate":
         return (
-            f'virtual cluster "{cluster}": the agent may not impersonate the ServiceAccount of '
-            'setting applyAs; grant it verb "impersonate" on that ServiceAccount'
+            f'virtual cluster "{cluster}": the agent may not impersonate its account on the host; '
+            'run karmada-vc-agent join, or for setting applyAs grant it verb "impersonate"'
         )
     if match is not None and match["user"] == apply_as.user:
         where = f" in namespace {match['namespace']}" if match["namespace"] else ""

@@ -1,12 +1,11 @@
 """Rewrites references: namespaces and names that objects refer to.
 
-The same walk serves both directions: a Direction maps a name, a row of kind_paths.py has the
-path and the treatment. Functions change their arguments; callers work on a copy.
+The same walk serves both directions: the draft's Direction maps a name, a row of kind_paths.py has
+the path and the treatment.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -14,20 +13,22 @@ from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.kinds import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values_at
 from karmada_vc_agent.translation import kind_paths
-from karmada_vc_agent.translation.context import TranslationContext
+from karmada_vc_agent.translation.draft import Draft, Notice, NoticeCode
 from karmada_vc_agent.translation.kind_paths import (
     AFFINITY,
     IN_POD_SPECS,
+    NamespaceReferences,
     Reference,
     Treatment,
     pod_specs,
 )
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
-from karmada_vc_agent.translation.names import Direction, ToVirtual
+from karmada_vc_agent.translation.names import ALL_NAMESPACES
 
 _LOCAL_SERVERS = ("https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
 _LOCAL_CLUSTER = "in-cluster"
 _GLOB_MARKS = "*?[!"
+_BETWEEN_NAMES = ","
 _OWN_NAMESPACE = "${pvc.namespace}"
 """A claim's own namespace, filled in by the driver; other templates may refer to any."""
 _NAMESPACE_KEYS = ("secretnamespace", "pvcnamespace", "podnamespace")
@@ -42,55 +43,42 @@ PROXY_DOMAINS = (
 """Domains with such annotations; those of OF_ALL_PROXIES count under any domain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewriter:
-    """Rewrites the references of one virtual cluster's objects in one direction.
-
-    own_namespace: host namespace of the object; used on the way to the host.
-    """
-
-    context: TranslationContext
-    direction: Direction
-    own_namespace: str = ""
-
-    def rewrite(self, obj: Object, gvk: GroupVersionKind) -> None:
-        """Rewrite all references in an object that the tables and the settings list.
-
-        Refuses ReferenceForbidden and NodeNameForbidden on the way to the host.
-        Source: rewriting-rules 4.1.
-        """
-        rows = kind_paths.references_of(gvk.group_kind, self.context.settings.namespace_references)
-        self._apply(obj, "", rows)
-        for pod_spec in pod_specs(obj, gvk, self.context.settings.pod_templates):
-            # In other kinds only the affinity is certain to be a pod's.
-            inside = AFFINITY if pod_spec.selector_only else IN_POD_SPECS
-            self._apply(pod_spec.spec, f"{pod_spec.path}.", inside)
-
-    def _apply(self, obj: Object, prefix: str, references: Iterable[Reference]) -> None:
-        for reference in references:
-            if not obj.get(_head(reference.path)):
-                continue  # nearly always: the walk would cost several times as much
-            change = _CHANGES[reference.treatment]
-
-            def changed(value: Any, where: str, change: _Change = change) -> Any:
-                return change(self, value, prefix + where)
-
-            _change_at(obj, reference.path, changed)
+def rewrite_references(draft: Draft) -> None:
+    """Rewrite all references that the tables and the settings list (rewriting-rules 4.1)."""
+    settings = draft.context.settings
+    rows = kind_paths.references_of(draft.gvk.group_kind, settings.namespace_references)
+    _apply(draft, draft.obj, "", rows)
+    for pod_spec in pod_specs(draft.obj, draft.gvk, settings.pod_templates):
+        # In other kinds only the affinity is certain to be a pod's.
+        inside = AFFINITY if pod_spec.selector_only else IN_POD_SPECS
+        _apply(draft, pod_spec.spec, f"{pod_spec.path}.", inside)
 
 
-_Change = Callable[[Rewriter, Any, str], Any]
-"""(rewriter, value, path) -> the new value; None removes the key."""
+def _apply(draft: Draft, obj: Object, prefix: str, references: Iterable[Reference]) -> None:
+    for reference in references:
+        if not obj.get(_head(reference.path)):
+            continue  # nearly always: the walk would cost several times as much
+        change = _CHANGES[reference.treatment]
+
+        def changed(value: Any, where: str, change: _Change = change) -> Any:
+            return change(draft, value, prefix + where)
+
+        change_at(obj, reference.path, changed)
 
 
-def _namespace(way: Rewriter, value: Any, path: str) -> Any:
+_Change = Callable[[Draft, Any, str], Any]
+"""(draft, value, path) -> the new value; None removes the key."""
+
+
+def _namespace(way: Draft, value: Any, path: str) -> Any:
     return way.direction.namespace(value, path) if _is_name(value) else value
 
 
-def _name(way: Rewriter, value: Any, _path: str) -> Any:
+def _name(way: Draft, value: Any, _path: str) -> Any:
     return way.direction.name(value) if _is_name(value) else value
 
 
-def _pattern(way: Rewriter, value: Any, path: str) -> Any:
+def _pattern(way: Draft, value: Any, path: str) -> Any:
     if way.direction.to_host and _is_name(value) and any(m in value for m in _GLOB_MARKS):
         detail = (
             f'{path} is "{value}"; list each namespace, since a pattern matches those of others'
@@ -99,7 +87,7 @@ def _pattern(way: Rewriter, value: Any, path: str) -> Any:
     return _namespace(way, value, path)
 
 
-def _node(way: Rewriter, value: Any, path: str) -> Any:
+def _node(way: Draft, value: Any, path: str) -> Any:
     is_own = value == "" or (isinstance(value, str) and way.context.owns_node(value))
     if way.direction.to_host and not is_own:
         detail = f'{path} "{value}" is not in the virtual cluster'
@@ -107,23 +95,23 @@ def _node(way: Rewriter, value: Any, path: str) -> Any:
     return value
 
 
-def _node_if_own(way: Rewriter, value: Any, _path: str) -> Any:
+def _node_if_own(way: Draft, value: Any, _path: str) -> Any:
     is_own = isinstance(value, str) and way.context.owns_node(value)
     return value if is_own or not way.direction.to_host else None
 
 
-def _dropped(way: Rewriter, value: Any, _path: str) -> Any:
+def _dropped(way: Draft, value: Any, _path: str) -> Any:
     return None if way.direction.to_host else value
 
 
-def _refused(way: Rewriter, value: Any, path: str) -> Any:
+def _refused(way: Draft, value: Any, path: str) -> Any:
     if way.direction.to_host:
         detail = f"{path} must not be set, since virtual clusters share objects of this kind"
         raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
     return value
 
 
-def _parameters(way: Rewriter, parameters: Any, path: str) -> Any:
+def _parameters(way: Draft, parameters: Any, path: str) -> Any:
     if not isinstance(parameters, dict):
         return parameters
     plain = {key: re.sub(r"[^a-z]", "", str(key).lower()) for key in parameters}
@@ -135,15 +123,19 @@ def _parameters(way: Rewriter, parameters: Any, path: str) -> Any:
                 f'{path}["{key}"] refers to a Secret without a namespace; set the namespace too'
             )
             raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
+    named = {key for key, name in plain.items() if name.endswith(_NAMESPACE_KEYS)}
+    return _with_parameters(way, parameters, named, path)
+
+
+def _with_parameters(way: Draft, items: Object, named: Collection[str], path: str) -> Object:
+    """Return a map in which the values of some keys are mapped as namespaces."""
     return {
-        key: _parameter(way, value, f'{path}["{key}"]')
-        if plain[key].endswith(_NAMESPACE_KEYS)
-        else value
-        for key, value in parameters.items()
+        key: _parameter(way, value, f'{path}["{key}"]') if key in named else value
+        for key, value in items.items()
     }
 
 
-def _parameter(way: Rewriter, value: Any, path: str) -> Any:
+def _parameter(way: Draft, value: Any, path: str) -> Any:
     if value == _OWN_NAMESPACE:
         return value
     if way.direction.to_host and isinstance(value, str) and "${" in value:
@@ -152,19 +144,15 @@ def _parameter(way: Rewriter, value: Any, path: str) -> Any:
     return _namespace(way, value, path)
 
 
-def _secret_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
+def _secret_annotations(way: Draft, annotations: Any, path: str) -> Any:
     """Map the namespaces of Secrets that drivers use for deletion (`-secret-namespace`)."""
     if not isinstance(annotations, dict):
         return annotations
-    return {
-        key: _parameter(way, value, f'{path}["{key}"]')
-        if str(key).endswith("-secret-namespace")
-        else value
-        for key, value in annotations.items()
-    }
+    named = {key for key in annotations if str(key).endswith("-secret-namespace")}
+    return _with_parameters(way, annotations, named, path)
 
 
-def _proxy_annotations(way: Rewriter, annotations: Any, path: str) -> Any:
+def _proxy_annotations(way: Draft, annotations: Any, path: str) -> Any:
     """Map the namespace in annotations that refer to a Secret as `namespace/name`."""
     if not isinstance(annotations, dict):
         return annotations
@@ -188,7 +176,7 @@ def _is_proxys(key: str) -> bool:
     )
 
 
-def _destination(way: Rewriter, destination: Any, path: str) -> Any:
+def _destination(way: Draft, destination: Any, path: str) -> Any:
     """Map the namespace if the destination is the cluster that Argo CD runs in."""
     server, name = dig(destination, "server"), dig(destination, "name")
     if not isinstance(destination, dict) or not (
@@ -199,7 +187,7 @@ def _destination(way: Rewriter, destination: Any, path: str) -> Any:
     return destination if mapped is None else {**destination, "namespace": mapped}
 
 
-def _route_namespaces(way: Rewriter, allowed: Any, _path: str) -> Any:
+def _route_namespaces(way: Draft, allowed: Any, _path: str) -> Any:
     """Let routes attach from the namespaces of this virtual cluster only."""
     origin = dig(allowed, "from")
     if origin == "All" and way.direction.to_host:
@@ -212,23 +200,24 @@ def _route_namespaces(way: Rewriter, allowed: Any, _path: str) -> Any:
     return {**allowed, "selector": selector}
 
 
-def _name_list_selector(way: Rewriter, selector: Any, path: str) -> Any:
+def _name_list_selector(way: Draft, selector: Any, path: str) -> Any:
     """Map a list of names; `any` becomes the list of all currently claimed namespaces."""
     if not isinstance(selector, dict):
         return selector
-    whole = way.direction.any_selector(selector, path)
-    names = selector.get("matchNames")
-    if whole is not None or not isinstance(names, list):
-        return selector if whole is None else whole
+    direction, names = way.direction, selector.get("matchNames")
+    if direction.to_host and selector.get("any") is True:
+        direction.noted[path] = ALL_NAMESPACES
+        return {"matchNames": sorted(direction.names.claims.values())}
+    if not direction.to_host and direction.names.noted.get(path) == ALL_NAMESPACES:
+        return {"any": True}
+    if not isinstance(names, list):
+        return selector
     mapped = [_namespace(way, name, f"{path}.matchNames[{i}]") for i, name in enumerate(names)]
     return {**selector, "matchNames": mapped}
 
 
-def _selector(way: Rewriter, selector: Any, _path: str) -> Any:
-    """Return a selector that matches the same namespaces on the other side.
-
-    An empty one, all namespaces, becomes all of this virtual cluster. Source: 4.2.
-    """
+def _selector(way: Draft, selector: Any, _path: str) -> Any:
+    """Map a selector of namespaces; an empty one becomes all of this virtual cluster (4.2)."""
     if not isinstance(selector, dict):
         return selector
     labels = selector.get("matchLabels")
@@ -248,7 +237,7 @@ def _selector(way: Rewriter, selector: Any, _path: str) -> Any:
     return result
 
 
-def _expression(way: Rewriter, expression: Any) -> Any:
+def _expression(way: Draft, expression: Any) -> Any:
     values = dig(expression, "values")
     if dig(expression, "key") != NAMESPACE_NAME_LABEL or not isinstance(values, list):
         return expression
@@ -259,7 +248,7 @@ def _expression(way: Rewriter, expression: Any) -> Any:
     return {**expression, "values": mapped}
 
 
-def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
+def _affinity_term(way: Draft, term: Any, path: str) -> Any:
     """Map a pod affinity term, which applies to its `namespaces` and to those it selects.
 
     On the host only the own namespace is referred to by name, since policies cannot derive from a
@@ -271,14 +260,14 @@ def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
     selector = _selector(way, term.get("namespaceSelector"), "")
     mapped = {**term, "namespaceSelector": selector} if selector is not None else dict(term)
     names = term.get("namespaces")
-    if isinstance(way.direction, ToVirtual):
-        return _term_of_names(way, mapped, way.direction.noted_names(where))
+    if not way.direction.to_host:
+        return _term_of_names(way, mapped, way.direction.names.noted.get(where))
     if not isinstance(names, list):
         return mapped
     hosts = mapped["namespaces"] = [
         _namespace(way, name, f"{where}[{i}]") for i, name in enumerate(names)
     ]
-    if not all(map(_is_name, hosts)) or {*hosts} <= {way.own_namespace}:
+    if not all(map(_is_name, hosts)) or {*hosts} <= {way.obj["metadata"].get("namespace")}:
         return mapped
     whole_cluster = _selector(way, {}, "")
     if selector not in (None, whole_cluster):
@@ -287,14 +276,14 @@ def _affinity_term(way: Rewriter, term: Any, path: str) -> Any:
             "its own for each, or select all of them by labels"
         )
         raise RefusedError(Code.REFERENCE_FORBIDDEN, where, detail)
-    way.direction.note_names(names, where)
+    way.direction.noted[where] = _BETWEEN_NAMES.join(names)
     del mapped["namespaces"]
     listed = {"key": NAMESPACE_NAME_LABEL, "operator": "In", "values": hosts}
     mapped["namespaceSelector"] = selector or {**whole_cluster, "matchExpressions": [listed]}
     return mapped
 
 
-def _term_of_names(way: Rewriter, term: Object, noted: list[str] | None) -> Object:
+def _term_of_names(way: Draft, term: Object, noted: str | None) -> Object:
     """Return a term, its other parts already mapped, with the namespaces that it listed."""
     if noted is None:
         names = term.get("namespaces")
@@ -303,7 +292,7 @@ def _term_of_names(way: Rewriter, term: Object, noted: list[str] | None) -> Obje
         return term
     if term.get("namespaceSelector"):  # it lists them; an empty one is the tenant's own
         del term["namespaceSelector"]
-    return {**term, "namespaces": noted}
+    return {**term, "namespaces": noted.split(_BETWEEN_NAMES)}
 
 
 def _is_name(value: Any) -> bool:
@@ -335,7 +324,7 @@ def _head(path: str) -> str:
     return path.partition(".")[0].removesuffix("[]").removesuffix("{}")
 
 
-def _change_at(obj: Object, path: str, changed: Callable[[Any, str], Any]) -> None:
+def change_at(obj: Object, path: str, changed: Callable[[Any, str], Any]) -> None:
     """Replace, in place, every value at a path by `changed(value, path)`.
 
     None removes the key. A path that ends in `[]` or `{}` changes elements or map values.
@@ -358,3 +347,54 @@ def _change_at(obj: Object, path: str, changed: Callable[[Any, str], Any]) -> No
             parent[key] = changed(value, here)
             if parent[key] is None:
                 del parent[key]
+
+
+REFERENCES_MAX = 5
+"""Maximum number of notices about references in one manifest."""
+
+_NAMESPACE_KEY = re.compile(r"([a-z0-9]N|n)amespaces?(Name|s)?")
+_BUILT_IN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
+_BUILT_IN_ENDING = ".k8s.io"
+
+
+def unknown_references(
+    obj: Object,
+    gvk: GroupVersionKind,
+    namespaces: Collection[str],
+    configured: tuple[NamespaceReferences, ...],
+) -> Iterator[Notice]:
+    """Report values that look like a namespace of this virtual cluster but are in no table (4.1).
+
+    The tables are complete for Kubernetes' own kinds. namespaces: virtual names.
+    """
+    if gvk.group in _BUILT_IN_GROUPS or gvk.group.endswith(_BUILT_IN_ENDING):
+        return
+    rows = kind_paths.references_of(gvk.group_kind, configured)
+    listed = {_without_indices(row.path) for row in rows}
+    unlisted = (
+        (path, value)
+        for path, value in _named_namespaces(obj.get("spec"), "spec", "")
+        if value in namespaces
+        and not any(_without_indices(path).startswith(prefix) for prefix in listed)
+    )
+    for _, (path, value) in zip(range(REFERENCES_MAX), unlisted, strict=False):
+        detail = (
+            f'{path} is "{value}", the name of a namespace of this virtual cluster, and is not '
+            "rewritten: if it refers to that namespace, add the path to namespaceReferences"
+        )
+        yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
+
+
+def _named_namespaces(value: Any, path: str, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _named_namespaces(inner, f"{path}.{name}", str(name))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _named_namespaces(inner, f"{path}[{index}]", key)
+    elif isinstance(value, str) and _NAMESPACE_KEY.search(key):
+        yield path, value
+
+
+def _without_indices(path: str) -> str:
+    return re.sub(r"\[[^]]*\]|\{\}", "", path)

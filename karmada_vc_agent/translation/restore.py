@@ -6,8 +6,6 @@ Injected fields (node selector, tolerations, node affinity) stay; dropped fields
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from karmada_vc_agent.model import domain, karmada, kinds
@@ -24,22 +22,20 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     metadata_map,
 )
-from karmada_vc_agent.translation import dns_names, kind_paths, names, placement
+from karmada_vc_agent.translation import dns_names, kind_paths, placement
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.draft import Returning
+from karmada_vc_agent.translation.draft import Draft
 from karmada_vc_agent.translation.kind_paths import (
     AFFINITY,
     IN_POD_SPECS,
-    NamespaceReferences,
-    PodTemplates,
     have_fixed_pods,
     pod_spec_paths,
     pod_specs,
 )
 from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
-from karmada_vc_agent.translation.names import Names, ToVirtual, is_path
+from karmada_vc_agent.translation.names import NAMES_ANNOTATION, Direction, Names, is_path
 from karmada_vc_agent.translation.own_steps import own_steps
-from karmada_vc_agent.translation.references import Rewriter
+from karmada_vc_agent.translation.references import rewrite_references
 from karmada_vc_agent.translation.translate import HostObject
 
 _TENANTS = frozenset({domain.REWRITE_DNS_ANNOTATION})
@@ -63,28 +59,22 @@ class Restorer:
     def __init__(self, context: TranslationContext) -> None:
         self._context = context
         self.names = context.names()
-        self._direction = ToVirtual(self.names)
-        self._rewriter = Rewriter(context, self._direction)
 
     def restore(self, obj: Object, gvk: GroupVersionKind, namespace: str = "") -> None:
-        """Restore a host object, or a part of one that has metadata, in place.
-
-        namespace: the virtual one, if the caller knows it.
-        """
-        context, templates = self._context, self._context.settings.pod_templates
-        direction, rewriter = self._direction, self._rewriter
-        annotations = annotations_of(obj)
-        if names.NAMES_ANNOTATION in annotations:
-            direction = ToVirtual(names_of(obj, context))
-            rewriter = Rewriter(context, direction)
-        _restore_namespace(obj, gvk, direction.names, namespace)
+        """Restore, in place, an object or a part with metadata; namespace: virtual, if known."""
+        context, annotations = self._context, annotations_of(obj)
+        is_noted = NAMES_ANNOTATION in annotations
+        own = names_of(obj, context) if is_noted else self.names
+        _restore_namespace(obj, gvk, own, namespace)
         _restore_name(obj)
+        direction = Direction(own, to_host=False)
+        draft = Draft(obj, gvk, context, direction, lambda inside: restore(inside, context))
         if step := own_steps(gvk).restore:
-            step(Returning(obj, context, direction, lambda inside: restore(inside, context)))
-        rewriter.rewrite(obj, gvk)
+            step(draft)
+        rewrite_references(draft)
         if domain.REWRITE_DNS_ANNOTATION in annotations:
-            virtual_names = ((host, virtual) for virtual, host in direction.names.claims.items())
-            dns_names.rewrite_texts(obj, gvk, virtual_names, templates)
+            virtual_names = ((host, virtual) for virtual, host in own.claims.items())
+            dns_names.rewrite_texts(obj, gvk, virtual_names, context.settings.pod_templates)
         _restore_metadata(obj)
 
 
@@ -94,11 +84,7 @@ def names_of(obj: Object, context: TranslationContext) -> Names:
 
 
 def restore_text(text: str, names: Names) -> str:
-    """Return a text of the host with virtual names.
-
-    Replaces names of host namespaces and of cluster-scoped objects: claimed, recorded or computed.
-    Only whole names are replaced, not parts of longer ones.
-    """
+    """Return a text of the host with virtual names: claimed, recorded or computed."""
     return _text_restorer(names)(text)
 
 
@@ -137,7 +123,7 @@ def _text_restorer(names: Names) -> Callable[[str], str]:
 def _noted(obj: Object) -> dict[str, str]:
     """Return host name -> virtual name as recorded by translate(), without malformed entries."""
     try:
-        noted = json.loads(annotations_of(obj).get(names.NAMES_ANNOTATION, "{}"))
+        noted = json.loads(annotations_of(obj).get(NAMES_ANNOTATION, "{}"))
     except ValueError:
         return {}
     items = noted.items() if isinstance(noted, dict) else ()
@@ -194,34 +180,22 @@ _MARKS = ("[]", "{}")
 def restored_parts(
     gvk: GroupVersionKind, settings: TranslationSettings, more: tuple[str, ...] = ()
 ) -> Parts | None:
-    """Return what is looked at in objects of a kind; None: all of it.
-
-    more: paths that the caller itself looks at. An object that looks_everywhere() is an exception.
-    """
-    return _restored_parts(gvk, settings.pod_templates, settings.namespace_references, more)
+    """Return what is looked at in objects of a kind, with paths of the caller; None: all of it."""
+    if own_steps(gvk).restore:
+        return None
+    below: dict[str, Any] = {}
+    rows = kind_paths.references_of(gvk.group_kind, settings.namespace_references)
+    paths = [row.path for row in rows]
+    for where, is_selector_only in pod_spec_paths(gvk, settings.pod_templates):
+        paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
+    for path in (*_METADATA, *more, *paths):
+        _add(below, path.split("."))
+    return below
 
 
 def restores_texts(annotations: Any) -> bool:
     """Return whether annotations request that restore() looks at texts, wherever they are."""
     return isinstance(annotations, dict) and domain.REWRITE_DNS_ANNOTATION in annotations
-
-
-@lru_cache(maxsize=1024)  # tenants name kinds
-def _restored_parts(
-    gvk: GroupVersionKind,
-    templates: tuple[PodTemplates, ...],
-    references: tuple[NamespaceReferences, ...],
-    more: tuple[str, ...],
-) -> Parts | None:
-    if own_steps(gvk).restore:
-        return None
-    below: dict[str, Any] = {}
-    paths = [row.path for row in kind_paths.references_of(gvk.group_kind, references)]
-    for where, is_selector_only in pod_spec_paths(gvk, templates):
-        paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
-    for path in (*_METADATA, *more, *paths):
-        _add(below, path.split("."))
-    return below
 
 
 def _add(below: dict[str, Any], steps: list[str]) -> None:
@@ -237,40 +211,40 @@ def _add(below: dict[str, Any], steps: list[str]) -> None:
 def assert_placement(
     retained: Object, translated: HostObject, live: Object | None, context: TranslationContext
 ) -> HostObject | Refusal:
-    """Return the object to write after Retain, with namespace and placement as translated.
+    """Return the object to write after Retain: as translated in namespace, placement and our marks.
 
-    retained: the result of Retain for translated.obj; not modified. live: the host's object, None =
-    does not exist. What a script dropped of the required selector is added again, as are our labels
-    and annotations. A Pod keeps the node it already runs on. Refuses what 3.3 refuses, and
+    retained: not modified. A Pod keeps the node it already runs on. Refuses what 3.3 refuses, and
     NamespaceForbidden if a script moved the object. Source: rewriting-rules 2, step 8.
     """
     if key_of(retained) != translated.host_key:
         detail = "the interpreter changed the kind, namespace or name of the object"
         return Refusal(Code.NAMESPACE_FORBIDDEN, "metadata", detail)
     obj = copy_object(retained)
-    kept = KEPT.get(translated.host_key.gvk.group_kind, _NOTHING)
-    bound_spec = dig(obj, *kept.bound_spec) if kept.bound_spec else {}
-    node = _node_it_runs_on(bound_spec, live, kept.bound_spec)
+    kind = translated.host_key.gvk.group_kind
+    node = _node_it_runs_on(obj, live) if kind in BOUND_TO_NODES else None
     if node is not None:
-        del bound_spec["nodeName"]
+        del obj["spec"]["nodeName"]
     try:
         placement.place_pods(obj, translated.host_key.gvk, context)
     except RefusedError as error:
         return error.refusal
     if node is not None:
-        bound_spec["nodeName"] = node
+        obj["spec"]["nodeName"] = node
     if live is not None:
         _keep_tolerations(obj, live, context)
-    _keep_our_metadata(obj, translated.obj, kept.annotations)
-    if live is not None and kept.keep is not None:
-        kept.keep(obj, live)
+    for name in ("labels", "annotations"):
+        desired = dig(translated.obj, "metadata", name) or {}
+        if ours := {key: value for key, value in desired.items() if domain.is_ours(key)}:
+            metadata_map(obj, name).update(ours)
+    if keep := KEPT.get(kind):
+        keep(obj, translated.obj, live or {})
     return HostObject(obj, translated.virtual_key, translated.host_key)
 
 
-def _node_it_runs_on(spec: Any, live: Object | None, path: tuple[str, ...]) -> str | None:
+def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
     """Return the nodeName that Retain copied from a running Pod; nothing else may set one."""
-    node = dig(spec, "nodeName")
-    return node if node and node == dig(live, *path, "nodeName") else None
+    node = dig(obj, "spec", "nodeName")
+    return node if node and node == dig(live, "spec", "nodeName") else None
 
 
 def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) -> None:
@@ -281,45 +255,19 @@ def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) ->
         placement.keep_tolerations(desired.spec, current.spec, context.node_taints)
 
 
-def _keep_our_metadata(obj: Object, translated: Object, also: frozenset[str]) -> None:
-    """Set our labels and annotations, and the keys in `also`, to the translated values."""
-    for name in ("labels", "annotations"):
-        kept = {
-            key: value
-            for key, value in (dig(translated, "metadata", name) or {}).items()
-            if domain.is_ours(key) or key in also
-        }
-        if kept:
-            metadata_map(obj, name).update(kept)
-
-
-def _keep_adoption(obj: Object, live: Object) -> None:
-    """Keep the mark of an adopted namespace, so that it is never deleted (rewriting-rules 1.2)."""
+def _keep_claim(obj: Object, translated: Object, live: Object) -> None:
+    """Keep the mark of an adopted namespace, and the node selector as translated (1.2)."""
+    annotations = metadata_map(obj, "annotations")
+    selector = annotations_of(translated).get(domain.NODE_SELECTOR_ANNOTATION)
+    if selector is not None:
+        annotations[domain.NODE_SELECTOR_ANNOTATION] = selector
     adopted = annotations_of(live).get(domain.ADOPTED_ANNOTATION)
     if adopted is not None:
-        annotations = metadata_map(obj, "annotations")
         annotations.pop(domain.CREATED_BY_AGENT_ANNOTATION, None)
         annotations[domain.ADOPTED_ANNOTATION] = adopted
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What one kind keeps beyond Retain and the common rules.
-
-    bound_spec: path of the pod spec that the host binds to a node; () = none.
-    annotations: those that stay as translated although they are not in our domain.
-    keep: copies fields of the live object.
-    """
-
-    bound_spec: tuple[str, ...] = ()
-    annotations: frozenset[str] = frozenset()
-    keep: Callable[[Object, Object], None] | None = None
-
-
-KEPT: Mapping[GroupKind, Kept] = {
-    kinds.POD: Kept(bound_spec=("spec",)),
-    kinds.NAMESPACE: Kept(
-        annotations=frozenset({domain.NODE_SELECTOR_ANNOTATION}), keep=_keep_adoption
-    ),
-}
-_NOTHING = Kept()
+BOUND_TO_NODES = frozenset({kinds.POD})
+"""Kinds whose objects keep the node that they run on."""
+KEPT: Mapping[GroupKind, Callable[[Object, Object, Object], None]] = {kinds.NAMESPACE: _keep_claim}
+"""Kind -> (object to write, translated, live) -> what it keeps beyond Retain."""

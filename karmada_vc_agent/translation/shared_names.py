@@ -1,17 +1,11 @@
-"""Names, addresses and annotations that all virtual clusters of a host share.
-
-A controller of the host serves each name once, so two virtual clusters with the same one conflict
-(rewriting-rules 4.1, 4.3). Guards of Works (guards.py), policies about tenants (access/policies/)
-and docs/tenants.md read the tables of annotations.
-"""
+"""Hosts and annotations that all virtual clusters of a host share (4.1, 4.3)."""
 
 import re
-from collections.abc import Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple
+from pathlib import Path
 
-from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model import kinds, yaml_text
 from karmada_vc_agent.model.kinds import GATEWAY_GROUP
 from karmada_vc_agent.model.objects import (
     GroupKind,
@@ -21,93 +15,21 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     values_at,
 )
-from karmada_vc_agent.model.virtual_cluster import Guard
-
-_EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/"
-DNS_NAMES = (
-    f"{_EXTERNAL_DNS}hostname",
-    f"{_EXTERNAL_DNS}internal-hostname",
-    "coredns.io/hostname",
-    *("dns.alpha.kubernetes.io/external", "dns.alpha.kubernetes.io/internal"),
-    *("tailscale.com/hostname", "kube-vip.io/loadbalancerHostname"),
-)
-"""Give the object a name outside of the cluster."""
-HOST_KEYS = ("/server-alias", "/redirect-from", "cert-manager.io/common-name")
-"""Ends of annotations that give an Ingress further hosts."""
 
 
-def _under(domain: str, *names: str) -> tuple[str, ...]:
-    return tuple(f"{domain}/{name}" for name in names)
+def _annotations() -> Iterator[tuple[str, ...]]:
+    """Yield each table of shared_annotations.yaml; an item is a key, or a domain with names."""
+    text = Path(__file__).with_name("shared_annotations.yaml").read_bytes()
+    for rows in yaml_text.load(text).values():
+        parts = ([row] if isinstance(row, str) else _under(row) for row in rows)
+        yield tuple(chain.from_iterable(parts))
 
 
-_CLOUD = "service.beta.kubernetes.io"
-LOAD_BALANCER_KEYS = (
-    *_under("io.cilium", "lb-ipam-ips", "lb-ipam-sharing-key", "lb-ipam-sharing-cross-namespace"),
-    *_under("lbipam.cilium.io", "ips", "sharing-key", "sharing-cross-namespace"),
-    *_under("kube-vip.io", "loadbalancerIPs"),
-    *_under("metallb.io", "loadBalancerIPs", "allow-shared-ip", "address-pool"),
-    *_under("metallb.universe.tf", "loadBalancerIPs", "allow-shared-ip", "address-pool"),
-    *_under("projectcalico.org", "loadBalancerIPs", "ipv4pools", "ipv6pools"),
-    *_under("purelb.io", "addresses", "allow-shared-ip", "service-group"),
-    *_under("eip.openelb.kubesphere.io", "v1alpha1", "v1alpha2"),
-    *_under(
-        _CLOUD,
-        *(
-            f"aws-load-balancer-{name}"
-            for name in (
-                *("name", "eip-allocations", "private-ipv4-addresses", "ipv6-addresses"),
-                *("subnets", "security-groups", "ssl-cert"),
-            )
-        ),
-    ),
-    *_under("alb.ingress.kubernetes.io", "group.name", "load-balancer-name", "certificate-arn"),
-    *_under("alb.ingress.kubernetes.io", "security-groups", "subnets"),
-    *_under(_CLOUD, "azure-load-balancer-ipv4", "azure-load-balancer-ipv6"),
-    *_under(_CLOUD, "azure-load-balancer-resource-group", "azure-dns-label-name"),
-    *_under(_CLOUD, "azure-pip-name", "azure-pip-name-ipv6", "azure-pip-prefix-id"),
-    *_under("networking.gke.io", "load-balancer-ip-addresses"),
-    *_under("kubernetes.io", "ingress.global-static-ip-name", "ingress.regional-static-ip-name"),
-    *_under("ingress.gcp.kubernetes.io", "pre-shared-cert"),
-    *_under("loadbalancer.openstack.org", "load-balancer-id", "load-balancer-address"),
-    *_under("loadbalancer.openstack.org", "floating-network-id", "port-id"),
-    *_under("kubernetes.digitalocean.com", "load-balancer-id"),
-    *_under("load-balancer.hetzner.cloud", "id", "name"),
-    *_under(_CLOUD, "alibaba-cloud-loadbalancer-id", "alicloud-loadbalancer-id"),
-    *_under(_CLOUD, "scw-loadbalancer-id", "exoscale-loadbalancer-id"),
-    *_under(_CLOUD, "linode-loadbalancer-nodebalancer-id"),
-    *_under("service.kubernetes.io", "tke-existed-lbid"),
-    *_under("kubernetes.io", "ingress.existLbId", "elb.id", "elb.ip"),
-    *_under("k8s.cloudscale.ch", "loadbalancer-uuid"),
-    *_under("service.antrea.io", "external-ip-pool", "allow-shared-load-balancer-ip"),
-)
-"""Choose an address, a load balancer, its network or its certificate, or share those of others."""
+def _under(row: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    return (f"{domain}/{name}" for domain, names in row.items() for name in names)
 
-POD_ADDRESSES = (
-    *_under("cni.projectcalico.org", "ipAddrs", "ipAddrsNoIpam", "floatingIPs", "hwAddr"),
-    *_under("cni.projectcalico.org", "ipv4pools", "ipv6pools"),
-    *_under("ipam.cilium.io", "ip-pool"),
-    *_under("k8s.v1.cni.cncf.io", "networks"),
-    *_under("v1.multus-cni.io", "default-network"),
-    *_under("ovn.kubernetes.io", "ip_address", "ip_pool", "logical_switch", "mac_address"),
-    *_under("ovn.kubernetes.io", "routes", "vip"),
-    *_under("k8s.ovn.org", "routing-namespaces", "routing-network"),
-    *_under("ipam.antrea.io", "ippools", "pod-ips"),
-    *_under("ipam.spidernet.io", "ippool", "ippools", "subnet", "subnets"),
-)
-"""Choose the address or the network of a pod, also those of others; or what it is a router for."""
 
-PROXY_CALLS = (
-    *("/auth-url", "/mirror-target", "/mirror-host", "/external-auth-url"),
-    *("/global-rate-limit-memcached-host", "/router.middlewares", "/router.tls.options"),
-    "/service.serverstransport",
-)
-"""Ends of keys: addresses that a shared proxy calls, or its objects, of any namespace."""
-
-COPIES = (
-    *("kubed.appscode.com/sync", "reflector.v1.k8s.emberstack.com/"),
-    "replicator.v1.mittwald.de/",
-)
-"""Beginnings of keys: a controller copies the object into namespaces of the host, or from there."""
+DNS_NAMES, HOST_KEYS, LOAD_BALANCER_KEYS, POD_ADDRESSES, PROXY_CALLS, COPIES = _annotations()
 
 OWN_SOURCES = frozenset(
     (
@@ -126,39 +48,20 @@ NETWORK_SOURCES = (
 """All others that the API server knows: a policy cannot ask for what it does not name."""
 
 
-class Space(StrEnum):
-    """The kind of a shared name."""
-
-    HOST = "host"
-    REST_PATH = "REST path"
-
-
-class SharedName(NamedTuple):
-    """One name, normalised for comparison: hosts in lower case, paths without outer slashes."""
-
-    space: Space
-    name: str
-
-
 _TLS_HOSTS = "spec.tls[].hosts[]"
 """Of an Ingress: issuers make a certificate for them."""
-_ROUTE = (Space.HOST, "spec.hostnames[]")
-_LISTENERS = (Space.HOST, "spec.listeners[].hostname")
+_ROUTE, _LISTENERS = "spec.hostnames[]", "spec.listeners[].hostname"
 
-HOLDERS: Mapping[GroupKind, tuple[Space, str]] = {
-    GroupKind("networking.k8s.io", "Ingress"): (Space.HOST, "spec.rules[].host"),
+HOLDERS: Mapping[GroupKind, str] = {
+    GroupKind("networking.k8s.io", "Ingress"): "spec.rules[].host",
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "TLSRoute"): _ROUTE,
     GroupKind(GATEWAY_GROUP, "Gateway"): _LISTENERS,
     GroupKind(GATEWAY_GROUP, "ListenerSet"): _LISTENERS,
     kinds.LISTENER_SET_BEFORE: _LISTENERS,
-    # Only the source of a Rule is served by the host; the path of a target is served by the edge.
-    GroupKind("rules.kubeedge.io", "Rule"): (Space.REST_PATH, "spec.sourceResource.path"),
 }
-"""Kind -> what its objects use, and the path."""
-GUARD_OF_SPACE: Mapping[Space, Guard] = {Space.HOST: Guard.SHARED_HOSTS}
-"""What refuses a name that another virtual cluster uses; without a guard it is only reported."""
+"""Kind -> the path of the hosts that its objects use."""
 
 
 def holds_names(gvk: GroupVersionKind) -> bool:
@@ -166,38 +69,20 @@ def holds_names(gvk: GroupVersionKind) -> bool:
     return gvk.group_kind in HOLDERS
 
 
-def shared_names(obj: Object) -> dict[SharedName, str]:
-    """Return the shared names that an object uses, each with the path of its first occurrence."""
+def shared_names(obj: Object) -> dict[str, str]:
+    """Return the hosts that an object uses, in lower case, each with its first path."""
     return dict(reversed(list(_names_in(obj))))
 
 
-def index_keys(obj: Object) -> Iterator[str]:
-    """Yield the shared names of an object as index keys."""
-    return map(index_key, shared_names(obj))
-
-
-def index_key(name: SharedName) -> str:
-    """Return a shared name as an index key."""
-    return f"{name.space} {name.name}"
-
-
-def _aliases(obj: Object) -> Iterator[tuple[SharedName, str]]:
-    """Yield the hosts that annotations of an Ingress add; wildcards are left to guards.py."""
+def _names_in(obj: Object) -> Iterator[tuple[str, str]]:
+    place = HOLDERS.get(gvk_of(obj).group_kind)
+    if place is None:
+        return
     for key, value in annotations_of(obj).items():
         if key.endswith(HOST_KEYS):
             for host in re.split(r"[\s,]+", value.lower()):
-                if host and not host.startswith(("~", "*", ".")):
-                    yield SharedName(Space.HOST, host), f'metadata.annotations["{key}"]'
-
-
-def _names_in(obj: Object) -> Iterator[tuple[SharedName, str]]:
-    row = HOLDERS.get(gvk_of(obj).group_kind)
-    if row is None:
-        return
-    space, place = row
-    yield from _aliases(obj)
+                if host and not host.startswith(("~", "*", ".")):  # guards.py has wildcards
+                    yield host, f'metadata.annotations["{key}"]'
     for path, value in chain(values_at(obj, place), values_at(obj, _TLS_HOSTS)):
-        name = value.lower() if space is Space.HOST and isinstance(value, str) else value
-        name = name.strip("/") if space is Space.REST_PATH and isinstance(name, str) else name
-        if isinstance(name, str) and name:
-            yield SharedName(space, name), path
+        if value and isinstance(value, str):
+            yield value.lower(), path

@@ -1,11 +1,11 @@
 """The order of steps for one manifest.
 
 Steps change a draft, which holds a copy of the manifest; a step that raises RefusedError ends the
-translation. The list `_STEPS` is the order of rewriting-rules 2.
+translation.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,24 +25,17 @@ from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster, Virtu
 from karmada_vc_agent.translation import (
     dns_names,
     kind_policy,
-    names,
     namespace_defaults,
     placement,
     rbac,
 )
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.draft import (
-    Draft,
-    Notice,
-    Step,
-    unknown_places,
-    unknown_references,
-)
+from karmada_vc_agent.translation.draft import Draft, Notice, Step
 from karmada_vc_agent.translation.guards import pass_guards
 from karmada_vc_agent.translation.kind_policy import Code, Policy, Refusal, RefusedError
-from karmada_vc_agent.translation.names import ToHost
+from karmada_vc_agent.translation.names import ALL_NAMESPACES, NAMES_ANNOTATION, Direction, home_of
 from karmada_vc_agent.translation.own_steps import own_steps
-from karmada_vc_agent.translation.references import Rewriter
+from karmada_vc_agent.translation.references import rewrite_references, unknown_references
 
 _KEPT = frozenset(
     (
@@ -183,16 +176,20 @@ def translate(
     draft = Draft(
         obj=copy_object(manifest),
         gvk=gvk,
-        namespaced=namespaced,
         context=context,
-        direction=ToHost(context.names()),
-        virtual_name=manifest["metadata"]["name"],
-        own=own_steps(gvk),
-        translate_inside=_translate_inside,
+        direction=Direction(context.names(), to_host=True),
+        inside=lambda embedded: _translate_inside(embedded, draft),
+        namespaced=namespaced,
     )
     try:
-        for step in _STEPS if system is None else _SYSTEM_STEPS:
-            step(draft)
+        if system is None:
+            _rewrite(draft)
+        else:
+            # It lets Karmada impersonate; only its content is read, no one is bound to it (5.4).
+            _strip(draft)
+            draft.policy = Policy.RENAME
+            _map_name(draft)
+            _stamp(draft, manifest["metadata"]["name"])
         if draft.policy is Policy.CONVERT:
             return _convert(draft, key_of(manifest))
     except RefusedError as error:
@@ -204,9 +201,44 @@ def translate(
         is_shared=draft.policy is Policy.SHARE,
         is_system=system is not None,
         depends_on_claims=draft.depends_on_claims
-        or names.ALL_NAMESPACES in draft.direction.noted.values(),
+        or ALL_NAMESPACES in draft.direction.noted.values(),
         notices=(*draft.notices, *_notices(manifest, draft)),
     )
+
+
+def _rewrite(draft: Draft) -> None:
+    """Rewrite a manifest by all steps, in the order of rewriting-rules 2."""
+    obj, context, own = draft.obj, draft.context, own_steps(draft.gvk)
+    virtual_name = obj["metadata"]["name"]
+    _strip(draft)
+    _refuse_unbound(draft)
+    draft.policy = kind_policy.refuse_forbidden(
+        obj,
+        namespaced=draft.namespaced,
+        configured=context.settings.cluster_scoped_kinds,
+        names_only=context.names_only,
+    )
+    if not context.names_only:
+        kind_policy.refuse_denied(draft.gvk, context.vc)
+        is_shared = draft.policy is Policy.SHARE
+        draft.notices += pass_guards(obj, draft.gvk, context, is_shared=is_shared)
+    _map_name(draft)
+    _run(draft, own.metadata, own.inside)
+    rewrite_references(draft)
+    templates = context.settings.pod_templates
+    if dns_names.rewrite_texts(obj, draft.gvk, context.claims.items(), templates):
+        draft.depends_on_claims = True
+    _run(draft, own.rewrite)
+    placement.place_pods(obj, draft.gvk, context)
+    _run(draft, own.place)
+    dns_names.name_services(obj, draft.gvk, context)
+    _stamp(draft, virtual_name)
+
+
+def _run(draft: Draft, *steps: Step | None) -> None:
+    for step in steps:
+        if step:
+            step(draft)
 
 
 def claimed_namespace(
@@ -215,14 +247,11 @@ def claimed_namespace(
     settings: TranslationSettings,
     work: str = "",
 ) -> Object:
-    """Return the host Namespace to create for a namespace that has no claim yet.
+    """Return the host Namespace to create for a namespace without a claim (1.2, 1.3, 3.5).
 
-    It is not labelled as managed by Karmada: only a Work with the Namespace sets that label, and
-    takes it over. Source: rewriting-rules 1.2, 1.3, 3.5.
+    Not labelled as managed by Karmada: only a Work with the Namespace sets that label.
     """
-    name = names.home_of(
-        settings.namespace_template, namespace, vc.name_on_host, vc.adopt_namespaces
-    )
+    name = home_of(settings.namespace_template, namespace, vc.name_on_host, vc.adopt_namespaces)
     obj: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     _claim(obj, vc, namespace, settings.agent_name, work)
     namespace_defaults.put_pod_security(obj, vc)
@@ -240,15 +269,11 @@ def _strip(draft: Draft) -> None:
         for key in keys:
             if (field_name, key) != ("annotations", domain.REWRITE_DNS_ANNOTATION):
                 del metadata[field_name][key]
-    if draft.own.strip:
-        draft.own.strip(draft)
+    _run(draft, own_steps(draft.gvk).strip)
 
 
 def _refuse_unbound(draft: Draft) -> None:
-    """Refuse what an OverridePolicy moved to another namespace, or out of all, in Strict (step 2).
-
-    Karmada lets the author of a policy in one namespace change `metadata.namespace` and `kind`.
-    """
+    """Refuse what an OverridePolicy moved to another namespace, or out of all, in Strict."""
     bound_to, context = draft.context.bound_to, draft.context
     if bound_to is None or context.names_only or context.settings.tenancy != STRICT:
         return
@@ -257,27 +282,6 @@ def _refuse_unbound(draft: Draft) -> None:
         place = f'namespace "{bound_to}"' if bound_to else "no namespace"
         problem = f"the binding of its Work is in {place}: an override must not move it elsewhere"
         raise RefusedError(Code.NAMESPACE_FORBIDDEN, "metadata.namespace", problem)
-
-
-def _refuse_forbidden_kind(draft: Draft) -> None:
-    """Apply the kind policy (step 2)."""
-    context = draft.context
-    draft.policy = kind_policy.refuse_forbidden(
-        draft.obj,
-        namespaced=draft.namespaced,
-        configured=context.settings.cluster_scoped_kinds,
-        names_only=context.names_only,
-    )
-    if not context.names_only:
-        kind_policy.refuse_denied(draft.gvk, context.vc)
-
-
-def _pass_guards(draft: Draft) -> None:
-    """Refuse what the profile and `allow` of the virtual cluster do not permit (ADR 23)."""
-    context = draft.context
-    if not context.names_only:
-        is_shared = draft.policy is Policy.SHARE
-        draft.notices += pass_guards(draft.obj, draft.gvk, context, is_shared=is_shared)
 
 
 def _map_name(draft: Draft) -> None:
@@ -304,18 +308,6 @@ def _map_name(draft: Draft) -> None:
         metadata.pop("namespace", None)
 
 
-def _confine_metadata(draft: Draft) -> None:
-    """Drop labels and annotations that would configure the host (ADR 23)."""
-    if draft.own.metadata:
-        draft.own.metadata(draft)
-
-
-def _rewrite_inside(draft: Draft) -> None:
-    """Rewrite embedded manifests, each by all steps (3.2)."""
-    if draft.own.inside:
-        draft.own.inside(draft)
-
-
 def _translate_inside(manifest: Object, outer: Draft) -> Object | Refusal:
     """Translate an embedded manifest; the outer one reports its notices."""
     result = translate(manifest, True, replace(outer.context, work=""))
@@ -326,99 +318,31 @@ def _translate_inside(manifest: Object, outer: Draft) -> Object | Refusal:
     return result.obj
 
 
-def _rewrite_references(draft: Draft) -> None:
-    """Map namespaces and names inside the object (step 4)."""
-    own_namespace = draft.obj["metadata"].get("namespace", "")
-    Rewriter(draft.context, draft.direction, own_namespace).rewrite(draft.obj, draft.gvk)
-
-
-def _rewrite_texts(draft: Draft) -> None:
-    """Map namespaces in texts, if the object requests it (step 4)."""
-    context = draft.context
-    templates = context.settings.pod_templates
-    if dns_names.rewrite_texts(draft.obj, draft.gvk, context.claims.items(), templates):
-        draft.depends_on_claims = True
-
-
-def _rewrite_own(draft: Draft) -> None:
-    """Run the rewriting steps of the kind: RBAC (5.2), Services (4.3)."""
-    if draft.own.rewrite:
-        draft.own.rewrite(draft)
-
-
-def _place(draft: Draft) -> None:
-    """Pin pods and volumes to the virtual cluster (step 5)."""
-    placement.place_pods(draft.obj, draft.gvk, draft.context)
-    if draft.own.place:
-        draft.own.place(draft)
-
-
-def _name_services(draft: Draft) -> None:
-    """Let pods resolve Services by virtual names, if configured (ADR 15)."""
-    dns_names.name_services(draft.obj, draft.gvk, draft.context)
-
-
-def _stamp(draft: Draft) -> None:
+def _stamp(draft: Draft, virtual_name: str) -> None:
     """Set our labels and annotations on the object itself, never on pod templates (step 7)."""
-    _MARKS.get(draft.policy, _mark_own)(draft)
-    annotations = metadata_map(draft.obj, "annotations")
+    obj, context = draft.obj, draft.context
+    if draft.policy is Policy.MAP:
+        agent = context.settings.agent_name
+        _claim(obj, context.vc, draft.virtual_namespace, agent, context.work)
+        namespace_defaults.put_pod_security(obj, context.vc)
+    elif draft.policy is Policy.SHARE:
+        mark_as_shared(obj)
+    else:
+        labels = metadata_map(obj, "labels")
+        labels[domain.CLUSTER_LABEL] = context.vc.name
+        if draft.namespaced:
+            labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
+        if context.work:
+            metadata_map(obj, "annotations")[domain.WORK_ANNOTATION] = context.work
+    annotations = metadata_map(obj, "annotations")
     if draft.policy is Policy.RENAME:
-        annotations[domain.NAME_ANNOTATION] = draft.virtual_name
+        annotations[domain.NAME_ANNOTATION] = virtual_name
     for key in (karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANNOTATION):
         annotations.pop(key, None)
     if draft.direction.noted:
-        annotations[names.NAMES_ANNOTATION] = json.dumps(draft.direction.noted, sort_keys=True)
+        annotations[NAMES_ANNOTATION] = json.dumps(draft.direction.noted, sort_keys=True)
     if not annotations:
-        del draft.obj["metadata"]["annotations"]
-
-
-def _mark_own(draft: Draft) -> None:
-    labels = metadata_map(draft.obj, "labels")
-    labels[domain.CLUSTER_LABEL] = draft.context.vc.name
-    if draft.namespaced:
-        labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
-    if draft.context.work:
-        metadata_map(draft.obj, "annotations")[domain.WORK_ANNOTATION] = draft.context.work
-
-
-def _mark_namespace(draft: Draft) -> None:
-    context = draft.context
-    agent = context.settings.agent_name
-    _claim(draft.obj, context.vc, draft.virtual_namespace, agent, context.work)
-    namespace_defaults.put_pod_security(draft.obj, context.vc)
-
-
-def _mark_shared(draft: Draft) -> None:
-    mark_as_shared(draft.obj)
-
-
-_MARKS: Mapping[Policy, Step] = {Policy.MAP: _mark_namespace, Policy.SHARE: _mark_shared}
-"""Policy -> how its objects are labelled, other than with their cluster."""
-
-_STEPS: tuple[Step, ...] = (
-    _strip,
-    _refuse_unbound,
-    _refuse_forbidden_kind,
-    _pass_guards,
-    _map_name,
-    _confine_metadata,
-    _rewrite_inside,
-    _rewrite_references,
-    _rewrite_texts,
-    _rewrite_own,
-    _place,
-    _name_services,
-    _stamp,
-)
-
-
-def _rename(draft: Draft) -> None:
-    """Rename an object that the control plane itself sent, whatever it contains (5.4)."""
-    draft.policy = Policy.RENAME
-
-
-_SYSTEM_STEPS: tuple[Step, ...] = (_strip, _rename, _map_name, _stamp)
-"""For the role that lets Karmada impersonate; only its content is read, no one is bound to it."""
+        del obj["metadata"]["annotations"]
 
 
 def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
@@ -433,10 +357,11 @@ def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
 
 def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
     context = draft.context
-    if draft.own.notices:
-        yield from draft.own.notices(manifest, context)
-    yield from unknown_places(manifest)
-    if not draft.own.inside:  # embedded manifests reported theirs
+    own = own_steps(draft.gvk)
+    if own.notices:
+        yield from own.notices(manifest, context)
+    yield from dns_names.unknown_places(manifest)
+    if not own.inside:  # embedded manifests reported theirs
         yield from unknown_references(
             manifest, draft.gvk, context.claims, context.settings.namespace_references
         )

@@ -13,11 +13,14 @@ from karmada_vc_agent.interpretation import user_hooks, webhook
 from karmada_vc_agent.interpretation.user_hooks import (
     DeclarativeLevel,
     HookError,
-    HookLevel,
     RunScript,
     UnavailableError,
 )
-from karmada_vc_agent.interpretation.webhook import ServiceReference, Webhook, WebhookLevel
+from karmada_vc_agent.interpretation.webhook import (
+    ServiceReference,
+    Webhook,
+    WebhookLevel,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import is_absent

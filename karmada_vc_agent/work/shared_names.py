@@ -1,4 +1,4 @@
-"""Names on the host that virtual clusters share: hosts, REST paths."""
+"""Names on the host that virtual clusters share: hosts."""
 
 import asyncio
 from collections import Counter
@@ -12,18 +12,13 @@ from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.model.virtual_cluster import Guard
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
-from karmada_vc_agent.translation.shared_names import (
-    GUARD_OF_SPACE,
-    SharedName,
-    holds_names,
-    index_key,
-    shared_names,
-)
-from karmada_vc_agent.work.targets import Dependency, dependencies_on
+from karmada_vc_agent.translation.shared_names import holds_names, shared_names
+from karmada_vc_agent.work.targets import Dependency
 
 NAME_INDEX = "shared name"
-"""Index of the informers of host objects: index_keys()."""
+"""Index of the informers of host objects: shared_names()."""
 
 LOOKS, LOOK_EVERY_S = 200, 0.05
 
@@ -44,7 +39,7 @@ class SharedNames:
     former_names: Callable[[str], Iterable[str]] = lambda _cluster: ()
 
     def __post_init__(self) -> None:
-        self._in_flight: Counter[tuple[SharedName, str]] = Counter()
+        self._in_flight: Counter[tuple[str, str]] = Counter()
 
     async def wait_listed(self, obj: Object) -> None:
         """Wait until all users of the names for which an object may be refused are listed.
@@ -74,7 +69,7 @@ class SharedNames:
         return [store for store in stores if store is not None]
 
     @contextmanager
-    def taking(self, obj: Object, live: Object | None) -> Iterator[tuple[SharedName, ...]]:
+    def taking(self, obj: Object, live: Object | None) -> Iterator[tuple[str, ...]]:
         """Reserve the names of an object while it is written; yields those that others use.
 
         obj: as translated. live: the informer's object. Raises RefusedError (SharedHostConflict).
@@ -94,24 +89,24 @@ class SharedNames:
         finally:
             self._in_flight.subtract(flights)
             self._in_flight += Counter()  # drops entries at zero
-            self.freed(dependencies_on(freed))
+            self.freed({(name,) for name in freed})
 
-    def _is_taken(self, name: SharedName, cluster: str) -> bool:
+    def _is_taken(self, name: str, cluster: str) -> bool:
         if any(each == name and owner != cluster for each, owner in self._in_flight):
             return True
         own = {cluster, *self.former_names(cluster)}
         return any(
             labels_of(holder).get(CLUSTER_LABEL) not in own
             for store in self.informers.stores().values()
-            for holder in store.by_index(NAME_INDEX, index_key(name))
+            for holder in store.by_index(NAME_INDEX, name)
         )
 
-    def _refuse_hosts(self, taken: Iterable[SharedName], paths: dict[SharedName, str]) -> None:
-        host = next((name for name in taken if name.space in GUARD_OF_SPACE), None)
+    def _refuse_hosts(self, taken: Iterable[str], paths: dict[str, str]) -> None:
+        host = next(iter(taken), None)
         if host is None:
             return
         detail = (
-            f'{paths[host]} "{host.name}" is used by another virtual cluster; an administrator can '
-            f'allow it with "allow: [{GUARD_OF_SPACE[host.space]}]"'
+            f'{paths[host]} "{host}" is used by another virtual cluster; an administrator can '
+            f'allow it with "allow: [{Guard.SHARED_HOSTS}]"'
         )
-        raise RefusedError(Code.SHARED_HOST_CONFLICT, paths[host], detail, index_key(host))
+        raise RefusedError(Code.SHARED_HOST_CONFLICT, paths[host], detail, host)

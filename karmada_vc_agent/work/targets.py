@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Awaitable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -20,7 +20,6 @@ from karmada_vc_agent.translation.context import TranslationContext
 from karmada_vc_agent.translation.draft import Notice
 from karmada_vc_agent.translation.kind_policy import CONTENT_REFUSALS, Code, Refusal, RefusedError
 from karmada_vc_agent.translation.restore import assert_placement
-from karmada_vc_agent.translation.shared_names import SharedName, index_key
 from karmada_vc_agent.translation.translate import Converted, HostObject, Skipped
 from karmada_vc_agent.work.host_objects import Applied, Check
 from karmada_vc_agent.work.rules.ownership import conflict_text
@@ -36,11 +35,6 @@ which it may not be written.
 def kind_dependency(gvk: GroupVersionKind) -> Dependency:
     """Return the dependency on a kind that is served."""
     return ("/".join(gvk),)
-
-
-def dependencies_on(names: Iterable[SharedName]) -> set[Dependency]:
-    """Return what Works wait for to which names are refused."""
-    return {(index_key(name),) for name in names}
 
 
 def hook_dependency(cluster: str, error: InterpretationError) -> Dependency | None:

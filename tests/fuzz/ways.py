@@ -52,7 +52,7 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.names import Names
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.translation.restore import names_of, restore, restore_text, restore_texts
-from karmada_vc_agent.translation.shared_names import index_keys
+from karmada_vc_agent.translation.shared_names import shared_names
 from karmada_vc_agent.translation.translate import (
     Converted,
     HostObject,
@@ -201,7 +201,7 @@ def _read_host_object(value: Any) -> None:
     virtual = restore(live, AROUND)
     names = names_of(live, AROUND)
     owning_work(live)
-    list(index_keys(live))
+    list(shared_names(live))
     is_orphan(live, ())
     ownership.is_managed(live)
     server_changes.reassigned_ports(live)

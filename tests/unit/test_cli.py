@@ -195,7 +195,10 @@ def test_without_a_file_the_flag_to_name_it_is_told() -> None:
 
 
 def test_template_that_cannot_be_used_is_told_where_it_was_set(settings: Path) -> None:
-    problem = '"foo" must contain {namespace} and {cluster} once each'
+    problem = (
+        '"foo" must be {namespace} and {cluster} with a short separator between them: characters '
+        'of a-z, 0-9 and "-", without "--"'
+    )
     file = ("--config", str(settings))
     assert error_of(run(*file, "--namespace-template", "foo")) == (
         f"karmada-vc-agent: flags: --namespace-template: {problem}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount
+from karmada_vc_agent.model.virtual_cluster import ApplyAs
 from karmada_vc_agent.translation.rbac_rules import explain_denial
 
 ACCOUNT = ApplyAs("tenants", "branch-a")
@@ -44,8 +44,9 @@ GRANTS = "is attempting to grant RBAC permissions not currently held"
                 '"serviceaccounts" in API group "" in the namespace "tenants"'
             ),
             (
-                'virtual cluster "branch-a": the agent may not impersonate the ServiceAccount of '
-                'setting applyAs; grant it verb "impersonate" on that ServiceAccount'
+                'virtual cluster "branch-a": the agent may not impersonate its account on the '
+                "host; run karmada-vc-agent join, or for setting applyAs grant it verb "
+                '"impersonate"'
             ),
         ),
         (
@@ -62,10 +63,3 @@ GRANTS = "is attempting to grant RBAC permissions not currently held"
 )
 def test_answer_names_the_missing_rule_and_not_the_account(text: str, expected: str) -> None:
     assert explain_denial(text, "branch-a", ACCOUNT) == expected
-
-
-def test_account_that_join_was_to_make_is_told_with_join() -> None:
-    account = DefaultAccount("home", "branch-a.agent")
-    text = f'{AGENT} cannot impersonate resource "serviceaccounts" in API group ""'
-    told = explain_denial(text, "branch-a", account)
-    assert told.endswith("(tenancy Strict); run karmada-vc-agent join")

@@ -6,13 +6,7 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.draft import NoticeCode, shared_name
-from karmada_vc_agent.translation.shared_names import (
-    SharedName,
-    Space,
-    index_key,
-    index_keys,
-    shared_names,
-)
+from karmada_vc_agent.translation.shared_names import shared_names
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"
 
@@ -32,7 +26,7 @@ HOLDERS = [
 
 @pytest.mark.parametrize("obj", HOLDERS, ids=lambda obj: obj["kind"])
 def test_host_is_the_same_name_whoever_takes_it(obj: Object) -> None:
-    assert shared_names(obj).keys() == {SharedName(Space.HOST, "a.example.com")}
+    assert shared_names(obj).keys() == {"a.example.com"}
 
 
 def test_path_is_where_the_name_stands_first() -> None:
@@ -40,19 +34,9 @@ def test_path_is_where_the_name_stands_first() -> None:
         "networking.k8s.io/v1", "Ingress", rules=[{}, {"host": "b"}, {"host": "c"}, {"host": "b"}]
     )
     assert shared_names(ingress) == {
-        SharedName(Space.HOST, "b"): "spec.rules[1].host",
-        SharedName(Space.HOST, "c"): "spec.rules[2].host",
+        "b": "spec.rules[1].host",
+        "c": "spec.rules[2].host",
     }
-
-
-def test_rule_takes_the_path_of_its_source_only() -> None:
-    rule = named(
-        "rules.kubeedge.io/v1",
-        "Rule",
-        sourceResource={"path": "/till/prices/"},
-        targetResource={"path": "/in"},
-    )
-    assert list(shared_names(rule)) == [SharedName(Space.REST_PATH, "till/prices")]
 
 
 def test_other_kinds_take_nothing() -> None:
@@ -65,17 +49,10 @@ def test_odd_shapes_take_nothing(rules: Any) -> None:
     assert shared_names(named("networking.k8s.io/v1", "Ingress", rules=rules)) == {}
 
 
-def test_index_keys_tell_spaces_apart() -> None:
-    keys = {index_key(SharedName(space, "x")) for space in Space}
-    assert len(keys) == len(Space)
-    assert list(index_keys(HOLDERS[0])) == ["host a.example.com"]
-
-
 def test_notice_names_what_is_shared_and_nobody() -> None:
-    notice = shared_name(SharedName(Space.HOST, "a.example.com"))
+    notice = shared_name("a.example.com")
     assert notice.code is NoticeCode.HOST_SHARED
     assert notice.detail == (
         "host a.example.com is also used by another virtual cluster; the host's gateway or "
         "ingress controller decides which of the two gets requests"
     )
-    assert shared_name(SharedName(Space.REST_PATH, "p")).code is NoticeCode.RULE_PATH_SHARED

@@ -3,9 +3,9 @@
 import pytest
 
 from karmada_vc_agent.model.objects import Object, gvk_of
-from karmada_vc_agent.translation import draft
 from karmada_vc_agent.translation.draft import Notice, NoticeCode
 from karmada_vc_agent.translation.kind_paths import NamespaceReferences
+from karmada_vc_agent.translation.references import REFERENCES_MAX, unknown_references
 from tests.unit.translation import given
 
 
@@ -19,7 +19,7 @@ def custom(kind: str = "Widget", /, **spec: object) -> Object:
 
 
 def references(obj: Object, *configured: NamespaceReferences) -> list[Notice]:
-    return list(draft.unknown_references(obj, gvk_of(obj), {"edge", "ops"}, configured))
+    return list(unknown_references(obj, gvk_of(obj), {"edge", "ops"}, configured))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_built_in_kinds_are_known_whole() -> None:
 
 def test_notices_are_few() -> None:
     many = custom(refs=[{"namespace": "ops"}] * 50)
-    assert len(references(many)) == draft.REFERENCES_MAX
+    assert len(references(many)) == REFERENCES_MAX
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
-from karmada_vc_agent.translation.shared_names import SharedName, Space, index_keys
+from karmada_vc_agent.translation.shared_names import shared_names
 from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
 from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
@@ -21,7 +21,7 @@ class Listed(InformerSet):
     """Informers that have listed these objects."""
 
     def __init__(self, *objects: Object) -> None:
-        self._store: Store[Object] = Store(RawCodec(), {NAME_INDEX: index_keys})
+        self._store: Store[Object] = Store(RawCodec(), {NAME_INDEX: shared_names})
         self._store.replace_all(objects)
 
     def stores(self) -> dict[str, Store[Object]]:
@@ -33,10 +33,10 @@ class NothingServed(Discovery):
         self.served = ServedApis([], is_complete=True, by_kind={})
 
 
-def rule(cluster: str) -> Object:
+def ingress(cluster: str) -> Object:
     return {
-        "apiVersion": "rules.kubeedge.io/v1",
-        "kind": "Rule",
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
         "metadata": {
             "name": "prices",
             "namespace": f"edge-v-{cluster}",
@@ -44,24 +44,19 @@ def rule(cluster: str) -> Object:
             "resourceVersion": "1",
             "labels": {CLUSTER_LABEL: cluster},
         },
-        "spec": {"source": "rest", "sourceResource": {"path": "/prices"}},
+        "spec": {"rules": [{"host": "prices.example"}]},
     }
 
 
-def test_rest_path_of_another_is_told_and_never_refused() -> None:
-    names = SharedNames(
-        Listed(rule("branch-a")),
-        NothingServed(),
-        lambda _: None,
-        lambda _cluster: True,
-    )
-    with names.taking(rule("branch-b"), None) as taken:
-        assert taken == (SharedName(Space.REST_PATH, "prices"),)
+def test_host_of_another_is_told() -> None:
+    names = SharedNames(Listed(ingress("branch-a")), NothingServed(), lambda _: None)
+    with names.taking(ingress("branch-b"), None) as taken:
+        assert taken == ("prices.example",)
 
 
-def test_own_path_is_nobodys_business() -> None:
-    names = SharedNames(Listed(rule("branch-a")), NothingServed(), lambda _: None)
-    with names.taking(rule("branch-a"), rule("branch-a")) as taken:
+def test_own_host_is_nobodys_business() -> None:
+    names = SharedNames(Listed(ingress("branch-a")), NothingServed(), lambda _: None)
+    with names.taking(ingress("branch-a"), ingress("branch-a")) as taken:
         assert taken == ()
 
 
@@ -70,7 +65,7 @@ async def test_one_informer_for_each_kind_with_names_is_needed() -> None:
         ("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", WATCHED),
         ("gateway.networking.k8s.io/v1beta1", "HTTPRoute", "httproutes", WATCHED),
         ("networking.k8s.io/v1", "Ingress", "ingresses", WATCHED),
-        ("rules.kubeedge.io/v1", "Rule", "rules", frozenset(("list",))),
+        ("gateway.networking.k8s.io/v1", "Gateway", "gateways", frozenset(("list",))),
         ("apps/v1", "Deployment", "deployments", WATCHED),
     ]
     by_kind: dict[GroupVersionKind, Resource] = {}
@@ -81,9 +76,9 @@ async def test_one_informer_for_each_kind_with_names_is_needed() -> None:
         client = host.client("host")
         discovery = Discovery(client)
         discovery.served = ServedApis([], is_complete=True, by_kind=by_kind)
-        informers = InformerSet(client, {}, lambda *_: None, {NAME_INDEX: index_keys})
+        informers = InformerSet(client, {}, lambda *_: None, {NAME_INDEX: shared_names})
         names = SharedNames(informers, discovery, lambda _: None, lambda _cluster: True)
         assert not informers.stores()
         with pytest.raises(RetryError):
-            await names.wait_listed(rule("branch-a"))
+            await names.wait_listed(ingress("branch-a"))
         assert len(informers.stores()) == 2
