@@ -17,6 +17,7 @@ from e2e.lab.gateway_rules import Answered, RealView, Rules, claim, shown_in
 from e2e.lab.lab import Lab
 from e2e.lab.wait import eventually
 from karmada_vc_agent.features.gateway.mapping.cluster_view import VirtualRequest
+from karmada_vc_agent.features.gateway.mapping.object_membership import host_namespace
 
 TABLE = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,"
@@ -130,7 +131,7 @@ def _write_everywhere(world: World, manifest: Object) -> None:
     world.plain.create(manifest)
     if manifest["kind"] == "Event":  # tenants write none; those of components are alike
         for rules in (world.first, world.second):
-            host = rules.view.host_namespace(world.namespace)
+            host = host_namespace(rules.view, world.namespace)
             text = json.dumps(manifest).replace(f'"{world.namespace}"', f'"{host}"')
             world.plain.create(json.loads(text))
         return
@@ -479,7 +480,7 @@ def test_namespaces_are_the_own_ones(world: World) -> None:
     one = world.first.ask(_request("GET", f"/api/v1/namespaces/{world.namespace}"))
     assert one.body["metadata"]["labels"]["kubernetes.io/metadata.name"] == world.namespace
     _assert_nothing_leaked(world)
-    host = world.second.view.host_namespace(world.namespace)
+    host = host_namespace(world.second.view, world.namespace)
     found = world.first.ask(_request("GET", f"/api/v1/namespaces/{host}"))
     assert found.code == 404
     world.first.seen.pop()  # it has the name that was asked for

@@ -25,7 +25,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.translation.shared_names import shared_names
 from karmada_vc_agent.work.interpreter_rules import Concerns
-from karmada_vc_agent.work.targets import Dependency, dependencies_on, kind_dependency
+from karmada_vc_agent.work.targets import Dependency, kind_dependency
 from karmada_vc_agent.work.works import WorkKey, Works, namespaces_used
 
 
@@ -134,7 +134,8 @@ class DependencyChanges:
         """
         if old is None:
             return
-        changed = dependencies_on(shared_names(old).keys() - shared_names(new or {}).keys())
+        released = shared_names(old).keys() - shared_names(new or {}).keys()
+        changed: set[Dependency] = {(name,) for name in released}
         if new is None:
             gvk = gvk_of(old)
             changed.add((f"{gvk.group}/{gvk.kind}",))

@@ -17,6 +17,7 @@ from karmada_vc_agent.interpretation.user_hooks import (
     UnavailableError,
 )
 from karmada_vc_agent.interpretation.webhook import (
+    HookLevel,
     ServiceReference,
     Webhook,
     WebhookLevel,

@@ -54,7 +54,6 @@ from karmada_vc_agent.kube.flows import SharedLock
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.work.works import Works, is_trimmed
 
 InThread = Callable[[Callable[[Header, list[bytes]], bytes], Header, list[bytes]], Awaitable[bytes]]
@@ -146,7 +145,7 @@ class CheckpointWriter:
         rules: tuple[Store[Object], ...],
         served: Collection[str],
         template: str,
-        hub: HubIdentity,
+        hub: Callable[[], str],
         is_in_contact: Callable[[str], bool],
         now: Callable[[], str],
         clock: Callable[[], float] = time.monotonic,
@@ -466,7 +465,7 @@ class CheckpointWriter:
     def _header(
         self, kind: str, cluster: Object | None = None, part: int = 0, parts: int = 0
     ) -> Header:
-        plain = Header(format=FORMAT, kind=kind, hub=self._hub.uid, saved=self._now())
+        plain = Header(format=FORMAT, kind=kind, hub=self._hub(), saved=self._now())
         if cluster is None:
             return plain
         return msgspec.structs.replace(

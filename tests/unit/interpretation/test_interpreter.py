@@ -1,7 +1,7 @@
 """The order of the levels, and hooks that must rest."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +21,7 @@ from karmada_vc_agent.interpretation.user_hooks import (
     UnavailableError,
     index_scripts,
 )
+from karmada_vc_agent.interpretation.webhook import HookLevel
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from tests.fakes.planned import at_once
 
@@ -64,17 +65,21 @@ class Clock:
         return self.now
 
 
+def interpreter_of(clock: Clock, *levels: FakeLevel) -> Interpreter:
+    return Interpreter(cast("Sequence[HookLevel]", levels), clock)
+
+
 async def test_the_first_level_with_a_hook_answers() -> None:
     first, second = FakeLevel("declarative", InterpretHealth=False), FakeLevel("webhook")
     second._answers = {INTERPRET_HEALTH: True, INTERPRET_STATUS: {"from": "webhook"}}
-    interpreter = Interpreter((first, second), Clock())
+    interpreter = interpreter_of(Clock(), first, second)
     assert await interpreter.interpret_health("branch-a", LIVE) == "Unhealthy"
     assert await interpreter.reflect_status("branch-a", LIVE) == {"from": "webhook"}
     assert second.asked == [("branch-a", INTERPRET_STATUS)]
 
 
 def test_without_a_hook_the_rules_answer_at_once() -> None:
-    interpreter = Interpreter((FakeLevel("declarative"), FakeLevel("webhook")), Clock())
+    interpreter = interpreter_of(Clock(), FakeLevel("declarative"), FakeLevel("webhook"))
     assert at_once(interpreter.interpret_health("branch-a", LIVE)) == "Healthy"
     assert at_once(interpreter.reflect_status("branch-a", LIVE)) == LIVE["status"]
     desired = LIVE | {"spec": {"type": "LoadBalancer"}}
@@ -85,7 +90,7 @@ def test_without_a_hook_the_rules_answer_at_once() -> None:
 async def test_an_error_ends_the_search(name: str) -> None:
     failing = FakeLevel(name, Retain=HookError("on purpose"))
     below = FakeLevel("below", Retain=LIVE)
-    interpreter = Interpreter((failing, below), Clock())
+    interpreter = interpreter_of(Clock(), failing, below)
     with pytest.raises(InterpretationError, match="on purpose") as caught:
         await interpreter.retain("branch-a", LIVE, LIVE)
     assert (caught.value.level, caught.value.operation) == (name, RETAIN)
@@ -94,7 +99,7 @@ async def test_an_error_ends_the_search(name: str) -> None:
 
 async def test_a_hook_that_is_not_there_again_and_again_must_rest() -> None:
     level, clock = FakeLevel("webhook", InterpretHealth=UnavailableError("too slow")), Clock()
-    interpreter = Interpreter((level,), clock)
+    interpreter = interpreter_of(clock, level)
     for _ in range(5):
         with pytest.raises(InterpretationError, match="too slow") as caught:
             await interpreter.interpret_health("branch-a", LIVE)
@@ -143,7 +148,7 @@ def test_a_hook_that_is_asked_for_is_not_the_one_that_is_forgotten() -> None:
 
 async def test_a_question_that_is_given_up_lets_another_one_try_later() -> None:
     level, clock = FakeLevel("webhook", InterpretHealth=UnavailableError("too slow")), Clock()
-    interpreter = Interpreter((level,), clock)
+    interpreter = interpreter_of(clock, level)
     for _ in range(3):
         with pytest.raises(InterpretationError):
             await interpreter.interpret_health("branch-a", LIVE)
@@ -158,7 +163,7 @@ async def test_a_question_that_is_given_up_lets_another_one_try_later() -> None:
 
 async def test_a_hook_that_ends_in_between_does_not_rest() -> None:
     level = FakeLevel("webhook", InterpretHealth=UnavailableError("too slow"))
-    interpreter = Interpreter((level,), Clock())
+    interpreter = interpreter_of(Clock(), level)
     late = UnavailableError("x")
     for answer in (late, late, HookError("y"), late, True):
         level._answers[INTERPRET_HEALTH] = answer
@@ -229,6 +234,6 @@ async def test_an_error_of_a_script_names_its_customization(kind: type[HookError
     level.scripts = index_scripts([customization("own", retention="text")])
     widget = LIVE | {"apiVersion": "example.io/v1", "kind": "Widget"}
     with pytest.raises(InterpretationError, match='"own": text Retain 2') as caught:
-        await Interpreter((level,), Clock()).retain("branch-a", widget, widget)
+        await interpreter_of(Clock(), level).retain("branch-a", widget, widget)
     assert type(caught.value.__cause__) is kind
     assert level.hook(WIDGET, INTERPRET_STATUS) is None

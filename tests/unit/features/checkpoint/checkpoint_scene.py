@@ -14,7 +14,6 @@ from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.hub_presence import HubIdentity
 from karmada_vc_agent.work.works import Works
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -85,7 +84,7 @@ class Scene:
             rules=(self.rules,),
             served=self.served,
             template=TEMPLATE,
-            hub=HubIdentity("hub-1"),
+            hub=lambda: "hub-1",
             is_in_contact=lambda _: self.is_in_contact,
             now=lambda: self.time,
             # The clock of the loop would jump while a thread of a busy machine waits.
