@@ -29,10 +29,10 @@ DNS_NAMES = (
     f"{_EXTERNAL_DNS}internal-hostname",
     "coredns.io/hostname",
     *("dns.alpha.kubernetes.io/external", "dns.alpha.kubernetes.io/internal"),
-    *("tailscale.com/hostname", "kube-vip.io/loadbalancerHostname"),
+    *("tailscale.com/hostname", "kube-vip.io/loadbalancerHostname", "dns.gardener.cloud/dnsnames"),
 )
 """Give the object a name outside of the cluster."""
-HOST_KEYS = ("/server-alias", "/redirect-from", "cert-manager.io/common-name")
+HOST_KEYS = ("/server-alias", "/redirect-from", "/host-aliases", "cert-manager.io/common-name")
 """Ends of annotations that give an Ingress further hosts."""
 
 
@@ -44,7 +44,7 @@ _CLOUD = "service.beta.kubernetes.io"
 LOAD_BALANCER_KEYS = (
     *_under("io.cilium", "lb-ipam-ips", "lb-ipam-sharing-key", "lb-ipam-sharing-cross-namespace"),
     *_under("lbipam.cilium.io", "ips", "sharing-key", "sharing-cross-namespace"),
-    *_under("kube-vip.io", "loadbalancerIPs"),
+    *_under("kube-vip.io", "loadbalancerIPs", "requestedIP"),
     *_under("metallb.io", "loadBalancerIPs", "allow-shared-ip", "address-pool"),
     *_under("metallb.universe.tf", "loadBalancerIPs", "allow-shared-ip", "address-pool"),
     *_under("projectcalico.org", "loadBalancerIPs", "ipv4pools", "ipv6pools"),
@@ -79,27 +79,30 @@ LOAD_BALANCER_KEYS = (
     *_under("kubernetes.io", "ingress.existLbId", "elb.id", "elb.ip"),
     *_under("k8s.cloudscale.ch", "loadbalancer-uuid"),
     *_under("service.antrea.io", "external-ip-pool", "allow-shared-load-balancer-ip"),
+    *_under("ingress.cilium.io", "host-listener-port", "insecure-node-port", "secure-node-port"),
 )
-"""Choose an address, a load balancer, its network or its certificate, or share those of others."""
+"""Choose an address, a port of all nodes, a load balancer, its network or its certificate, or share
+those of others."""
 
 POD_ADDRESSES = (
     *_under("cni.projectcalico.org", "ipAddrs", "ipAddrsNoIpam", "floatingIPs", "hwAddr"),
-    *_under("cni.projectcalico.org", "ipv4pools", "ipv6pools"),
-    *_under("ipam.cilium.io", "ip-pool"),
+    *_under("cni.projectcalico.org", "ipv4pools", "ipv6pools", "allowedSourcePrefixes"),
+    *_under("ipam.cilium.io", "ip-pool", "ipv4-pool", "ipv6-pool"),
     *_under("k8s.v1.cni.cncf.io", "networks"),
     *_under("v1.multus-cni.io", "default-network"),
-    *_under("ovn.kubernetes.io", "ip_address", "ip_pool", "logical_switch", "mac_address"),
-    *_under("ovn.kubernetes.io", "routes", "vip"),
+    # Of Kube-OVN: under `ovn`, or `<network>.<namespace>`.
+    *_under("kubernetes.io", "ip_address", "ip_pool", "logical_switch", "mac_address", "routes"),
+    *_under("ovn.kubernetes.io", "vip", "eip", "snat", "aaps"),
     *_under("k8s.ovn.org", "routing-namespaces", "routing-network"),
     *_under("ipam.antrea.io", "ippools", "pod-ips"),
     *_under("ipam.spidernet.io", "ippool", "ippools", "subnet", "subnets"),
 )
-"""Choose the address or the network of a pod, also those of others; or what it is a router for."""
+"""Ends of keys: choose the address or the network of a pod, also of others; or what it routes."""
 
 PROXY_CALLS = (
-    *("/auth-url", "/mirror-target", "/mirror-host", "/external-auth-url"),
+    *("/auth-url", "/auth-uri", "/mirror-target", "/mirror-host", "/external-auth-url"),
     *("/global-rate-limit-memcached-host", "/router.middlewares", "/router.tls.options"),
-    "/service.serverstransport",
+    *("/service.serverstransport", "/svc-namespace"),
 )
 """Ends of keys: addresses that a shared proxy calls, or its objects, of any namespace."""
 

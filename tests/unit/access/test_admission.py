@@ -255,6 +255,13 @@ def test_controllers_of_kubernetes_may_bind_claims_and_not_make_them() -> None:
     assert "kube-system" not in by_name
 
 
+def test_only_schedulers_select_the_node_of_a_claim_by_either_annotation() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("volume-node")]
+    rule = spec["validations"][1]["expression"]
+    for version in ("", "alpha."):
+        assert f"'volume.{version}kubernetes.io/selected-node'" in rule
+
+
 def test_nodes_choose_no_addresses_of_pods_not_as_they_register_either() -> None:
     spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("group-labels")]
     assert spec["matchConstraints"]["resourceRules"][0]["operations"] == ["CREATE", "UPDATE"]
