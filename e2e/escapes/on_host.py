@@ -309,6 +309,9 @@ def _node_becomes_another(scene: Scene) -> str:
             {"labels": {"kubernetes.io/hostname": other}},
             {"annotations": {"kube-router.io/pod-cidr": POD_CIDR}},
             {"annotations": {"fabedge.io/subnets": POD_CIDR}},
+            {"labels": {"svccontroller.k3s.cattle.io/enablelb": "true"}},
+            {"labels": {"k8s.ovn.org/egress-assignable": ""}},
+            {"finalizers": [f"{scene.lab.id}/never"]},
         )
         for part in ("", "/status")
     ]

@@ -271,6 +271,14 @@ def test_nodes_choose_no_addresses_of_pods_not_as_they_register_either() -> None
     assert "oldObject == null" not in network
 
 
+def test_nodes_write_no_labels_that_networks_read_and_no_finalizers_but_as_they_register() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("group-labels")]
+    *_, labels, finalizers, _, _ = (each["expression"] for each in spec["validations"])
+    assert labels.startswith("oldObject == null || variables.new_labels.all(k, !(")
+    assert "'svccontroller.k3s.cattle.io/'" in labels
+    assert "object.metadata.finalizers == oldObject.metadata.finalizers" in finalizers
+
+
 def test_nodes_stay_the_machine_that_they_are() -> None:
     spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("group-labels")]
     *_, machine, name = (each["expression"] for each in spec["validations"])
