@@ -87,6 +87,7 @@ those of others."""
 POD_ADDRESSES = (
     *_under("cni.projectcalico.org", "ipAddrs", "ipAddrsNoIpam", "floatingIPs", "hwAddr"),
     *_under("cni.projectcalico.org", "ipv4pools", "ipv6pools", "allowedSourcePrefixes"),
+    *_under("egress.projectcalico.org", "selector", "namespaceSelector"),
     *_under("ipam.cilium.io", "ip-pool", "ipv4-pool", "ipv6-pool"),
     *_under("k8s.v1.cni.cncf.io", "networks"),
     *_under("v1.multus-cni.io", "default-network"),
