@@ -16,11 +16,13 @@ from e2e.escapes.by_profile import (
     DNS_ENDPOINTS,
     GATEWAYS,
     ISTIO,
+    MONITORS,
     PARAMETERS,
     external_name,
     external_names,
     gateway,
     of_istio,
+    routes_of_others,
 )
 from e2e.escapes.by_work import pod
 from e2e.lab import accounts, objects
@@ -45,6 +47,7 @@ PROXY_CALLS = (
     "nginx.ingress.kubernetes.io/auth-url",
     "nginx.ingress.kubernetes.io/mirror-target",
     "traefik.ingress.kubernetes.io/router.middlewares",
+    *("k8s.apisix.apache.org/auth-uri", "k8s.apisix.apache.org/svc-namespace"),
 )
 _BALANCERS = ("alb.ingress.kubernetes.io/group.name", "kubernetes.io/ingress.global-static-ip-name")
 _DNS = "external-dns.alpha.kubernetes.io"
@@ -117,7 +120,7 @@ def _balanced(scene: Scene, namespace: str) -> Iterator[Object]:
 
 def _named(scene: Scene, namespace: str) -> Iterator[Object]:
     host = f"named.{scene.lab.id}.example.com"
-    for key in (f"{_DNS}/hostname", f"{_DNS}/internal-hostname"):
+    for key in (f"{_DNS}/hostname", f"{_DNS}/internal-hostname", "dns.gardener.cloud/dnsnames"):
         yield _service(namespace, **{key: host})
         yield _ingress(namespace, host, **{key: host})
 
@@ -132,6 +135,7 @@ def _wide(scene: Scene, namespace: str) -> Iterator[Object]:
     yield _ingress(namespace, f"wide.{domain}", f"*.{domain}")
     for alias in (f"~^.*{domain}", f".{domain}"):
         yield _ingress(namespace, f"wide.{domain}", **{_ALIAS: alias})
+    yield _ingress(namespace, f"wide.{domain}", **{"konghq.com/host-aliases": f"*.{domain}"})
     port = "haproxy-ingress.github.io/tcp-service-port"
     yield _ingress(namespace, f"wide.{domain}", **{port: "443"})
 
@@ -195,6 +199,9 @@ def _pods(scene: Scene) -> str:
     outcomes = []
     annotations = {
         "cni.projectcalico.org/ipAddrs": '["198.51.100.7"]',
+        "cni.projectcalico.org/allowedSourcePrefixes": '["198.51.100.0/24"]',
+        "ipam.cilium.io/ipv4-pool": "theirs",
+        "net.theirs.ovn.kubernetes.io/ip_address": "198.51.100.7",
         "k8s.ovn.org/routing-namespaces": scene.theirs.host_namespace("default"),
         f"{_DNS}/hostname": "x.y",
     }
@@ -242,6 +249,9 @@ def _routes(scene: Scene) -> str:
             route | {"spec": {"parentRefs": [{"name": "public", "namespace": namespace}]}}
             for namespace in ("kube-system", _ambiguous(scene))
         ),
+        route
+        | {"apiVersion": f"{GATEWAYS}/v1alpha2", "kind": "TCPRoute"}
+        | {"spec": {"parentRefs": [{"name": "public", "namespace": "kube-system"}]}},
         route | {"metadata": route["metadata"] | {"annotations": dns}, "spec": {}},
         public | {"spec": {"endpoints": [{"dnsName": "x.example.com"}]}},
     )
@@ -256,6 +266,11 @@ def _routes(scene: Scene) -> str:
 def _gateway_address(scene: Scene) -> str:
     wide = gateway(scene.home, addresses=[{"type": "IPAddress", "value": _ADDRESS}])
     return answer(refused_by_policy, scene.tenant.create, wide)
+
+
+def _rules_of_others(scene: Scene) -> str:
+    routes = routes_of_others(scene.home)
+    return all_alike(answer(refused_by_policy, scene.tenant.create, each) for each in routes)
 
 
 def _parameters(scene: Scene) -> str:
@@ -295,6 +310,19 @@ _REFUSED = "refused (422) by `shared-proxies`"
 
 
 def _unknown_kind(scene: Scene) -> str:
+    return _by_admin(scene, of_istio(scene.home))
+
+
+def _only_translated(scene: Scene) -> str:
+    """Have the host's Prometheus send its token to what it scrapes."""
+    monitor: Object = {"apiVersion": f"{MONITORS}/v1", "kind": "ServiceMonitor"}
+    monitor["metadata"] = {"name": _name(), "namespace": scene.home}
+    token = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    monitor["spec"] = {"endpoints": [{"bearerTokenFile": token}]}
+    return _by_admin(scene, monitor)
+
+
+def _by_admin(scene: Scene, manifest: Object) -> str:
     """Try it with what any branch is given, which the agent writes as the host serves more."""
     account = _name()
     tenant = accounts.service_account(scene.lab.host, scene.home, account, scene.lab.directory)
@@ -306,8 +334,8 @@ def _unknown_kind(scene: Scene) -> str:
     wanted = "done" if scene.tenancy == "Shared" else "forbidden (403), no right"
 
     def look() -> str:
-        eventually(tenant.get, f"/apis/{ISTIO}/v1/namespaces/{scene.home}/virtualservices")
-        outcome = answer(refused_by_rbac, tenant.create, of_istio(scene.home))
+        eventually(tenant.get, path_of(manifest).rpartition("/")[0])
+        outcome = answer(refused_by_rbac, tenant.create, manifest)
         assert outcome == wanted, outcome
         return outcome
 
@@ -380,6 +408,11 @@ ATTEMPTS = (
         "Tenant: a Gateway with `addresses`", "refused (422) by `shared-routes`", _gateway_address
     ),
     Attempt(
+        "Tenant: a match of a route that is a rule of Traefik for a host of others",
+        "refused (422) by `shared-routes`",
+        _rules_of_others,
+    ),
+    Attempt(
         "Tenant: a Gateway with parameters of a controller (`infrastructure.parametersRef`)",
         "done",
         _parameters,
@@ -398,6 +431,13 @@ ATTEMPTS = (
         "Tenant: a kind that no table of the agent knows, by `virtual-cluster-admin`",
         "done",
         _unknown_kind,
+        strict="forbidden (403), no right",
+    ),
+    Attempt(
+        "Tenant: a kind that only the translation of Works confines (`ServiceMonitor`), by "
+        "`virtual-cluster-admin`",
+        "done",
+        _only_translated,
         strict="forbidden (403), no right",
     ),
     Attempt(

@@ -27,7 +27,7 @@ def _container(**more: Object | list[Object]) -> Object:
 
 STORAGE, NETWORKING = "storage.k8s.io/v1", "networking.k8s.io/v1"
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-_NGINX = "nginx.ingress.kubernetes.io"
+_NGINX, _APISIX = "nginx.ingress.kubernetes.io", "k8s.apisix.apache.org"
 _SIGNS = "certificates.k8s.io"
 _HELM = "helm.cattle.io"
 _OPT_OUTS = (
@@ -231,7 +231,10 @@ def _inline_volumes(scene: Scene) -> str:
 
 
 def _addresses_of_pods(scene: Scene) -> str:
-    keys = ("cni.projectcalico.org/ipAddrs", "k8s.v1.cni.cncf.io/networks")
+    keys = (
+        *("cni.projectcalico.org/ipAddrs", "k8s.v1.cni.cncf.io/networks"),
+        *("ipam.cilium.io/ipv4-pool", "net.theirs.ovn.kubernetes.io/ip_address"),
+    )
     return all_alike(
         _told(scene, _pods_with(scene, {}, **{key: "theirs/x"}), "SharedAddress") for key in keys
     )
@@ -248,8 +251,11 @@ def _names_of_the_host(scene: Scene) -> str:
         manifests.append(service)
     host = f"calls.{scene.lab.id}.example.com"
     manifests += [
-        _ingress(scene, end, f"{end}.{host}", **{f"{_NGINX}/{end}": "http://x"})
-        for end in ("auth-url", "mirror-target")
+        _ingress(scene, end, f"{end}.{host}", **{f"{domain}/{end}": "http://x"})
+        for domain, end in (
+            *((_NGINX, "auth-url"), (_NGINX, "mirror-target")),
+            *((_APISIX, "auth-uri"), (_APISIX, "svc-namespace")),
+        )
     ]
     return by_work(scene, *manifests)
 
@@ -349,7 +355,7 @@ _SYSTEM_GROUPS = (
 
 GATEWAYS, DNS_ENDPOINTS = "gateway.networking.k8s.io", "externaldns.k8s.io"
 SNAPSHOTS = "snapshot.storage.k8s.io"
-ISTIO = "networking.istio.io"
+ISTIO, MONITORS = "networking.istio.io", "monitoring.coreos.com"
 OPENED = f"{ISTIO}/Sidecar"
 """What `mine` of the scene is allowed of the kinds that no table knows."""
 
@@ -361,6 +367,8 @@ def extensions() -> list[Object]:
         for group, kind, version in (
             (GATEWAYS, "Gateway", "v1"),
             (GATEWAYS, "HTTPRoute", "v1"),
+            (GATEWAYS, "TCPRoute", "v1alpha2"),
+            (MONITORS, "ServiceMonitor", "v1"),
             (DNS_ENDPOINTS, "DNSEndpoint", "v1"),
             (SNAPSHOTS, "VolumeSnapshotContent", "v1"),
             ("devices.kubeedge.io", "Device", "v1beta1"),
@@ -651,7 +659,9 @@ def _dns_name(scene: Scene) -> str:
     service = objects.service(scene.namespace, "named")
     annotations = {"external-dns.alpha.kubernetes.io/hostname": "shop.example.com"}
     service["metadata"]["annotations"] = annotations
-    return _told(scene, service, "SharedAddress")
+    other = objects.service(scene.namespace, "named-too")
+    other["metadata"]["annotations"] = {"dns.gardener.cloud/dnsnames": "shop.example.com"}
+    return all_alike(_told(scene, each, "SharedAddress") for each in (service, other))
 
 
 def _ingress(scene: Scene, name: str, host: str = "", **annotations: str) -> Object:
@@ -681,6 +691,7 @@ def _host_of_another(scene: Scene) -> str:
         for manifest in (
             _ingress(scene, "same", host),
             _ingress(scene, "alias", f"alias.{host}", **{f"{_NGINX}/server-alias": host}),
+            _ingress(scene, "aliases", f"aliases.{host}", **{"konghq.com/host-aliases": host}),
         )
     )
 
@@ -693,12 +704,38 @@ def _snippet(scene: Scene) -> str:
         f"{_NGINX}/rewrite-target": "/; } location /x {",
         "zalando.org/skipper-routes": 'all: * -> "http://192.0.2.1";',
         "getambassador.io/config": "kind: Mapping",
+        "traefik.ingress.kubernetes.io/router.pathmatcher": f"PathPrefix(`/`) || {ANY_HOST}",
     }
     by_keys = (
         _ingress(scene, key.rpartition("/")[2], "snippet.example.com", **{key: value})
         for key, value in keys.items()
     )
     return all_alike(by_work(scene, each) for each in (ended, *by_keys))
+
+
+ANY_HOST = "Host(`shop.example.com`) && PathPrefix"
+OF_OTHERS = "/`)||Host(`shop.example.com`)&&PathPrefix(`/"
+"""A path that ends the one in a rule of Traefik, and begins another host."""
+
+
+def routes_of_others(namespace: str) -> list[Object]:
+    """Return routes whose matches end what they are in a rule of Traefik."""
+    made = []
+    for match in (
+        {"path": {"type": "RegularExpression", "value": OF_OTHERS}},
+        {"headers": [{"name": "x", "value": "`)||Host(`shop.example.com`)&&Header(`x`,`"}]},
+        {"queryParams": [{"name": "x", "value": "`)||Host(`shop.example.com`)&&Query(`x`,`"}]},
+    ):
+        route = _object(f"{GATEWAYS}/v1", "HTTPRoute", f"rule-{uuid.uuid4().hex[:4]}", namespace)
+        spec = {"hostnames": ["own.example.com"], "rules": [{"matches": [match]}]}
+        made.append(route | {"spec": spec})
+    return made
+
+
+def _rules_of_others(scene: Scene) -> str:
+    ended = _ingress(scene, "rule", "rule.example.com")
+    ended["spec"]["rules"][0]["http"]["paths"][0]["path"] = OF_OTHERS
+    return by_work(scene, ended, *routes_of_others(scene.namespace))
 
 
 def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Object:
@@ -908,6 +945,11 @@ ATTEMPTS = (
         strict="refused, `SharedHostConflict`",
     ),
     Attempt("Work: an Ingress that writes the proxy's configuration", _ADDRESS, _snippet),
+    Attempt(
+        "Work: a path, or a match of a route, that is a rule of Traefik for a host of others",
+        _ADDRESS,
+        _rules_of_others,
+    ),
     Attempt(
         "Work: a Secret that a controller copies into namespaces of others",
         _TOLD.format("ControllerRights"),

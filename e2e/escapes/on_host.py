@@ -16,6 +16,7 @@ from e2e.escapes.attempt import (
     refused_by_rbac,
     refused_to_node,
 )
+from e2e.escapes.by_profile import ANY_HOST, OF_OTHERS
 from e2e.escapes.by_work import on_node, pod
 from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
@@ -175,10 +176,13 @@ def _proxy(scene: Scene) -> str:
         "metadata": {"name": "escape", "namespace": scene.home},
         "spec": {"rules": [{"host": f"{scene.lab.id}.example.com", "http": {"paths": paths}}]},
     }
-    ending = {"path": '/"; } location /x {', "pathType": "ImplementationSpecific"}
-    rule = {"host": f"{scene.lab.id}.example.com", "http": {"paths": [paths[0] | ending]}}
     wide = ingress | {"metadata": {"name": "wide", "namespace": scene.home}}
-    outcome = answer(refused_by_policy, scene.tenant.create, wide | {"spec": {"rules": [rule]}})
+    outcomes = []
+    for path in ('/"; } location /x {', OF_OTHERS):
+        ending = {"path": path, "pathType": "ImplementationSpecific"}
+        rule = {"host": f"{scene.lab.id}.example.com", "http": {"paths": [paths[0] | ending]}}
+        made = wide | {"spec": {"rules": [rule]}}
+        outcomes.append(answer(refused_by_policy, scene.tenant.create, made))
     service = objects.service(scene.home, "escape")
     paths_made = [path_of(scene.tenant.create(each)) for each in (ingress, service)]
     try:
@@ -199,24 +203,32 @@ def _proxy(scene: Scene) -> str:
                 ("ingress.kubernetes.io/config-backend", "x"),
                 ("zalando.org/skipper-routes", "x"),
                 ("getambassador.io/config", "x"),
+                ("traefik.ingress.kubernetes.io/router.pathmatcher", ANY_HOST),
                 ("haproxy.org/server-crt", foreign),
                 ("nginx.ingress.kubernetes.io/auth-secret", foreign),
             )
         )
-        return all_alike((outcome, *by_keys))
+        return all_alike((*outcomes, *by_keys))
     finally:
         for path in paths_made:
             scene.tenant.delete(path)
 
 
 def _chooses_node_of_volume(scene: Scene) -> str:
+    return all_alike(
+        _claims_on_node(scene, f"volume.{version}kubernetes.io/selected-node")
+        for version in ("", "alpha.")
+    )
+
+
+def _claims_on_node(scene: Scene, key: str) -> str:
     claim: Object = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {
-            "name": "placed",
+            "name": f"placed-{len(key)}",
             "namespace": scene.home,
-            "annotations": {"volume.kubernetes.io/selected-node": scene.theirs.nodes[0]},
+            "annotations": {key: scene.theirs.nodes[0]},
         },
         "spec": {
             "accessModes": ["ReadWriteOnce"],
@@ -297,6 +309,9 @@ def _node_becomes_another(scene: Scene) -> str:
             {"labels": {"kubernetes.io/hostname": other}},
             {"annotations": {"kube-router.io/pod-cidr": POD_CIDR}},
             {"annotations": {"fabedge.io/subnets": POD_CIDR}},
+            {"labels": {"svccontroller.k3s.cattle.io/enablelb": "true"}},
+            {"labels": {"k8s.ovn.org/egress-assignable": ""}},
+            {"finalizers": [f"{scene.lab.id}/never"]},
         )
         for part in ("", "/status")
     ]

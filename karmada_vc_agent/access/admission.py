@@ -27,7 +27,11 @@ from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.core import OF_POD
 from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, DOMAIN, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.karmada import KARMADAS_DOMAIN
-from karmada_vc_agent.model.kinds import TENANT_ROLES
+from karmada_vc_agent.model.kinds import (
+    SELECTED_NODE_ANNOTATION,
+    SELECTED_NODE_BEFORE,
+    TENANT_ROLES,
+)
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
 from karmada_vc_agent.model.virtual_cluster import Guard, VirtualCluster
 from karmada_vc_agent.translation import guards, references, shared_names
@@ -83,6 +87,7 @@ _TABLES = {
     "proxy_calls": shared_names.PROXY_CALLS,
     "proxy_domains": references.PROXY_DOMAINS,
     "proxy_references": references.PROXY_REFERENCES,
+    "selected_node": (SELECTED_NODE_ANNOTATION, SELECTED_NODE_BEFORE),
     "tenant_roles": tuple(TENANT_ROLES.values()),
 }
 """What policies and the rules for Works have in common."""

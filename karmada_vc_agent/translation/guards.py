@@ -149,7 +149,7 @@ def _pods(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
         for where, pod in () if is_partial else holders:
             head = f"{where}." if where else ""
             yield from _volumes_of(dig(pod, last), f"{head}{last}")
-            for key in sorted(annotations_of(pod).keys() & POD_ADDRESSES):
+            for key in sorted(k for k in annotations_of(pod) if k.endswith(POD_ADDRESSES)):
                 here = f'{head}metadata.annotations["{key}"]'
                 problem = f"{here} chooses an address or a network that others may have"
                 yield _Finding(Code.ADDRESS_FORBIDDEN, here, problem, Guard.POD_ADDRESSES)
@@ -280,7 +280,7 @@ _SNIPPET = re.compile(r"[/-]snippets?$")
 PROXY_CONFIGS = (
     *("haproxy-ingress.github.io/config-", "ingress.kubernetes.io/config-"),
     *(f"zalando.org/skipper-{what}" for what in ("filter", "predicate", "routes")),
-    "getambassador.io/config",
+    *("getambassador.io/config", "traefik.ingress.kubernetes.io/router.pathmatcher"),
 )
 """Beginnings of keys: parts of a proxy's configuration, up to routes for any host."""
 PATTERN_ENDS = ("/server-alias-regex", "/redirect-from-regex", "/tcp-service-port")
@@ -288,9 +288,10 @@ PATTERN_ENDS = ("/server-alias-regex", "/redirect-from-regex", "/tcp-service-por
 ALIASES = "^[ ,]*([A-Za-z0-9][A-Za-z0-9.-]*([ ,]+|$))*$"
 """Names that match one host each; a leading dot, `*`, `~` and the like match many."""
 INGRESS_NGINX = "nginx.ingress.kubernetes.io/"
-"""Writes paths and values of its annotations into its configuration, in which these end it:"""
+"""Writes paths and values of its annotations into its configuration, in which these end it; Traefik
+makes paths and what routes match parts of a rule, in which a backtick ends them:"""
 ENDS_OF_VALUES = r"[;{}\r\n]"
-ENDS_OF_PATHS = r'[;\s"]'
+ENDS_OF_PATHS = r'[;\s"`]'
 
 
 def _external_dns(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
@@ -321,6 +322,15 @@ def _paths(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
     for path, value in values_at(obj, "spec.rules[].http.paths[].path"):
         if re.search(ENDS_OF_PATHS, str(value)):
             yield _configures(path)
+
+
+def _matches(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
+    """Find what a route matches that is more than that in a rule of a proxy."""
+    of_http = ("path.value", "headers[].value", "queryParams[].value")
+    for where in (*of_http, "method.service", "method.method"):
+        for path, value in values_at(obj, f"spec.rules[].matches[].{where}"):
+            if "`" in str(value):
+                yield _configures(path)
 
 
 def _configures(path: str) -> _Finding:
@@ -469,6 +479,7 @@ _BY_OTHERS = {Guard.CONTROLLER_KINDS: NoticeCode.CONTROLLER_RIGHTS}
 _MANY_HOSTS = {Guard.WILDCARD_HOSTS: NoticeCode.HOST_SHARED}
 _LISTENERS = (_hosts("spec.listeners[].hostname", is_needed=True), _MANY_HOSTS)
 _ROUTE = (_hosts("spec.hostnames[]", is_needed=False), _MANY_HOSTS)
+_MATCHES: Check = (_matches, {Guard.PROXY_SNIPPETS: None})
 
 BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     kinds.PERSISTENT_VOLUME: (_VOLUME,),
@@ -495,8 +506,8 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
     GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),
     kinds.LISTENER_SET_BEFORE: (_LISTENERS,),
     GroupKind("rules.kubeedge.io", "Rule"): ((_rule_calls, {Guard.FOREIGN_ENDPOINTS: None}),),
-    GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE,),
-    GroupKind(GATEWAY_GROUP, "GRPCRoute"): (_ROUTE,),
+    GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE, _MATCHES),
+    GroupKind(GATEWAY_GROUP, "GRPCRoute"): (_ROUTE, _MATCHES),
     GroupKind(GATEWAY_GROUP, "TLSRoute"): (_ROUTE,),
 }
 OF_ALL: tuple[Check, ...] = (

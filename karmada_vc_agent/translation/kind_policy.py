@@ -198,6 +198,11 @@ NAMED_GROUPS = frozenset(
 group are in CONTROLLER_KINDS says nothing of its others."""
 
 
+_BY_WORKS_ALONE = frozenset({"cert-manager.io", "monitoring.coreos.com"})
+"""Named groups that only their translation confines: a Prometheus takes monitors of all namespaces,
+with their Secrets, and a monitor files of the host's. No policy judges what tenants write."""
+
+
 def is_named(kind: GroupKind) -> bool:
     """Return whether a table knows a kind, or its group."""
     return kind.group in NAMED_GROUPS or has_rights_of_its_own(kind)
@@ -221,12 +226,12 @@ def plurals_of(kind: str) -> frozenset[str]:
 def is_written_in_strict(group: str, resource: str, allow: Collection[str]) -> bool:
     """Return whether tenants may write a (sub)resource in Strict.
 
-    Not what a controller with rights of its own reconciles, nor what no table knows, unless `allow`
-    opens it.
+    Not what a controller with rights of its own reconciles; and unless `allow` opens it, neither
+    what no table knows nor what only a translation holds.
     """
     if is_resource_of_one(group, resource):
         return False
-    is_named = group == ANY or group in NAMED_GROUPS
+    is_named = group == ANY or group in NAMED_GROUPS - _BY_WORKS_ALONE
     return is_named or opens_kind(allow, group, {resource.partition("/")[0]})
 
 

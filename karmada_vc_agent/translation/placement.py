@@ -4,7 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from karmada_vc_agent.model.core import Node, Taint
-from karmada_vc_agent.model.kinds import NAME_FIELD, SELECTED_NODE_ANNOTATION
+from karmada_vc_agent.model.kinds import (
+    NAME_FIELD,
+    SELECTED_NODE_ANNOTATION,
+    SELECTED_NODE_BEFORE,
+)
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -167,7 +171,8 @@ def drop_selected_node(draft: Draft) -> None:
     """Drop the annotation `volume.kubernetes.io/selected-node` (rewriting-rules 3.4)."""
     annotations = dig(draft.obj, "metadata", "annotations")
     if isinstance(annotations, dict):
-        annotations.pop(SELECTED_NODE_ANNOTATION, None)
+        for key in (SELECTED_NODE_ANNOTATION, SELECTED_NODE_BEFORE):
+            annotations.pop(key, None)
 
 
 def tie_volume(draft: Draft) -> None:

@@ -34,7 +34,7 @@ _OWN_NAMESPACE = "${pvc.namespace}"
 _NAMESPACE_KEYS = ("secretnamespace", "pvcnamespace", "podnamespace")
 _SECRET_KEY = "secretname"  # noqa: S105 - the suffix of a parameter's name
 OF_ALL_PROXIES = ("/auth-secret", "/auth-tls-secret", "/proxy-ssl-secret")
-PROXY_REFERENCES = ("-ca", "-crt", "-secret", "-headers", "-configmap")
+PROXY_REFERENCES = ("-ca", "-crt", "-secret", "-headers", "-configmap", "/cr-backend")
 """Suffixes of annotations of an Ingress with value `namespace/name`, or the name alone."""
 PROXY_DOMAINS = (
     *("nginx.ingress.kubernetes.io/", "nginx.org/", "nginx.com/", "ingress.kubernetes.io/"),

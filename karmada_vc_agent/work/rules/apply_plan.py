@@ -38,13 +38,15 @@ _NOT_CONTENT = ("metadata", "status")
 
 _UNCOUNTED = frozenset(("", "autoscaling", "coordination.k8s.io", kinds.RBAC_GROUP))
 """Groups of kinds whose changes the server does not count: a mark would say nothing of them."""
+_COUNTED = frozenset((kinds.POD,))
+"""Kinds of these groups whose changes it counts."""
 
 
 def with_mark(desired: Object, live: Object | None, digest: str) -> Object:
     """Return what to write with its mark; without one where the server counts no changes."""
     desired = without_mark(desired)
     kind = gvk_of(desired).group_kind
-    if kind.group in _UNCOUNTED and kind != kinds.POD:
+    if kind.group in _UNCOUNTED and kind not in _COUNTED:
         return desired
     generation = 1 if live is None else _next_generation(desired, live)
     if generation is None:

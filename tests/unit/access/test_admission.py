@@ -255,6 +255,13 @@ def test_controllers_of_kubernetes_may_bind_claims_and_not_make_them() -> None:
     assert "kube-system" not in by_name
 
 
+def test_only_schedulers_select_the_node_of_a_claim_by_either_annotation() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("volume-node")]
+    rule = spec["validations"][1]["expression"]
+    for version in ("", "alpha."):
+        assert f"'volume.{version}kubernetes.io/selected-node'" in rule
+
+
 def test_nodes_choose_no_addresses_of_pods_not_as_they_register_either() -> None:
     spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("group-labels")]
     assert spec["matchConstraints"]["resourceRules"][0]["operations"] == ["CREATE", "UPDATE"]
@@ -262,6 +269,14 @@ def test_nodes_choose_no_addresses_of_pods_not_as_they_register_either() -> None
     assert labels.startswith("oldObject == null || ")
     assert addresses.startswith("!has(object.spec.podCIDRs) || object.spec.podCIDRs.size() == 0")
     assert "oldObject == null" not in network
+
+
+def test_nodes_write_no_labels_that_networks_read_and_no_finalizers_but_as_they_register() -> None:
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name("group-labels")]
+    *_, labels, finalizers, _, _ = (each["expression"] for each in spec["validations"])
+    assert labels.startswith("oldObject == null || variables.new_labels.all(k, !(")
+    assert "'svccontroller.k3s.cattle.io/'" in labels
+    assert "object.metadata.finalizers == oldObject.metadata.finalizers" in finalizers
 
 
 def test_nodes_stay_the_machine_that_they_are() -> None:

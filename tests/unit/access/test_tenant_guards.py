@@ -157,9 +157,9 @@ def test_routes_are_held_to_what_they_may_say_of_hosts_names_and_addresses() -> 
     spec = spec_of(owner, "shared-routes")
     hosts = rule_about(spec, Guard.WILDCARD_HOSTS)["expression"]
     assert hosts.startswith("!(variables.cluster in ['a']) || ")
-    assert len(spec["validations"]) == 3  # for all: addresses, and configuration of proxies
+    assert len(spec["validations"]) == 4  # for all: addresses, and configuration of proxies
     whole = spec_of(replace(owner, held=tuple(sorted(ALL))), "shared-routes")
-    assert len(whole["validations"]) == 6
+    assert len(whole["validations"]) == 7
     assert cel_list(DNS_NAMES) in rule_about(whole, Guard.EXTERNAL_DNS)["expression"]
 
 

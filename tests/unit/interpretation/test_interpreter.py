@@ -65,7 +65,7 @@ class Clock:
         return self.now
 
 
-def interpreter_of(clock: Clock, *levels: FakeLevel) -> Interpreter:
+def interpreter_of(clock: Clock, *levels: FakeLevel | DeclarativeLevel) -> Interpreter:
     return Interpreter(cast("Sequence[HookLevel]", levels), clock)
 
 

@@ -165,6 +165,7 @@ GUARDED = [
     *((Guard.FOREIGN_ENDPOINTS, ingress(**{f"{NGINX}{end}": "x"})) for end in PROXY_CALLS),
     (Guard.NETWORK_VOLUMES, pods({"name": "v", "inventedIn2030": {}})),
     *((Guard.POD_ADDRESSES, pods(**{key: "192.0.2.1"})) for key in POD_ADDRESSES),
+    (Guard.POD_ADDRESSES, pods(**{"net.edge.ovn.kubernetes.io/ip_address": "192.0.2.1"})),
     (
         Guard.NETWORK_VOLUMES,
         manifest(
@@ -193,6 +194,7 @@ GUARDED = [
     ),
     (Guard.ACCOUNT_TOKENS, manifest("v1", "Secret", type="kubernetes.io/service-account-token")),
     (Guard.EXTERNAL_DNS, service({f"{DNS}/hostname": "a.example"})),
+    (Guard.EXTERNAL_DNS, service({"dns.gardener.cloud/dnsnames": "a.example"})),
     (Guard.EXTERNAL_DNS, ingress(**{f"{DNS}/internal-hostname": "a.example"})),
     (Guard.EXTERNAL_DNS, manifest("externaldns.k8s.io/v1alpha1", "DNSEndpoint")),
     (Guard.WILDCARD_HOSTS, ingress(None)),
@@ -200,6 +202,7 @@ GUARDED = [
     (Guard.WILDCARD_HOSTS, ingress(**{f"{NGINX}/server-alias": "~^.*$"})),
     (Guard.WILDCARD_HOSTS, ingress(**{f"{NGINX}/server-alias": "b.example, .example"})),
     (Guard.WILDCARD_HOSTS, ingress(**{f"{HAPROXY}/server-alias-regex": "."})),
+    (Guard.WILDCARD_HOSTS, ingress(**{"konghq.com/host-aliases": "*.example"})),
     (Guard.WILDCARD_HOSTS, ingress(**{f"{HAPROXY}/redirect-from-regex": "b[.]example"})),
     (Guard.WILDCARD_HOSTS, ingress() | {"spec": certified("a.example", "*.example")}),
     (
@@ -236,7 +239,21 @@ GUARDED = [
     (Guard.WILDCARD_HOSTS, route("TLSRoute", "*.example")),
     (Guard.PROXY_SNIPPETS, ingress(**{f"{NGINX}/configuration-snippet": "x"})),
     (Guard.PROXY_SNIPPETS, ingress(**{f"{NGINX}/rewrite-target": "/x; } location /y {"})),
-    *((Guard.PROXY_SNIPPETS, at_path(f"/x{end}y")) for end in (";", '"', " ", "\n")),
+    *((Guard.PROXY_SNIPPETS, at_path(f"/x{end}y")) for end in (";", '"', " ", "\n", "`")),
+    *(
+        (Guard.PROXY_SNIPPETS, route(kind) | {"spec": {"rules": [{"matches": [match]}]}})
+        for kind, match in (
+            ("HTTPRoute", {"path": {"type": "RegularExpression", "value": "/`)||Host(`x"}}),
+            ("HTTPRoute", {"headers": [{"name": "a", "value": "`)||Host(`x"}]}),
+            ("HTTPRoute", {"queryParams": [{"name": "a", "value": "`)||Host(`x"}]}),
+            ("GRPCRoute", {"method": {"service": "`)||Host(`x"}}),
+            ("GRPCRoute", {"method": {"method": "`)||Host(`x"}}),
+        )
+    ),
+    (
+        Guard.PROXY_SNIPPETS,
+        ingress(**{"traefik.ingress.kubernetes.io/router.pathmatcher": "Host(`x`)||Path"}),
+    ),
     (Guard.PROXY_SNIPPETS, ingress(**{"nginx.org/server-snippets": "x"})),
     (Guard.PROXY_SNIPPETS, ingress(**{f"{HAPROXY}/config-backend": "x"})),
     (Guard.PROXY_SNIPPETS, ingress(**{"ingress.kubernetes.io/config-backend": "x"})),

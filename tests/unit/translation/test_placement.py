@@ -132,8 +132,10 @@ def test_annotation_has_sorted_keys() -> None:
     assert placement.node_selector_annotation({"z": "1", "a": "2"}) == "a=2,z=1"
 
 
-def test_selected_node_is_dropped_from_claims_only() -> None:
-    key = "volume.kubernetes.io/selected-node"
+@pytest.mark.parametrize(
+    "key", ["volume.kubernetes.io/selected-node", "volume.alpha.kubernetes.io/selected-node"]
+)
+def test_selected_node_is_dropped_from_claims_only(key: str) -> None:
     obj = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -139,6 +139,17 @@ def test_kinds_that_no_table_knows_are_written_between_tenants_where_allow_has_t
         assert "get" in granted(rules, resource)
 
 
+@pytest.mark.parametrize(
+    ("tenancy", "allow", "is_written"),
+    [("Shared", (), True), ("Strict", (), False), ("Strict", ("monitoring.coreos.com/*",), True)],
+)
+def test_kinds_that_only_a_translation_confines_are_read_between_tenants(
+    tenancy: str, allow: tuple[str, ...], *, is_written: bool
+) -> None:
+    rules, _ = cut("servicemonitors", ALL, "monitoring.coreos.com", tenancy, *allow)
+    assert ("create" in granted(rules, "servicemonitors")) == is_written
+
+
 def test_groups_that_are_the_hosts_are_only_read_by_wildcards_too() -> None:
     served = [*given.SERVED, ("reliablesyncs.kubeedge.io", "reliablesyncs")]
     context = replace(given.context(), admin_rules=rbac_rules.admin_rules(served))

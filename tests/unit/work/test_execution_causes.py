@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -162,7 +162,7 @@ async def test_200_works_of_an_unknown_kind_ask_discovery_seldom_and_heal_at_onc
 
 async def test_works_of_a_silent_webhook_are_parked_and_heal_together(world: World) -> None:
     silent = Silent()
-    world.levels.append(silent)
+    world.levels.append(cast(Any, silent))
     for number in range(50):
         given(world, config_map(f"c-{number}"), name=f"web-{number}")
     secret = {**gadget(), "apiVersion": "v1", "kind": "Secret"}
@@ -188,7 +188,7 @@ async def test_works_of_a_silent_webhook_are_parked_and_heal_together(world: Wor
 
 async def test_hook_that_does_not_answer_is_a_cause(world: World) -> None:
     silent = Silent()
-    world.levels.append(silent)
+    world.levels.append(cast(Any, silent))
     given(world, config_map("c"))
     error = await blamed(world)
     assert error.dependencies == (("branch-a", "silent"),)

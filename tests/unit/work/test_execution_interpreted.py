@@ -1,7 +1,7 @@
 """ExecutionController with scripts or webhooks: what they may decide, and what not."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -48,7 +48,7 @@ class Scripted:
 @pytest.fixture
 def scripted(world: World) -> Scripted:
     level = Scripted()
-    world.levels.append(level)
+    world.levels.append(cast(Any, level))
     return level
 
 

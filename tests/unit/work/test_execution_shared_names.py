@@ -12,7 +12,7 @@ from tests.fakes.world import World
 
 A, B = ("branch-a", "web-1"), ("branch-b", "web-1")
 SHOP = "shop.example.com"
-HOST_DEPENDENCY = (f"host {SHOP}",)
+HOST_DEPENDENCY = (SHOP,)
 REFUSED = (
     'Failed to apply all manifests (0/1): virtual cluster "branch-b" refused Ingress edge/web: '
     'SharedHostConflict: spec.rules[0].host "shop.example.com" is used by another virtual cluster; '
